@@ -122,7 +122,7 @@ class _Limited(Spellbook):
                     sync.scan(self._own)
                 except Damaged:  # the next use starts a new catalog
                     sync.scan(self._own)
-                embed.copy_vectors(self._own, source)
+                embed.copy_vectors(self._own, source.catalog)
             except BaseException:
                 self._source, self._seen = self._own, None
                 raise

@@ -127,6 +127,13 @@ scope_option = click.option(
     help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
 )
+as_of_option = click.option(
+    "--as-of",
+    metavar="WHEN",
+    expose_value=False,
+    callback=_remember,
+    help="Ask what was written by then: a date (its end), a git revision or a snapshot.",
+)
 wiki_option = click.option(
     "--wiki",
     type=click.Path(),
@@ -287,12 +294,36 @@ def opened(ctx: click.Context) -> Iterator[Spellbook]:
     wikis = given.get("wiki", ())
     with spellbook.open(given.get("vault"), scope=given.get("scope"), wikis=wikis) as book:
         try:
-            yield book
+            with _as_of(book, given.get("as_of", "")) as then:
+                yield then
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             book.meter.failed(ctx.command_path.removeprefix(ctx.find_root().command_path).strip(), "cli", error)
             raise
+
+
+@contextmanager
+def _as_of(book: Spellbook, when: str) -> Iterator[Spellbook]:
+    """Yield the book, or that of an earlier time, of which stderr is told."""
+    if not when:
+        yield book
+        return
+    from spellbook import asof
+
+    with asof.at(book, when) as then:
+        for sentence in asof.said(then):
+            output.say(sentence, err=True)
+        yield then
+
+
+def of_then(book: Spellbook) -> dict[str, Any]:
+    """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
+    if not click.get_current_context().ensure_object(dict).get("as_of"):
+        return {}
+    from spellbook import asof
+
+    return asof.fields(book)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})

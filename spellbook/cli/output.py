@@ -276,6 +276,19 @@ def log(entries: Sequence[Entry]) -> None:
         say("No command or tool has changed anything yet.", err=True)
 
 
+def versions(found: Mapping[str, Any]) -> None:
+    """Print the versions of a note with their differences; on stderr, what could not be read."""
+    for each in found["versions"]:
+        at = each["at"][:16].replace("T", " ")
+        gone = "" if each["sha256"] else f"  {translated('deleted')}"
+        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in each["sources"])
+        click.echo(click.style(f"{at}  {one_line(each['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
+        if each["difference"]:
+            click.echo(plain(each["difference"]))
+    for reason in found["not_read"]:
+        say(f"spellbook: {one_line(reason)}", err=True)
+
+
 def moved(done: Moved, *, dry_run: bool) -> None:
     """Print what a move did or, with all differences, would do."""
     if dry_run:

@@ -1,17 +1,20 @@
-"""Commands that read: search, memorize, find, why, recent, show, topics."""
+"""Commands that read: search, memorize, find, why, recent, show, history, topics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Asking, command, doubt, filter_option, json_option, scope_option
+from spellbook.cli.app import Asking, as_of_option, command, doubt, filter_option, json_option, of_then, scope_option
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
+
+T = TypeVar("T")
 
 limit_option = click.option(
     "-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100."
@@ -26,6 +29,7 @@ max_tokens_option = click.option(
     "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
 )
 _NARROWED = (limit_option, filter_option, scope_option)
+_ASKED = (*_NARROWED, as_of_option)
 
 
 def _picked(found: Any, keys: str) -> dict[str, Any]:
@@ -33,7 +37,15 @@ def _picked(found: Any, keys: str) -> dict[str, Any]:
     return {key: getattr(found, key) for key in keys.split()}
 
 
-@command(click.argument("query"), *_NARROWED, min_score_option, max_tokens_option, json_option, kind=Asking)
+def _print(book: Spellbook, done: T, is_json: bool, show: Callable[[T], object]) -> None:
+    """Print an answer as one JSON object, with the time that it is as of, or by `show` for people."""
+    if is_json:
+        output.as_json({**output.fields(done), **of_then(book)})
+    else:
+        show(done)
+
+
+@command(click.argument("query"), *_ASKED, min_score_option, max_tokens_option, json_option, kind=Asking)
 def memorize(book: Spellbook, query: str, as_json: bool, **asked: Any) -> None:
     """
     Search by meaning, in any language.
@@ -41,13 +53,13 @@ def memorize(book: Spellbook, query: str, as_json: bool, **asked: Any) -> None:
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    output.result(book.memorize(query, **asked), as_json, output.answer)
+    _print(book, book.memorize(query, **asked), as_json, output.answer)
 
 
 @command(
     click.argument("words", nargs=-1, required=True),
     click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
-    *_NARROWED,
+    *_ASKED,
     max_tokens_option,
     json_option,
     kind=Asking,
@@ -60,12 +72,12 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     spellbook find useState "error boundary" --all
     """
     found = book.find(words, "all" if match_all else "any", **asked)
-    output.result(found, as_json, partial(output.answer, by_words=True))
+    _print(book, found, as_json, partial(output.answer, by_words=True))
 
 
 @command(
     click.argument("query", required=False),
-    *_NARROWED,
+    *_ASKED,
     min_score_option,
     max_tokens_option,
     json_option,
@@ -82,7 +94,7 @@ def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> N
     spellbook search --filter category=decision
     """
     if query is not None:
-        output.result(book.search(query, **asked), as_json, output.answer)
+        _print(book, book.search(query, **asked), as_json, output.answer)
     elif asked["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif asked["min_score"] is not None:
@@ -95,6 +107,7 @@ def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> N
     click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most notes to print, up to 100."),
     filter_option,
     scope_option,
+    as_of_option,
     json_option,
 )
 def recent(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
@@ -111,7 +124,7 @@ def recent(book: Spellbook, limit: int, filter: dict[str, object] | None, as_jso
 def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     found = book.recent(limit, filter=filter)
     doubt(book, filter)
-    output.result(found, as_json, output.recent)
+    _print(book, found, as_json, output.recent)
 
 
 @command(
@@ -143,7 +156,7 @@ def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, **a
     output.result(book.why(query, id, verb=by, **asked), as_json, output.explanation)
 
 
-@command(click.argument("id"), json_option)
+@command(click.argument("id"), as_of_option, json_option)
 def show(book: Spellbook, id: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
@@ -158,13 +171,37 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     if as_json:
         from spellbook.search.presentation import note_fields
 
-        output.as_json(note_fields(id, found, around))
+        output.as_json({**note_fields(id, found, around), **of_then(book)})
     else:
         output.chunks(found)
         output.around(around)
 
 
-@command(click.argument("topic", required=False), filter_option, scope_option, json_option)
+@command(
+    click.argument("id"),
+    click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most versions, up to 200."),
+    json_option,
+)
+def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
+    """
+    List the versions of a note with their differences, newest first; ID as for show.
+
+    They come from git, snapshots and the journal of changes, whichever has
+    them. Of a note that is gone, give the path.
+
+    \b
+    spellbook history decision/keys.md
+    """
+    from spellbook import asof
+
+    found = asof.history(book, id, limit)
+    if as_json:
+        output.as_json(found)
+    else:
+        output.versions(found)
+
+
+@command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)
 def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     Print categories and their topics as a tree, or what TOPIC holds.
@@ -178,7 +215,8 @@ def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None,
         if not as_json:
             output.pointers(chunks)
             return
-        output.as_json({"topic": topic, "chunks": [_picked(each, "id path line title heading") for each in chunks]})
+        shown = [_picked(each, "id path line title heading") for each in chunks]
+        output.as_json({"topic": topic, "chunks": shown, **of_then(book)})
         return
     listed = book.contents(filter=filter)
     doubt(book, filter)
@@ -190,9 +228,10 @@ def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None,
     described = [
         {"category": each.name, "description": each.description, "topics": len(each.topics)} for each in listed
     ]
-    shown = [
+    listed_topics = [
         {**_picked(each, "category topic notes chunks updated keywords"), **output.fields(book.about(each))}
         for category in listed
         for each in category.topics
     ]
-    output.as_json({"categories": described, "topics": shown, **toc.totals(listed)})
+    told = {"categories": described, "topics": listed_topics, **toc.totals(listed)}
+    output.as_json({**told, **of_then(book)})

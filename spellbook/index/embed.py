@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.errors import EmbeddingError, StorageError
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import QUESTION, TITLE, whole
 from spellbook.index.catalog.sql import batches
 from spellbook.index.opened import Index
@@ -158,16 +159,16 @@ def embed_second(
     return done
 
 
-def copy_vectors(index: Index, source: Index) -> None:
+def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
     waiting, labels = index.catalog.waiting.in_order(), set(index.catalog.labels.keys())
     for keys in batches(waiting):
-        if vectors := source.catalog.vectors.of(keys):
+        if vectors := source.vectors.of(keys):
             index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
     if waiting:
         for number in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
             count_tokens(index, waiting[number : number + _COUNTED // 4])
-    second = source.catalog.second
+    second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)
         for keys in batches(index.catalog.second.in_order()):

@@ -163,7 +163,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
 
 def scan(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
     """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
-    index.catalog.notes.recut(_rules(index.config))
+    index.catalog.notes.recut(name_rules(index.config))
     adopt(index)
     index.vault.recover()
     for _ in range(_GLANCES):
@@ -208,7 +208,7 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
     return report
 
 
-def _rules(config: Config) -> str:
+def name_rules(config: Config) -> str:
     """Name what decides how the catalog keeps a note: where it is cut, and what its path says of it."""
     scopes = digest(json.dumps(list(config.scopes.items())).encode())[:8] if config.scopes else ""
     return f"{TEMPLATE}:{config.chunk_tokens}" + (f":{scopes}" if scopes else "")
@@ -293,7 +293,7 @@ def _reader(
     from spellbook.index import parse_pool
 
     decided = rules(index)
-    if pieces < MANY:
+    if pieces < MANY or not index.vault.is_on_disk:
         yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
         return
     with parse_pool.Readers(index.vault, decided) as others:

@@ -5,7 +5,11 @@ Update the index before a question is answered, within a short time.
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import time
+from collections.abc import Collection
+from pathlib import Path
 
 from spellbook.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
@@ -20,6 +24,18 @@ _MOST_EMBEDDED = 64
 
 _EMBED_SECONDS = 2.0
 """A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
+
+PAST = "past"
+"""The folder in the state folder for indexes of earlier states of the vault, a folder each; see `spellbook.asof`."""
+
+READY = "ready"
+"""The file in such a folder that says that it is whole; its time is that of the last use."""
+
+_MOST_PAST, _MOST_PAST_BYTES, _PAST_DAYS = 8, 1_000_000_000, 30
+"""How many such indexes are kept, of how many bytes, and for how long without a use."""
+
+_BUILDING = 3_600.0
+"""Seconds after which a folder that is not ready is one that a killed process left."""
 
 
 def refresh(index: Index, *, watching: bool, embed: bool) -> str:
@@ -48,6 +64,43 @@ def refresh(index: Index, *, watching: bool, embed: bool) -> str:
         with contextlib.suppress(EmbeddingError):
             embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
+
+
+def mark_use(state: Path) -> bool:
+    """Record a use of the index of an earlier state; return whether it is there, and whole."""
+    try:
+        os.utime(state / READY)
+    except OSError:
+        return False
+    return True
+
+
+def forget_past(folder: Path, keep: Collection[Path] = ()) -> list[Path]:
+    """
+    Delete indexes of earlier states that are too many, too large together, or unused for 30 days; return which.
+
+    Those last used go last, and those to `keep` stay. Whoever asks for one again has it made again.
+    """
+    used: list[tuple[float, Path]] = []
+    gone: list[Path] = []
+    now = time.time()
+    with contextlib.suppress(OSError):
+        for state in (each for each in folder.iterdir() if each.is_dir()):
+            ready = state / READY
+            with contextlib.suppress(OSError):
+                at = ready.stat().st_mtime if ready.exists() else 0.0
+                if at or state.stat().st_mtime < now - _BUILDING:
+                    used.append((at, state))
+    room = _MOST_PAST_BYTES
+    used.sort(key=lambda each: (each[1] in keep, each[0]), reverse=True)
+    for number, (at, state) in enumerate(used, 1):
+        with contextlib.suppress(OSError):
+            room -= sum(file.stat().st_size for file in state.iterdir())
+        is_old = at < now - _PAST_DAYS * 86_400
+        if state not in keep and (number > _MOST_PAST or room < 0 or is_old):
+            shutil.rmtree(state, ignore_errors=True)
+            gone.append(state)
+    return gone
 
 
 def finish_move(index: Index) -> None:

@@ -176,6 +176,7 @@ Filter = _object(
     20_000,
     additionalProperties=True,
 )
+AsOf = text("A date, revision or snapshot.", 200)
 Offset = _number(0, 0, 10_000_000, "Notes to pass over.")
 Listed = _number(20, 1, 100, "Most notes.")
 Brief = _flag("The guides in a few lines, if you know them.")

@@ -26,6 +26,7 @@ from spellbook.errors import SpellbookError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.sync import Report
 from spellbook.index.vectors import follow
+from spellbook.maintenance import upkeep
 from spellbook.server import observers
 from spellbook.system import processes
 from spellbook.system.disk import eventless
@@ -275,6 +276,7 @@ class Watcher:
             with self._reporting("settle"):
                 index = self._book.index
                 embed.tidy(index)
+                upkeep.forget_past(index.config.state / upkeep.PAST)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0

@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -345,6 +345,14 @@ class Journal:
         sql = "SELECT entry FROM changes WHERE path = ? AND before IS NULL ORDER BY change DESC LIMIT 1"
         rows = self._database.rows(sql, (path,))
         return self.get(rows[0][0]) if rows else None
+
+    def of_note(self, path: str) -> list[Entry]:
+        """Return the entries that changed the file at `path`, oldest first, under its earlier and later paths too."""
+        sql = f"{_LINEAGE} SELECT DISTINCT entry FROM changes WHERE path IN (SELECT path FROM line) ORDER BY entry"
+        paths = f"{_LINEAGE} SELECT path FROM line"
+        line = {each for (each,) in self._database.rows(paths, {"path": path})}
+        found = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
+        return [replace(each, traces=tuple(trace for trace in each.traces if trace.path in line)) for each in found]
 
     def text(self, sha256: str) -> bytes | None:
         """Return a text by its sha256, None if it is not (or no longer) kept."""

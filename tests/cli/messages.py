@@ -38,7 +38,7 @@ SAID = {
 TO_AGENTS = {"server/arguments.py", "server/render.py", "search/briefing.py"}
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
-REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take"}
+REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
 LISTS = {"reasons", "warnings", "said", "half", "secrets"}
@@ -69,6 +69,8 @@ SENTENCES = {
     "__main__.py": {"_sentence"},
     "search/synonyms.py": {"read", "_fault", "_filed"},
     "archive/pages/fetch.py": {"_hint"},
+    "archive/past.py": {"__str__", "_begin", "left_out"},
+    "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_imported"},
     "maintenance/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_notes"},

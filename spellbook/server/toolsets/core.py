@@ -19,19 +19,22 @@ from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
+    from spellbook import asof
     from spellbook.editing import guides
     from spellbook.search.question import Answer
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
     (render,) = lazy("spellbook.server", "render")
     (guides,) = lazy("spellbook.editing", "guides")
+    (asof,) = lazy("spellbook", "asof")
 
 
 INSTRUCTIONS = """\
 - At the start of a session call get_index() to see what is there.
 - Before answering about past decisions, preferences, projects or conventions, and before you write, call
   search(query); memorize is by meaning, find by words.
-  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks.
+  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks. as_of answers with what was
+  written by then.
 - When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
   scribe(chunk, session_id) for each finished chunk, then rest_end(session_id).
 - Correct with revise instead of writing a near duplicate; undo takes a change back."""
@@ -112,12 +115,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
+        as_of: a.AsOf = "",
         format: a.Form = "text",
     ) -> str:
         """Search by meaning: a question in any language, answered by passages."""
         narrowed = _narrowed(filter, category)
-        found = book.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
-        return _answer(found, format)
+        with asof.at(book, as_of) as then:
+            found = then.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
+            return _answer(then, found, format)
 
     def find(
         keywords: a.Keywords,
@@ -126,11 +131,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         filter: a.Filter = None,
         category: a.OnlyCategory = "",
         max_tokens: a.MaxTokens = 2_000,
+        as_of: a.AsOf = "",
         format: a.Form = "text",
     ) -> str:
         """Search by exact words: names, identifiers, error codes."""
         narrowed = _narrowed(filter, category)
-        return _answer(book.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens), format)
+        with asof.at(book, as_of) as then:
+            found = then.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens)
+            return _answer(then, found, format)
 
     def search(
         query: a.Query,
@@ -139,19 +147,24 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         category: a.OnlyCategory = "",
         min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
+        as_of: a.AsOf = "",
         format: a.Form = "text",
     ) -> str:
         """Search by meaning and words together; the best first choice. Hits have reasons, id and file."""
         narrowed = _narrowed(filter, category)
-        found = book.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
-        return _answer(found, format)
+        with asof.at(book, as_of) as then:
+            found = then.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
+            return _answer(then, found, format)
 
-    def get_index(scope: a.Scope = "", max_tokens: a.IndexTokens = 800, format: a.Form = "text") -> str:
+    def get_index(
+        scope: a.Scope = "", max_tokens: a.IndexTokens = 800, as_of: a.AsOf = "", format: a.Form = "text"
+    ) -> str:
         """The table of contents: categories, and topics with sizes, dates and summaries."""
-        listed = book.contents(scope)
-        if format == "json":
-            return as_json(**render.contents_json(listed, max_tokens, book.about))
-        return render.contents(listed, book.state(), max_tokens, book.about)
+        with asof.at(book, as_of) as then:
+            listed = then.contents(scope)
+            if format == "json":
+                return as_json(**render.contents_json(listed, max_tokens, then.about), **asof.fields(then))
+            return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
 
     def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
@@ -161,13 +174,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             return as_json(**render.topic_json(topic_id, found, max_tokens, linking))
         return render.topic(topic_id, found, max_tokens, linking)
 
-    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
+    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, as_of: a.AsOf = "", format: a.Form = "text") -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
-        found = book.show(id)
-        around = book.around(found[0].path)
-        if format == "json":
-            return as_json(**render.shown_json(id, found, around, max_tokens))
-        return render.shown(found, around, max_tokens)
+        with asof.at(book, as_of) as then:
+            found = then.show(id)
+            around = then.around(found[0].path)
+            if format == "json":
+                return as_json(**render.shown_json(id, found, around, max_tokens), **asof.fields(then))
+            return _dated(then, render.shown(found, around, max_tokens))
 
     def revise(
         chunk_id: a.MemoryId,
@@ -222,10 +236,19 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
-    def recent(limit: a.Listed = 20, offset: a.Offset = 0, filter: a.Filter = None, format: a.Form = "text") -> str:
+    def recent(
+        limit: a.Listed = 20,
+        offset: a.Offset = 0,
+        filter: a.Filter = None,
+        as_of: a.AsOf = "",
+        format: a.Form = "text",
+    ) -> str:
         """List notes by date, newest first, one a line."""
-        listed = book.recent(limit, offset, filter)
-        return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
+        with asof.at(book, as_of) as then:
+            listed = then.recent(limit, offset, filter)
+            if format == "json":
+                return as_json(**listed.as_dict(), **asof.fields(then))
+            return _dated(then, render.recent(listed, offset))
 
     def stats() -> str:
         """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
@@ -279,8 +302,15 @@ def _narrowed(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(found: Answer, form: str) -> str:
-    return render.answer(found) if form == "text" else as_json(**render.fenced(found).as_dict())
+def _answer(then: Spellbook, found: Answer, form: str) -> str:
+    if form == "text":
+        return _dated(then, render.answer(found))
+    return as_json(**render.fenced(found).as_dict(), **asof.fields(then))
+
+
+def _dated(then: Spellbook, text: str) -> str:
+    """Return an answer, below a line that says of when it is if that is not now."""
+    return "\n\n".join([*filter(None, [flat(" ".join(asof.said(then)))]), text])
 
 
 def _too_long(chunk: object) -> list[str]:

@@ -158,6 +158,13 @@ class Why(TypedDict):
     when: str
 
 
+class History(TypedDict):
+    id: str
+    path: str
+    versions: Rows
+    not_read: list[str]
+
+
 class Listed(TypedDict):
     notes: list[Recent]
     total: int

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from spellbook import asof
 from spellbook._version import __version__
 from spellbook.book import Spellbook
 from spellbook.search.question import Answer
@@ -17,6 +18,7 @@ from spellbook.server.http.endpoints import Call, Endpoint, Given, JsonFilter
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 Tokens = Annotated[int, Field(ge=50, le=50_000, description="Size of the answer.")]
 Mode = Literal["search", "memorize", "find"]
+When = Annotated[str, Field(max_length=200, description="Written by then: a date, a git revision or a snapshot.")]
 Offset = Annotated[int, Field(ge=0, le=10_000_000)]
 
 
@@ -30,6 +32,7 @@ class Search(Given):
     min_score: Annotated[float | None, Field(ge=0, le=1)] = None
     max_tokens: Tokens = 2_000
     per_note: Annotated[int, Field(ge=0, le=100, description="Most chunks of one note; 0 is no bound.")] = 0
+    as_of: When = ""
 
 
 class Why(Given):
@@ -48,6 +51,7 @@ class Recent(Given):
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     offset: Offset = 0
     filter: JsonFilter = None
+    as_of: When = ""
 
 
 class Contents(Given):
@@ -55,6 +59,14 @@ class Contents(Given):
 
     scope: Annotated[str, Field(max_length=500)] = ""
     max_tokens: Tokens = 50_000
+    as_of: When = ""
+
+
+class History(Given):
+    """A note by its id or path, and how many of its versions."""
+
+    id: Annotated[str, Field(min_length=1, max_length=4_000)]
+    limit: Annotated[int, Field(ge=1, le=200)] = 20
 
 
 class Around(Given):
@@ -69,6 +81,7 @@ class Topic(Given):
 
     name: Annotated[str, Field(min_length=1, max_length=2_000)]
     max_tokens: Tokens = 4_000
+    as_of: When = ""
 
 
 def search(call: Call, asked: Search) -> dict[str, Any]:
@@ -77,7 +90,8 @@ def search(call: Call, asked: Search) -> dict[str, Any]:
 
     find takes each word by itself, and what stands in double quotes as a phrase.
     """
-    return answer(call.book, asked).as_dict()
+    with asof.at(call.book, asked.as_of) as then:
+        return {**answer(then, asked).as_dict(), **asof.fields(then)}
 
 
 def answer(book: Spellbook, asked: Search) -> Answer:
@@ -106,23 +120,32 @@ def why(call: Call, asked: Why) -> dict[str, Any]:
 
 def recent(call: Call, asked: Recent) -> dict[str, Any]:
     """List notes by date, newest first."""
-    return call.book.recent(asked.limit, asked.offset, asked.filter).as_dict()
+    with asof.at(call.book, asked.as_of) as then:
+        return {**then.recent(asked.limit, asked.offset, asked.filter).as_dict(), **asof.fields(then)}
 
 
 def contents(call: Call, asked: Contents) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
     from spellbook.server import render
 
-    return render.contents_json(call.book.contents(asked.scope), asked.max_tokens, call.book.about)
+    with asof.at(call.book, asked.as_of) as then:
+        listed = render.contents_json(then.contents(asked.scope), asked.max_tokens, then.about)
+        return {**listed, **asof.fields(then)}
 
 
 def topic(call: Call, asked: Topic) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
     from spellbook.server import render
 
-    found = call.book.topic(asked.name)
-    linking = call.book.backlinks({chunk.path for chunk in found})
-    return render.topic_json(asked.name, found, asked.max_tokens, linking)
+    with asof.at(call.book, asked.as_of) as then:
+        found = then.topic(asked.name)
+        linking = then.backlinks({chunk.path for chunk in found})
+        return {**render.topic_json(asked.name, found, asked.max_tokens, linking), **asof.fields(then)}
+
+
+def history(call: Call, asked: History) -> dict[str, Any]:
+    """The versions of a note with their differences, newest first: from git, snapshots and the journal."""
+    return asof.history(call.book, asked.id, asked.limit)
 
 
 def graph(call: Call, asked: Around) -> dict[str, Any]:
@@ -154,5 +177,6 @@ ENDPOINTS = (
     Endpoint("GET", "/api/graph", graph, {200: answers.Graph}, Around),
     Endpoint("GET", "/api/search", search, {200: answers.Found}, Search),
     Endpoint("GET", "/api/why", why, {200: answers.Why}, Why),
+    Endpoint("GET", "/api/history", history, {200: answers.History}, History),
     Endpoint("GET", "/api/recent", recent, {200: answers.Listed}, Recent),
 )

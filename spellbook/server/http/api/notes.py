@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from spellbook import asof
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.index.catalog.usage import local
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
 from spellbook.server.http.api import answers
+from spellbook.server.http.api.finding import When
 from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
 
 _MOST_ENTRIES = 20
@@ -56,15 +58,26 @@ class Change(Given):
     force: Annotated[bool, Field(description="Write in spite of what looks like a secret.")] = False
 
 
+class Reading(Given):
+    """Of when."""
+
+    as_of: When = ""
+
+
 class Erasure(Given):
     """How to erase."""
 
     hard: Annotated[bool, Field(description="Delete for good, no trash.")] = False
 
 
-def note(call: Call, _: Given) -> Reply:
+def note(call: Call, asked: Reading) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
-    book, id = call.book, call.id
+    with asof.at(call.book, asked.as_of) as then:
+        return _note(call, then)
+
+
+def _note(call: Call, book: Spellbook) -> Reply:
+    id = call.id
     path = book.resolve(id).path
     data = book.index.vault.read(path)[0]
     etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
@@ -83,6 +96,7 @@ def note(call: Call, _: Given) -> Reply:
         "use": {"count": use.count, "last": local(use.last)} if use else None,
         "log": entries(book, _MOST_ENTRIES, path),
         "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
+        **asof.fields(book),
     }
     return Reply(told, 200, headers)
 
@@ -162,7 +176,7 @@ def erase(call: Call, given: Erasure) -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/notes/{id}", note, {200: answers.Note, 304: None}),
+    Endpoint("GET", "/api/notes/{id}", note, {200: answers.Note, 304: None}, Reading),
     Endpoint("POST", "/api/notes", write, {201: answers.Written, 200: answers.Written}, Chunk, "write"),
     Endpoint("PATCH", "/api/notes/{id}", change, {200: answers.Revised}, Change, "write"),
     Endpoint("DELETE", "/api/notes/{id}", erase, {200: answers.Erased}, Erasure, "write"),

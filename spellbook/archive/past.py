@@ -1,0 +1,250 @@
+"""
+Earlier states of a vault: which commit or snapshot a date or a name means, and the notes that it holds.
+
+It tells what was written by then. What was never committed, and is in no snapshot, is in neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spellbook.archive import snapshots
+from spellbook.errors import InvalidInput
+from spellbook.index.filters import end_of
+from spellbook.notes.note import MOST_BYTES, Fault, Stamp
+from spellbook.system.git import Blob, Commit, Repository
+from spellbook.text.quoting import counted, one_line
+from spellbook.text.unicode import is_whole
+from spellbook.vault import names
+from spellbook.vault.ignored import IGNORE_FILE, compiled
+from spellbook.vault.listing import shown
+from spellbook.vault.past import Written
+
+if TYPE_CHECKING:
+    from spellbook.archive.restore import Kept
+    from spellbook.archive.snapshots import Snapshots
+    from spellbook.vault.folder import Folder
+
+MOST_WHEN = 200
+"""Letters of a date or a name."""
+
+MOST_TEXT = 1_000_000_000
+"""Bytes of all notes of one state; more are refused."""
+
+_DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d.*)?)?)?")
+_POINTER = b"version https://git-lfs.github.com/spec/v1"
+_MOST_POINTER = 1_024
+_FORMS = "Name a date (2026-03-01), a git revision or a snapshot."
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """
+    What `asked` means: a commit by its full hash or a snapshot by its name, and when it was made (seconds since 1970).
+
+    """
+
+    asked: str
+    commit: str
+    snapshot: str
+    at: float
+
+    @property
+    def key(self) -> str:
+        """What names the state, whatever was asked."""
+        return self.commit or f"snapshot {self.snapshot}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as programs see it, with its time in ISO 8601."""
+        source = {"commit": self.commit} if self.commit else {"snapshot": self.snapshot}
+        return {"asked": self.asked, **source, "at": _iso(self.at)}
+
+    def __str__(self) -> str:
+        asked, at = one_line(self.asked), _iso(self.at)
+        if self.commit:
+            return f"As of {asked}: what was written by commit {self.commit[:12]} of {at}."
+        return f"As of {asked}: what was written by snapshot {self.snapshot} of {at}."
+
+
+def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
+    """
+    Return what `when` means for the vault in `folder`: a date, a revision of git, or a snapshot.
+
+    A date means its end (a day, a month or a year): then it is the last commit of the current branch, or the last
+    snapshot, whichever is newer. Raises InvalidInput for what means nothing, StorageError if git fails.
+    """
+    asked = when.strip()
+    if not asked or len(asked) > MOST_WHEN or not asked.isprintable():
+        raise InvalidInput(f"{when[:80]!r} names no time.", _FORMS)
+    if _DATE.fullmatch(asked):
+        return _by(folder, taken, asked, end_of(asked))
+    if snapshots.taken_at(asked) is not None:
+        return _snapshot(asked, taken.find(asked))
+    repository: Repository | None = None
+    with contextlib.suppress(InvalidInput):
+        repository = Repository(folder.root)
+    if repository and (commit := repository.find(asked)):
+        return Moment(asked, commit.hash, "", commit.at)
+    known = next((each for each in taken.names() if asked == snapshots.LATEST or each.startswith(asked)), None)
+    if known:
+        return _snapshot(asked, known)
+    raise InvalidInput(f"{asked[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS)
+
+
+def _by(folder: Folder, taken: Snapshots, asked: str, seconds: float) -> Moment:
+    """Return the newest state that was written by a time. Raises InvalidInput if there is none."""
+    kept = next(((each, at) for each in taken.names() if (at := _at(each)) <= seconds), None)
+    try:
+        repository = Repository(folder.root)
+        commit = repository.before(seconds)
+    except InvalidInput as error:
+        if kept is None:
+            raise InvalidInput(f"{error.message} No snapshot was taken by {asked} either.", error.hint) from error
+        return _snapshot(asked, kept[0])
+    if kept and (commit is None or kept[1] > commit.at):
+        return _snapshot(asked, kept[0])
+    if commit:
+        return Moment(asked, commit.hash, "", commit.at)
+    raise InvalidInput(f"Nothing was written by {asked}: {_begin(repository)}", repository.shallow() or _FORMS)
+
+
+def _begin(repository: Repository) -> str:
+    first = repository.first()
+    if first is None:
+        return "the repository has no commit yet."
+    if repository.is_shallow:
+        return f"this clone is shallow, and begins with {first.hash[:12]} of {_iso(first.at)}."
+    return f"the first commit is {first.hash[:12]} of {_iso(first.at)}."
+
+
+def _snapshot(asked: str, name: str) -> Moment:
+    return Moment(asked, "", name, _at(name))
+
+
+def _at(name: str) -> float:
+    return snapshots.taken_at(name) or 0.0
+
+
+def _iso(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
+
+
+# -- what it holds
+
+
+class _Source(Protocol):
+    def texts(self, paths: Sequence[str]) -> Iterator[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _OfGit:
+    repository: Repository
+    blobs: Mapping[str, Blob]
+
+    def texts(self, paths: Sequence[str]) -> Iterator[bytes]:
+        return self.repository.texts([self.blobs[path] for path in paths])
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSnapshot:
+    snapshots: Snapshots
+    files: Mapping[str, Kept]
+
+    def texts(self, paths: Sequence[str]) -> Iterator[bytes]:
+        return (self.snapshots.text(self.files[path]) for path in paths)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The notes of a state while they are looked through: their stamps, and the faults of the others."""
+
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def omit(self, path: str, reason: str) -> None:
+        self.stamps.pop(path, None)
+        self.faults.append(Fault(shown(path), 0, reason))
+
+
+def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
+    """
+    Return the notes of an earlier state, as the vault's own rules name notes.
+
+    What `.spellbookignore` left out then, or leaves out now, is no note. Raises InvalidInput, StorageError.
+    """
+    found = _Found()
+    source: _Source
+    if moment.commit:
+        repository = Repository(folder.root)
+        source = _of_git(repository, Commit(moment.commit, int(moment.at)), found)
+        pointers = [path for path, stamp in found.stamps.items() if stamp.size <= _MOST_POINTER]
+        for path, text in zip(pointers, source.texts(pointers), strict=True):
+            if text.startswith(_POINTER):
+                found.omit(path, "a pointer of Git LFS; its text is not in git")
+    else:
+        files = taken.files(moment.snapshot)
+        source = _OfSnapshot(taken, files)
+        for path, kept in files.items():
+            found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256))
+    _choose(folder, source, found)
+    if (size := sum(stamp.size for stamp in found.stamps.values())) > MOST_TEXT:
+        raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")
+    return Written(found.stamps, tuple(found.faults), source.texts)
+
+
+def _of_git(repository: Repository, commit: Commit, found: _Found) -> _OfGit:
+    changed, oldest = repository.changed(commit)
+    blobs: dict[str, Blob] = {}
+    for name, blob in repository.files(commit.hash).items():
+        path = os.fsdecode(name)
+        is_note = names.is_note(path)
+        if not is_note and path != IGNORE_FILE:
+            continue
+        if not is_whole(path):
+            found.omit(path, "the file's name is not UTF-8; rename it")
+        elif blob.is_link:
+            found.omit(path, "a link; not read")
+        elif not {"", ".", ".."} & set(path.split("/")):
+            blobs[path] = blob
+            found.stamps[path] = Stamp(blob.size, changed.get(name, oldest) * 1_000_000_000, _number(blob.hash))
+    return _OfGit(repository, blobs)
+
+
+def _choose(folder: Folder, source: _Source, found: _Found) -> None:
+    """Leave only notes in `found`: Markdown that is not too large, and left out neither then nor now."""
+    ignored = None
+    if IGNORE_FILE in found.stamps and found.stamps[IGNORE_FILE].size <= MOST_BYTES:
+        [text] = source.texts([IGNORE_FILE])
+        ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
+    for path in [*found.stamps]:
+        if (
+            not names.is_note(path)
+            or folder.ignores(path)
+            or (ignored and any(ignored.match_file(each) for each in _places(path)))
+        ):
+            del found.stamps[path]
+        elif (size := found.stamps[path].size) > MOST_BYTES:
+            found.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")
+
+
+def _places(path: str) -> Iterator[str]:
+    yield from (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
+    yield path
+
+
+def _number(hash: str) -> int:
+    """Return a number that two contents do not share, in place of the number that a disk gives to a file."""
+    return int(hash[:15], 16)
+
+
+def left_out(faults: Sequence[Fault]) -> str:
+    """Return a sentence on what of a state is not read, "" if there is nothing."""
+    if not faults:
+        return ""
+    return f"Not read of then: {counted(len(faults), 'file')}, such as {one_line(str(faults[0]))}."

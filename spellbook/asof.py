@@ -1,0 +1,266 @@
+"""
+Questions to the vault as it was written by an earlier time.
+
+The past state is an overlay: a catalog of its own in the state folder, which begins as a copy of the vault's, so that
+texts which were seen before keep their vectors. It is kept as a cache by commit or snapshot. The vault's own catalog is
+only read, and no file is checked out.
+
+A note is what it said then: a decision that was superseded later still holds there. What was never committed, and is in
+no snapshot, is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spellbook.archive import past, versions
+from spellbook.archive.past import Moment
+from spellbook.book import Spellbook
+from spellbook.errors import EmbeddingError, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.index import embed, sync
+from spellbook.index.catalog import overlay
+from spellbook.index.catalog.catalog import FILE, Catalog
+from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.maintenance import upkeep
+from spellbook.models.base import short_hash
+from spellbook.system import disk
+from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.past import Past
+
+if TYPE_CHECKING:
+    from spellbook.config import Config
+
+_READY = upkeep.READY
+_MOST_OPEN = 3
+"""Past states that a process keeps open beside those in use."""
+
+_FIRST_SECONDS = 1.2
+"""Seconds after which the first question to a state is answered with the vectors that it has by then."""
+
+_OPENED_SECONDS = 0.4
+"""Seconds that a process embeds pending texts when it opens a state that is kept."""
+
+_MOST_FIRST = 512
+_MOST_AT_ONCE = 64
+"""Texts that are embedded before the first answer at most, and at once in the background after it."""
+
+_PATIENCE = 60
+_EXACT = 1_000_000_000
+"""A past state is searched exactly: an approximate index would take longer to build than it is used."""
+
+_opening = threading.Lock()
+
+
+@contextlib.contextmanager
+def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
+    """
+    Yield the book of the vault as it was written by `when` (a date, a revision of git, a snapshot); "" is now.
+
+    It is only read, and good until the end of the context. Raises InvalidInput for what means no time, StorageError if
+    git fails, PermissionDenied for a book that does not show all notes.
+    """
+    if not when.strip():
+        yield book
+        return
+    _expect_all(book)
+    book.follow()
+    moment = past.resolve(book.index.vault, book.snapshots, when)
+    with _opening:
+        then = _open(book, moment)
+        then.users += 1
+    try:
+        then.moment = moment
+        yield then
+    finally:
+        with _opening:
+            then.users -= 1
+            then.embed_rest()
+            _close_idle(book)
+
+
+def history(book: Spellbook, id: str, most: int = 20) -> dict[str, Any]:
+    """
+    Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
+
+    Of a note that is gone, the path is enough. Raises MemoryNotFound if neither git, a snapshot nor the journal has it,
+    InvalidInput for a number out of range, PermissionDenied for a book that does not show all notes.
+    """
+    _expect_all(book)
+    try:
+        path = book.resolve(id).path
+    except MemoryNotFound:
+        path = id if id.lower().endswith(".md") else f"{id}.md"
+        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+        if not found:
+            raise
+    else:
+        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+    return {"id": id, "path": path, "versions": [each.as_dict() for each in found], "not_read": list(left)}
+
+
+def _expect_all(book: Spellbook) -> None:
+    if book.config.sees:
+        raise PermissionDenied(
+            f"This token sees what is {book.config.sees} alone, and nothing of earlier times.",
+            "Use a token that sees all notes.",
+        )
+
+
+def said(book: Spellbook) -> list[str]:
+    """Return the sentences that say of when a book is, and what of then is not read; none for now."""
+    if not isinstance(book, _Past):
+        return []
+    return [*filter(None, (str(book.moment), past.left_out(book.index.catalog.notes.faults())))]
+
+
+def fields(book: Spellbook) -> dict[str, Any]:
+    """Return what programs are told of when a book is, under `as_of`; nothing for now."""
+    if not isinstance(book, _Past):
+        return {}
+    faults = book.index.catalog.notes.faults()
+    return {"as_of": {**book.moment.as_dict(), "pending": book.index.catalog.counts().pending, "faults": len(faults)}}
+
+
+class _Past(Spellbook):
+    """The vault of the book `whole` at a moment; its index lies in `settings.state`."""
+
+    def __init__(self, whole: Spellbook, settings: Config, moment: Moment) -> None:
+        super().__init__(settings, whole.index)
+        self.moment = moment
+        self.users = 0
+        self._stopping = threading.Event()
+        self._embedding: threading.Thread | None = None
+        now, taken = whole.index.vault, whole.snapshots
+        vault = Past(settings.state, lambda: past.written(now, taken, moment))
+        self.index = replace(self.index, vault=vault)
+
+    def refresh(self, *, embed: bool = False) -> None:
+        """Do nothing: what was written then does not change."""
+
+    def follow(self) -> None:
+        """Do nothing: another embedding model has states of its own."""
+
+    def embed(self, until: float) -> None:
+        """Embed texts that have no vector yet until then (monotonic clock); the others are found by words."""
+        with contextlib.suppress(EmbeddingError):
+            embed.embed_texts(self.index, most=_MOST_FIRST, stop=lambda: time.monotonic() > until)
+
+    def embed_rest(self) -> None:
+        """Embed in the background what is still pending, as long as this process has the state open."""
+        if self.index.catalog.counts().pending and not (self._embedding and self._embedding.is_alive()):
+            self._embedding = threading.Thread(target=self._embed_rest, name="spellbook-past", daemon=True)
+            self._embedding.start()
+
+    def _embed_rest(self) -> None:
+        with contextlib.suppress(SpellbookError):
+            while not self._stopping.is_set():
+                if not embed.embed_texts(self.index, most=_MOST_AT_ONCE, stop=self._stopping.is_set):
+                    return
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self._stopping.set()
+        if self._embedding:
+            self._embedding.join()
+        super().close()
+
+
+def _open(book: Spellbook, moment: Moment) -> _Past:
+    """Return the book of a moment: an open one, one that is kept, or a new one."""
+    settings = _settings(book, moment)
+    then = next((each for each in book.beside if isinstance(each, _Past) and each.config.state == settings.state), None)
+    if then is not None and then.index.catalog.looked is not None:  # else its file was damaged, and is begun anew
+        upkeep.mark_use(settings.state)
+        return then
+    if then is not None:
+        book.beside.remove(then)
+        then.close()
+    settings.state.parent.mkdir(parents=True, exist_ok=True)
+    busy = StorageError("Another process is preparing the notes of an earlier time.", "Try again in a moment.")
+    try:
+        with disk.alone(settings.state.parent / "past.lock", _PATIENCE, busy):
+            then = _kept(book, settings, moment) or _built(book, settings, moment)
+            upkeep.forget_past(settings.state.parent, keep=[settings.state])
+    except OSError as error:
+        raise disk.storage_error(str(settings.state), error) from error
+    book.beside.append(then)
+    return then
+
+
+def _settings(book: Spellbook, moment: Moment) -> Config:
+    """Return the vault's settings for a past state. Its folder is named by all that the state's index depends on."""
+    config = book.config
+    ignored = b""
+    with contextlib.suppress(OSError, ValueError):
+        ignored = disk.read_small(config.vault / IGNORE_FILE)
+    depends = [moment.key, sync.name_rules(config), book.index.embedder.fingerprint, len(MIGRATIONS), ignored.hex()]
+    return replace(
+        config,
+        state=config.state / upkeep.PAST / short_hash(json.dumps(depends).encode()),
+        embedder_given=True,  # so that the vault's book alone says when to go over to another one
+        count_use=False,
+        snapshots=False,
+        chroma_url="",
+        wikis=(),
+        beside=config.vault,  # whose files and settings are only read
+        exact_most=_EXACT,
+    )
+
+
+def _kept(book: Spellbook, settings: Config, moment: Moment) -> _Past | None:
+    """Return the book of a state that is in the cache and whole, else None."""
+    if not upkeep.mark_use(settings.state):
+        return None
+    then = _Past(book, settings, moment)
+    if then.index.catalog.looked is None:  # its file was damaged, and is begun anew
+        then.close()
+        return None
+    if then.index.catalog.counts().pending:
+        then.embed(time.monotonic() + _OPENED_SECONDS)
+    return then
+
+
+def _built(book: Spellbook, settings: Config, moment: Moment) -> _Past:
+    """Make the index of a state: a copy of the vault's, brought to what the notes said then."""
+    started, state = time.monotonic(), settings.state
+    shutil.rmtree(state, ignore_errors=True)
+    state.mkdir(parents=True, exist_ok=True)
+    then: _Past | None = None
+    try:
+        overlay.begin(book.index.catalog.file, state / FILE)
+        then = _Past(book, settings, moment)
+        sync.scan(then.index)
+        overlay.finish(state / FILE)
+        if then.index.catalog.counts().pending:
+            for other in _others(state):
+                with contextlib.closing(Catalog.open(other)) as catalog:
+                    embed.copy_vectors(then.index, catalog)
+            then.embed(started + _FIRST_SECONDS)
+        (state / _READY).write_text(json.dumps(moment.as_dict()), "utf-8")
+        return then
+    except BaseException:
+        if then is not None:
+            then.close()
+        shutil.rmtree(state, ignore_errors=True)
+        raise
+
+
+def _others(state: Path) -> list[Path]:
+    """Return the folders of other past states, which may have vectors of texts that are gone since."""
+    return [ready.parent for ready in state.parent.glob(f"*/{_READY}") if ready.parent != state]
+
+
+def _close_idle(book: Spellbook) -> None:
+    """Close the past states that were opened first, beyond so many, if nobody uses them."""
+    idle = [each for each in book.beside if isinstance(each, _Past) and not each.users]
+    for each in idle[:-_MOST_OPEN]:
+        book.beside.remove(each)
+        each.close()

@@ -1,0 +1,325 @@
+"""
+Reading a git repository: commits, trees and blobs, by git's plumbing alone.
+
+The repository may be somebody else's. So nothing of it runs (no hook, filter, pager or signature check), nothing is
+fetched, nothing is written or checked out, and each call is bounded in time and bytes. Variables and settings of git
+that would change what it reads are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from spellbook.errors import InvalidInput, StorageError
+
+SECONDS = 60.0
+"""Seconds that one call of git may take."""
+
+MOST_FILES = 500_000
+MOST_LISTED = 200_000_000
+"""Bytes of a listing, of files or of changes, that is read."""
+
+MOST_AT_ONCE = 32_000_000
+"""Bytes of blobs that one call reads, unless one blob alone is larger."""
+
+_MOST_NAME = 200
+_MOST_WALKED = 2_000
+"""Commits that are looked through for when files last changed; older files get the time of the oldest of these."""
+
+_LINK = b"120000"
+_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
+_HEX = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SAFE = (
+    "--no-pager",
+    "--no-replace-objects",
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    # Whoever owns the folder: nothing of its settings is run.
+    *("-c", "safe.directory=*", "-c", "safe.bareRepository=explicit"),
+    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", f"core.attributesFile={os.devnull}"),
+    *("-c", "core.commitGraph=false", "-c", "protocol.allow=never", "-c", "core.quotePath=false"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit: its full hash, and when it was made, in seconds since 1970."""
+
+    hash: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A file in a commit: the hash and the size in bytes of its content; `is_link` for a symbolic link."""
+
+    hash: str
+    size: int
+    is_link: bool = False
+
+
+class Repository:
+    """
+    The repository in whose working tree `folder` lies; paths are relative to `folder`.
+
+    Raises InvalidInput if it lies in none or git is not installed, StorageError if git fails.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # Found once, and named from then on, as if it had no working tree: so paths count from the top of its trees.
+        self._named: tuple[str, ...] = ("-C", str(folder))
+        said = self._says("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
+        place = self._says("rev-parse", "--absolute-git-dir")
+        if said is None or place is None or not said.startswith(b"true\n"):
+            raise InvalidInput(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
+        _, shallow, prefix = said.split(b"\n", 2)
+        self.is_shallow = shallow == b"true"
+        self._prefix = prefix.removesuffix(b"\n")
+        top = os.fsdecode(place.removesuffix(b"\n"))
+        self._named = ("--bare", f"--git-dir={top}")
+
+    # -- commits
+
+    def before(self, seconds: float) -> Commit | None:
+        """Return the last commit of this branch that was made by then (seconds since 1970), None if there is none."""
+        if seconds < 0:
+            return None
+        limit = () if seconds >= 1 << 40 else (f"--min-age={int(seconds)}",)
+        return self._first("rev-list", "--first-parent", "--max-count=1", *limit, "--timestamp", "HEAD", "--")
+
+    def first(self) -> Commit | None:
+        """Return the oldest commit of this branch, None if there is none."""
+        return self._first("rev-list", "--first-parent", "--max-parents=0", "--timestamp", "HEAD", "--")
+
+    def find(self, name: str) -> Commit | None:
+        """Return the commit that a revision means, None if there is none. Raises InvalidInput for what names none."""
+        if name.startswith("-") or len(name) > _MOST_NAME or not name.isprintable():
+            raise InvalidInput(f"{name[:80]!r} is not a revision.", "Name a branch, a tag or the hash of a commit.")
+        said = self._says("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        hash = (said or b"").decode("ascii", "replace").strip()
+        if not _HEX.fullmatch(hash):
+            return None
+        return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--")
+
+    def _first(self, *asked: str) -> Commit | None:
+        said = (self._says(*asked) or b"").split(b"\n")[0].split()
+        return Commit(said[1].decode("ascii"), int(said[0])) if len(said) == 2 else None
+
+    # -- files
+
+    def files(self, commit: str) -> dict[bytes, Blob]:
+        """
+        Return the files of the folder in a commit by their paths, with submodules left out.
+
+        Raises InvalidInput if the folder is not there, or has too many files; StorageError if objects are missing.
+        """
+        tree = commit
+        if self._prefix:
+            said = self._says("rev-parse", "--verify", "--quiet", f"{commit}:{os.fsdecode(self._prefix.rstrip(b'/'))}")
+            tree = (said or b"").decode("ascii", "replace").strip()
+            if not _HEX.fullmatch(tree) or self._run("cat-file", "-t", tree) != b"tree\n":
+                raise InvalidInput(
+                    f"{self.folder} is not in commit {commit[:12]}.",
+                    "The folder may have had another name then. Name a later date.",
+                )
+        found: dict[bytes, Blob] = {}
+        for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", tree, most=MOST_LISTED).split(b"\0"):
+            what, tab, path = line.partition(b"\t")
+            mode, kind, hash, size = what.split() if tab else (b"", b"", b"", b"")
+            if kind == b"blob" and size.isdigit():
+                found[path] = Blob(hash.decode("ascii"), int(size), mode == _LINK)
+            if len(found) > MOST_FILES:
+                raise InvalidInput(f"Commit {commit[:12]} has over {MOST_FILES:,} files.", "Name another one.")
+        return found
+
+    def changed(self, commit: Commit) -> tuple[dict[bytes, int], int]:
+        """
+        Return when files of the folder last changed, by path, in seconds since 1970, and the time of all other files.
+
+        That is as far as the last 2,000 commits of the branch tell; older files get the time of the oldest of these.
+        """
+        walked = ("rev-list", "--first-parent", "--parents", f"--max-count={_MOST_WALKED}", "--timestamp", commit.hash)
+        listed = self._run(*walked, "--", most=MOST_LISTED).splitlines()
+        rows = [line.split() for line in listed]
+        times = {row[1]: int(row[0]) for row in rows}
+        asked = b"".join(b" ".join(row[1:3]) + b"\n" for row in rows)
+        # With a parent on its line, a merge is compared with that one.
+        compared = ("diff-tree", "--stdin", "-r", "--root", "-z", "--no-renames", "--name-only", "--no-ext-diff")
+        limit = ("--", os.fsdecode(self._prefix.rstrip(b"/"))) if self._prefix else ("--",)
+        found: dict[bytes, int] = {}
+        at = commit.at
+        for field in self._run(*compared, *limit, given=asked, most=MOST_LISTED).split(b"\0"):
+            # A commit's hash, then its paths; a path is no 40 letters of hexadecimal that name a commit just listed.
+            head = field.strip()
+            if head in times:
+                at = times[head]
+            elif field.startswith(self._prefix):
+                found.setdefault(field[len(self._prefix) :], at)
+        return found, min(times.values(), default=commit.at)
+
+    def texts(self, blobs: Sequence[Blob]) -> Iterator[bytes]:
+        """Yield the contents of blobs in their order. Raises StorageError if one is missing, or is not what it says."""
+        for batch in _batches(blobs):
+            asked = b"".join(blob.hash.encode() + b"\n" for blob in batch)
+            most = sum(blob.size + 200 for blob in batch)
+            data = self._run("cat-file", "--batch", "--buffer", given=asked, most=most)
+            at = 0
+            for blob in batch:
+                end = data.find(b"\n", at)
+                if end < 0 or data[at:end].decode("ascii", "replace") != f"{blob.hash} blob {blob.size}":
+                    raise self._lacks(blob.hash)
+                yield data[end + 1 : end + 1 + blob.size]
+                at = end + 2 + blob.size
+
+    # -- one file
+
+    def versions(self, path: str, most: int) -> list[tuple[Commit, bytes, Blob | None]]:
+        """
+        Return the commits of this branch that changed a file, newest first, at most `most`.
+
+        Each with the file's path then and its content, None where it was deleted. It is followed through renames.
+        """
+        found: list[tuple[Commit, bytes, Blob | None]] = []
+        place, start = self._prefix + os.fsencode(path), "HEAD"
+        while len(found) < most:
+            walked = ("rev-list", "--first-parent", "--parents", f"--max-count={most - len(found)}", "--timestamp")
+            said = self._says(*walked, start, "--", os.fsdecode(place)) or b""
+            rows = [line.split() for line in said.splitlines()]
+            for row in rows:
+                commit = Commit(row[1].decode("ascii"), int(row[0]))
+                found.append((commit, place.removeprefix(self._prefix), self._at(commit.hash, place)))
+            # What the history of one path begins with may be a rename. The real parent is asked for: `--parents` with a
+            # path names the last commit that touched it.
+            before = self._renamed(rows[-1][1].decode("ascii"), place) if rows and found[-1][2] else None
+            if before is None:
+                break
+            start, place = f"{rows[-1][1].decode('ascii')}^1", before
+        return found
+
+    def _at(self, commit: str, place: bytes) -> Blob | None:
+        said = self._run("ls-tree", "-z", "-l", "--full-tree", commit, "--", os.fsdecode(place))
+        what = said.partition(b"\t")[0].split()
+        return Blob(what[2].decode("ascii"), int(what[3])) if len(what) == 4 and what[1] == b"blob" else None
+
+    def _renamed(self, commit: str, place: bytes) -> bytes | None:
+        """Return the path that a file had before this commit gave it `place`, None if it was not renamed there."""
+        compared = ("diff-tree", "-r", "-z", "-M", "-l1000", "--diff-filter=R", "--name-status", "--no-commit-id")
+        said = self._says(*compared, "--no-ext-diff", "--no-textconv", f"{commit}^1", commit, "--") or b""
+        fields = said.split(b"\0")
+        renames = {new: old for _, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False)}
+        return renames.get(place)
+
+    # -- git itself
+
+    def _lacks(self, what: str) -> StorageError:
+        return StorageError(
+            f"{self.folder}: git lacks an object, or cannot read it ({what[:200]}).",
+            "The clone may be partial or damaged: `git fsck` says so. Nothing was fetched, and nothing is changed.",
+        )
+
+    def shallow(self) -> str:
+        """Return what to do where the history ends early, "" for a whole clone."""
+        return "Fetch the rest with `git fetch --unshallow`, or name a later date." if self.is_shallow else ""
+
+    def _says(self, *asked: str) -> bytes | None:
+        """Return what git prints, None if it fails."""
+        code, out, _ = self._start(asked, b"", MOST_LISTED)
+        return out if code == 0 else None
+
+    def _run(self, *asked: str, given: bytes = b"", most: int = 1_000_000) -> bytes:
+        code, out, complaint = self._start(asked, given, most)
+        if code != 0:
+            raise self._lacks(complaint or asked[0])
+        return out
+
+    def _start(self, asked: Sequence[str], given: bytes, most: int) -> tuple[int, bytes, str]:
+        """Return git's exit code, what it prints, and the last line of its complaints. Raises as the class says."""
+        arguments = ["git", *_SAFE, *self._named, *asked]
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        flags = _NO_WINDOW if os.name == "nt" else 0
+        try:
+            child = subprocess.Popen(arguments, env=environment(), creationflags=flags, **pipes)
+        except FileNotFoundError as error:
+            raise InvalidInput("There is no git on this machine.", "Install git, or name a snapshot.") from error
+        except OSError as error:
+            raise StorageError(f"git cannot be started ({error.strerror or error}).", "Name a snapshot.") from error
+        late = threading.Timer(SECONDS, child.kill)
+        complaints: list[bytes] = []
+        # git answers before it has read all that it is asked: both pipes would fill.
+        helpers = [
+            threading.Thread(target=_feed, args=(child.stdin, given), daemon=True),
+            threading.Thread(target=_drain, args=(child.stderr, complaints), daemon=True),
+        ]
+        with child:
+            for each in (late, *helpers):
+                each.start()
+            out = b""
+            try:
+                assert child.stdout
+                out = child.stdout.read(most + 1)
+            finally:
+                is_late = not late.is_alive()
+                late.cancel()
+                if is_late or len(out) > most:
+                    child.kill()
+                for each in helpers:
+                    each.join()
+        if is_late:
+            raise StorageError(
+                f"{self.folder}: git {asked[0]} took over {SECONDS:.0f} s.",
+                "The repository is very large, or its disk is slow. Name a snapshot.",
+            )
+        if len(out) > most:
+            raise InvalidInput(f"{self.folder}: git {asked[0]} said over {most / 1e6:,.0f} MB.", "Name another commit.")
+        said = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
+        return child.returncode, out, said[-1] if said else ""
+
+
+def _feed(pipe: IO[bytes], given: bytes) -> None:
+    with contextlib.suppress(OSError), pipe:  # git may end before it has read everything
+        pipe.write(given)
+
+
+def _drain(pipe: IO[bytes], kept: list[bytes]) -> None:
+    while piece := pipe.read(1 << 12):
+        if len(kept) < 4:
+            kept.append(piece)
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment for git: no variable, file or program of anybody changes what it does."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "XDG_CONFIG"))}
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",  # before what the repository's settings allow
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
+def _batches(blobs: Sequence[Blob]) -> Iterator[list[Blob]]:
+    batch: list[Blob] = []
+    size = 0
+    for blob in blobs:
+        if batch and size + blob.size > MOST_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(blob)
+        size += blob.size
+    if batch:
+        yield batch
