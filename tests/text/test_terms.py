@@ -21,7 +21,7 @@ def found(text: str, asked: str) -> bool:
     db = empty_catalog()
     try:
         db.execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
-        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (asked,)).fetchone()[0])
+        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(asked),)).fetchone()[0])
     finally:
         db.close()
 
