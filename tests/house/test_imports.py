@@ -15,7 +15,7 @@ ORDER: tuple[set[str], ...] = (
     {"__main__", "__init__"},
     {"cli"},
     {"server"},
-    {"wikis", "limited"},
+    {"wikis", "limited", "published"},
     {"book"},
     {"maintenance"},
     {"editing"},
