@@ -428,7 +428,7 @@ class Spellbook:
 
     def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""
-        return question.state(self.index, self.index.catalog.counts(), self._degraded())
+        return question.state_of(self.index, self._degraded())
 
     def warm_up(self) -> None:
         """Load the model and the vectors before the first search needs them."""

@@ -35,6 +35,7 @@ VARIABLES = {
     "SPELLBOOK_API_KEY": "secret",
     "SPELLBOOK_RERANKER_API_KEY": "secret",
     "SPELLBOOK_CHROMA_TOKEN": "secret",
+    "SPELLBOOK_DATABASE_URL": "secret",
     "SPELLBOOK_TOKEN": "secret",
     "OPENAI_API_KEY": "secret",
 }

@@ -154,6 +154,7 @@ def watch(book: Spellbook) -> None:
     import signal
     import threading
 
+    from spellbook.server import publisher
     from spellbook.server.watcher import Watcher
     from spellbook.system.processes import is_elected, present
 
@@ -163,8 +164,11 @@ def watch(book: Spellbook) -> None:
     waits = " Another process already watches it; this one waits for its turn." if is_elected(book.config.state) else ""
     output.say(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
     with present(book.config.state, "watch"), Watcher(book, lambda report: output.say(output.told(report), err=True)):
+        published = publisher.started(book)
         while not stop.wait(1.0):
             pass
+        if published:
+            published.stop()
 
 
 @command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.cli.container import container_option
 from spellbook.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from spellbook.book import Spellbook
 
 
 @main.command()
@@ -34,6 +38,14 @@ from spellbook.errors import InvalidInput
     metavar="NAMES",
     help="Toolsets, with commas [core].",
 )
+@click.option(
+    "--published",
+    is_flag=True,
+    help="Serve vaults that were published to SPELLBOOK_DATABASE_URL, without files; they are only read.",
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="NAME", help="A published vault to serve; repeat for more [all]."
+)
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
 @click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
 @click.option(
@@ -53,6 +65,8 @@ def serve(
     host: str,
     port: int,
     toolsets: str,
+    published: bool,
+    names: tuple[str, ...],
     certfile: str | None,
     keyfile: str | None,
     proxies: tuple[str, ...],
@@ -67,6 +81,8 @@ def serve(
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
+    if names and not published:
+        raise click.UsageError("--name belongs to --published.")
     for each in proxies:
         try:
             ipaddress.ip_network(each, strict=False)
@@ -75,7 +91,7 @@ def serve(
     from spellbook.server.http.run import Address, bound
 
     address = Address(bound(host, port), host, "https" if certfile else "http")
-    with address.socket, opened(ctx) as book:
+    with address.socket, _published(ctx, names) if published else opened(ctx) as book:
         from spellbook.system.heap import growing
 
         with growing():
@@ -89,16 +105,24 @@ def serve(
             named = run.environment_hosts()
             is_open = _is_open(address, named)
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
-            served = Served(book, toolsets_of(toolsets), log=log)
+            served = Served(book, toolsets_of(toolsets), log=log, is_published=published)
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and served.tokens.is_empty:
                 _first_token(served.tokens.add("first"), address)
-            app = make(served, Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE)))
+            rules = Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE))
+            app = make(served, rules, live=not published)
         from spellbook.system.processes import present
 
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
             run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
+
+
+def _published(ctx: click.Context, names: tuple[str, ...]) -> Spellbook:
+    """Open published vaults, for a server without files."""
+    from spellbook import published
+
+    return published.open(names, scope=ctx.ensure_object(dict).get("scope"))
 
 
 def _is_open(address: object, named: tuple[str, ...]) -> bool:

@@ -54,7 +54,7 @@ def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], mos
     identifiers = dict.fromkeys(each for _, each in sorted(found) if _is_keyword(each))
     known = {each.casefold() for each in (*tags, *identifiers)}
     names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
-    counts = {name: frequency(terms.phrase(name)) for name in names}
+    counts = {name: frequency(str(terms.phrase(name))) for name in names}
     rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
     return list(dict.fromkeys([*tags, *[*(each for each in identifiers if each not in tags), *rare][:MOST]]))
 

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place
+from spellbook.index.engine import Engine
 from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
@@ -66,7 +66,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        return asdict(self)
+        return {**asdict(self), "words": tuple(each.as_dict() for each in self.words)}
 
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
@@ -110,7 +110,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
             if number in closest:
                 verdict = f"a closest note: {verdict}"
-        rows.append(_row(index.catalog, found, each, verdict, places.get(number)))
+        rows.append(_row(searcher.engine, found, each, verdict, places.get(number)))
     return Explanation(
         question.text,
         question.mode,
@@ -124,10 +124,10 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     )
 
 
-def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
     words = {_label(word): word.expression for word in found.words}
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    has = [label for label, expression in words.items() if catalog.match_among(expression, [each.chunk.number])]
+    has = [label for label, expression in words.items() if engine.match_among(expression, [each.chunk.number])]
     return Row(
         **asdict(each.chunk.place),
         place=place,
@@ -142,7 +142,7 @@ def _row(catalog: Catalog, found: Ranked, each: Candidate, verdict: str, place: 
 
 
 def _label(word: Word) -> str:
-    return terms.readable(" = ".join((word.text, *word.same)).replace('"', ""))
+    return terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', ""))
 
 
 def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:

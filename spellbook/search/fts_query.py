@@ -1,5 +1,5 @@
 """
-From a question to an FTS5 query: its content words, and the phrases it quotes.
+From a question to what an index is asked for: its content words, and the phrases it quotes.
 
 The index has words as they are written. All rules for matching are here, so
 that a better rule needs no new index. Each word is asked for in the most exact
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from spellbook.search import synonyms
 from spellbook.text import korean, terms
+from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without
 from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
@@ -40,42 +41,49 @@ _VIETNAMESE = re.compile("[ơưƠƯ\u1ea0-\u1ef9]")
 @dataclass(frozen=True, slots=True)
 class Term:
     """
-    One word or name: its `forms`, the most exact first, each one or more FTS5 expressions.
+    One word or name: its `forms`, the most exact first, each one or more phrases.
 
-    `same` are expressions of its synonyms, and `word` is what they are synonyms of.
+    `same` are its synonyms, and `word` is what they are synonyms of.
     """
 
-    forms: tuple[tuple[str, ...], ...]
+    forms: tuple[tuple[Phrase, ...], ...]
     word: str = ""
-    same: tuple[str, ...] = ()
+    same: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    What to ask the index for: any or `all` of `terms`, and always every expression of `required`.
+    What to ask the index for: any or `all` of `terms`, and always every phrase of `required`.
 
     If the vault has a quoted phrase nowhere, such as a film's title in another language, `instead` is asked for, if
     the question has more than quotes.
     """
 
     terms: tuple[Term, ...]
-    required: tuple[str, ...] = ()
+    required: tuple[Phrase, ...] = ()
     all: bool = False
     instead: tuple[Term, ...] = ()
 
-    def chosen(self, frequency: Callable[[str], int]) -> Chosen:
-        """Choose each term's first form that `frequency` finds in any chunk, or its last; at most 64 expressions."""
-        counts: dict[str, int] = {}
+    @property
+    def phrases(self) -> tuple[Phrase, ...]:
+        """The phrases that `chosen` asks the frequency of, each once; of a very long question the first ones."""
+        terms = (*self.terms[: 2 * _MOST_PARTS], *self.instead[: 2 * _MOST_PARTS])
+        listed = (phrase for term in terms for form in (*term.forms, term.same) for phrase in form)
+        return tuple(dict.fromkeys((*self.required, *listed)))
 
-        def count(part: str) -> int:
+    def chosen(self, frequency: Callable[[Expression], int]) -> Chosen:
+        """Choose each term's first form that `frequency` finds in any chunk, or its last; at most 64 phrases."""
+        counts: dict[Expression, int] = {}
+
+        def count(part: Expression) -> int:
             if part not in counts:
                 counts[part] = frequency(part)
             return counts[part]
 
         is_nowhere = bool(self.instead) and not all(map(count, self.required))
         required = () if is_nowhere else self.required
-        parts: dict[str, None] = dict.fromkeys(required)
+        parts: dict[Phrase, None] = dict.fromkeys(required)
         alike: list[Alike] = []
         for term in self.instead if is_nowhere else self.terms:
             if len(parts) >= _MOST_PARTS:
@@ -84,14 +92,15 @@ class Query:
             # A chunk must contain what is quoted, and a synonym is not.
             if not required and len(alike) < _MOST_ALIKE and (same := tuple(filter(count, term.same))):
                 found = found or ()
-                expression = " OR ".join(same)
-                alike.append(Alike(term.word, found, same, expression, count(expression)))
+                alike.append(Alike(term.word, found, same, AnyOf(same), count(AnyOf(same))))
             parts |= dict.fromkeys(term.forms[-1] if found is None else found)
         listed = list(parts)[:_MOST_PARTS]
-        expression = (" AND " if self.all else " OR ").join(listed)
-        if required and listed:
-            expression = f"{' AND '.join(required)} AND ({expression})"
         asked = (*required, *listed)
+        if not listed:
+            return Chosen(None, asked, tuple(map(count, asked)), bool(required), tuple(alike))
+        expression: Expression = AllOf(tuple(listed)) if self.all else AnyOf(tuple(listed))
+        if required:
+            expression = AllOf((*required, expression))
         return Chosen(expression, asked, tuple(map(count, asked)), bool(required), tuple(alike))
 
 
@@ -103,29 +112,29 @@ class Alike:
     """
 
     word: str
-    parts: tuple[str, ...]
-    same: tuple[str, ...]
-    expression: str
+    parts: tuple[Phrase, ...]
+    same: tuple[Phrase, ...]
+    expression: Expression
     chunks: int
 
     @property
     def said(self) -> str:
         """Return it as people read it: `레디스 = redis`."""
-        same = ", ".join(terms.readable(each.strip('"*')) for each in self.same)
+        same = ", ".join(terms.readable(each.text) for each in self.same)
         return f"{self.word} = {same}"
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """
-    An FTS5 expression ("" if there is nothing to ask for), its phrases, and the number of chunks that contain each.
+    An expression (None if there is nothing to ask for), its phrases, and the number of chunks that contain each.
 
     If it `quotes`, a chunk that does not match is no hit, whatever its meaning. `alike` are synonyms; they are not in
     the expression.
     """
 
-    expression: str
-    parts: tuple[str, ...]
+    expression: Expression | None
+    parts: tuple[Phrase, ...]
     frequencies: tuple[int, ...]
     quotes: bool = False
     alike: tuple[Alike, ...] = ()
@@ -173,9 +182,9 @@ def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
     return Query(tuple(Term(((part,),)) for part in found), all=all)
 
 
-def unprompted(expression: str) -> str:
+def unprompted(expression: Expression) -> Expression:
     """Return `expression` for all columns but the questions that notes name."""
-    return f"- questions : ({expression})"
+    return Without("questions", expression)
 
 
 def _terms(text: str) -> Iterator[tuple[str, Term]]:
@@ -186,7 +195,7 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
     last = ""
     for compound, runs in compounds:
         if len(compound) <= _LONGEST_NAME and (marked := terms.marked_name(_AROUND.sub("", compound))):
-            yield marked, Term(((terms.quoted(marked),), tuple(map(terms.quoted, runs))))
+            yield marked, Term(((terms.in_a_row(marked),), tuple(map(terms.in_a_row, runs))))
             runs = []
         latin = [run for run in runs if not _BY_PAIRS.match(run)]
         if len(latin) > 1 and runs[: len(latin)] == latin:
@@ -203,7 +212,7 @@ def _terms(text: str) -> Iterator[tuple[str, Term]]:
         for run in latin if is_vietnamese else ():
             if last:
                 # Vietnamese writes syllables apart; two together are more specific than each.
-                yield f"{last} {run}", Term(((terms.quoted(last, run),),))
+                yield f"{last} {run}", Term(((terms.in_a_row(last, run),),))
             last = run
 
 
@@ -211,26 +220,26 @@ def _compound_term(words: Sequence[str]) -> Term:
     """Return the term of a name of several words: `snake_case`, a path or a version."""
     first = _VERSION.match(words[0])
     forms = [words, [first[1], *words[1:]]] if first else [words]
-    return Term(tuple((terms.quoted(*form[:_MOST_PARTS]),) for form in forms))
+    return Term(tuple((terms.in_a_row(*form[:_MOST_PARTS]),) for form in forms))
 
 
 def _word_term(word: str, is_english: bool) -> Term:
-    exact = (terms.quoted(word),)
+    exact = (terms.in_a_row(word),)
     parts = terms.humps(word)
     if len(parts) > 1:
-        return Term((exact, (terms.quoted(*parts),), tuple(map(terms.quoted, parts))))
+        return Term((exact, (terms.in_a_row(*parts),), tuple(map(terms.in_a_row, parts))))
     if _EMOJI.fullmatch(word):
         return Term((exact, ()))
     if len(word) <= _SHORTEST_PREFIX or word.isdigit():
         return Term((exact,))
     # Prefixes stand in for stems where the index has no stemmer. In English they do harm: `compose` is no `component`.
-    prefix = (f'"{word[: max(_SHORTEST_PREFIX, math.ceil(len(word) * _PREFIX))]}"*',)
+    prefix = (Phrase((word[: max(_SHORTEST_PREFIX, math.ceil(len(word) * _PREFIX))],), True),)
     return Term((exact, prefix) if is_english else (prefix, exact))
 
 
 def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
     pairs = terms.words(korean.stem(run) if is_hangul else run)
-    each = tuple(map(terms.quoted, pairs))
+    each = tuple(map(terms.in_a_row, pairs))
     # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
-    return Term(((terms.quoted(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))
+    return Term(((terms.in_a_row(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Counts
+from spellbook.index.engine import Source
 from spellbook.index.filters import Filter, Unmatched
-from spellbook.index.opened import Index
 from spellbook.search.ranking import Candidate, Hit, Mode
 from spellbook.system import processes
+from spellbook.text.expressions import AnyOf, Expression, Phrase
 
 if TYPE_CHECKING:
+    from spellbook.index.opened import Index
     from spellbook.models.base import Vectors
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
@@ -65,13 +67,23 @@ class State:
         return {name: getattr(self, name) for name in names}
 
 
-def state(index: Index, counts: Counts, reason: str = "") -> State:
-    """Return the state of an index with these counts, `degraded` if there is a reason."""
+def state(index: Source, counts: Counts, second: str, reason: str = "") -> State:
+    """
+    Return the state of an index with these counts, `degraded` if there is a reason.
+
+    `second` is the fingerprint of the second encoder whose vectors it has.
+    """
     embedding = counts.pending > 0 and processes.is_embedding(index.config.state)
-    pending = index.catalog.second.waiting(index.second) if counts.pending else None
+    is_helped = index.second is not None and index.second.fingerprint == second
+    pending = counts.second_pending if counts.pending and is_helped else None
     return State(
         counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding, pending
     )
+
+
+def state_of(index: Index, reason: str = "") -> State:
+    """Return the state of a vault's index, read now."""
+    return state(index, index.catalog.counts(), index.catalog.second.fingerprint, reason)
 
 
 def _percent(pending: int, chunks: int) -> int:
@@ -188,18 +200,32 @@ class Word:
     """
     A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25).
 
-    `same` are its synonyms. If the vault has these only, `text` is the first of them.
+    `same` are its synonyms. If the vault has these only, `part` is the first of them.
     """
 
-    text: str
+    part: Phrase
     chunks: int
     weight: float
-    same: tuple[str, ...] = ()
+    same: tuple[Phrase, ...] = ()
 
     @property
-    def expression(self) -> str:
-        """Return the FTS5 expression for the word or a synonym."""
-        return " OR ".join((self.text, *self.same))
+    def text(self) -> str:
+        """It as people read it, a phrase in quotes, the beginning of a word with a star."""
+        return str(self.part)
+
+    @property
+    def expression(self) -> Expression:
+        """Return what finds the word or a synonym."""
+        return AnyOf((self.part, *self.same)) if self.same else self.part
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as the command line's JSON shows it."""
+        return {
+            "text": self.text,
+            "chunks": self.chunks,
+            "weight": self.weight,
+            "same": tuple(map(str, self.same)),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from spellbook.search import fts_query, related
 from spellbook.search.briefing import HEAD
 from spellbook.search.presentation import is_outside
 from spellbook.text import terms
+from spellbook.text.expressions import AnyOf, Phrase
 from spellbook.text.quoting import exact, flat, quoted
 
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ class Passage:
 class _Word:
     """A word of a prompt as the catalog is asked for it, how many chunks have it, and its idf."""
 
-    expression: str
+    expression: Phrase
     chunks: int
     weight: float
 
     @property
     def said(self) -> str:
-        return terms.readable(self.expression.strip('"*')).casefold()
+        return terms.readable(self.expression.text).casefold()
 
 
 def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
@@ -81,17 +82,17 @@ def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
     plain = re.sub('["“”„«»「」『』\ud800-\udfff]', " ", prompt[:_MOST_READ])
     with catalog.reading():
         total = catalog.counts().chunks
-        words = _words(plain, total, catalog.frequency)
+        words = _words(plain, total, lambda part: catalog.frequency(str(part)))
         rare = sorted((each for each in words if 0 < each.chunks <= max(_FEW, _RARE * total)), key=lambda w: w.chunks)
         rare = rare[:_MOST_WORDS]
         if not rare:
             return ()
         limits = (NO_GUIDES, *index.visible)
-        found = catalog.match(" OR ".join(each.expression for each in rare), limits, _CANDIDATES)
+        found = catalog.match(str(AnyOf(tuple(each.expression for each in rare))), limits, _CANDIDATES)
         scores = dict(found)
         has: dict[int, list[_Word]] = {number: [] for number in scores}
         for word in rare:
-            for number, _ in catalog.match_among(word.expression, list(scores)):
+            for number, _ in catalog.match_among(str(word.expression), list(scores)):
                 has[number].append(word)
         chunks = [each for each in catalog.by_number(list(scores)) if not is_outside(each)]
         old = related.superseded(index, {each.path for each in chunks}, index.visible)
@@ -124,14 +125,14 @@ def text(passages: tuple[Passage, ...]) -> str:
     return "\n".join([HEAD, "Related to this prompt:", *lines]) if lines else ""
 
 
-def _words(prompt: str, total: int, frequency: Callable[[str], int]) -> list[_Word]:
+def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[_Word]:
     """Return the prompt's words without stop words, each in the most exact form that is one expression of the index."""
-    words: dict[str, _Word] = {}
+    words: dict[Phrase, _Word] = {}
     for term in fts_query.parse(prompt).terms:
         forms = [form[0] for form in term.forms if len(form) == 1]
         if not forms:
             continue
-        counts: Mapping[str, int] = {form: frequency(form) for form in forms}
+        counts: Mapping[Phrase, int] = {form: frequency(form) for form in forms}
         chosen = next((form for form in forms if counts[form]), forms[0])
         count = counts[chosen]
         words[chosen] = _Word(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
@@ -140,12 +141,12 @@ def _words(prompt: str, total: int, frequency: Callable[[str], int]) -> list[_Wo
     return [*words.values()]
 
 
-def _content(text: str) -> set[str]:
+def _content(text: str) -> set[Phrase]:
     """Return the words of a text as expressions of the index, without stop words."""
     return {form for term in fts_query.parse(text).terms for (form, *rest) in term.forms if not rest}
 
 
-def _is_titled(title: str, said: set[str], shared: list[_Word]) -> bool:
+def _is_titled(title: str, said: set[Phrase], shared: list[_Word]) -> bool:
     """Say whether a prompt has all words of a title, two at least, of which one is rare."""
     wanted = [{form for (form, *rest) in term.forms if not rest} for term in fts_query.parse(title).terms]
     return (

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.links import Linked, Links
+from spellbook.index.catalog import links as stored_links
+from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
 from spellbook.notes.links import Files, Reached
 
 if TYPE_CHECKING:
-    from spellbook.index.catalog.catalog import Catalog
+    from spellbook.index.engine import Linking, Links
     from spellbook.index.opened import Index
 
 _MOST_LABELS = 3
@@ -87,7 +88,7 @@ def around(index: Index, path: str) -> Around:
         return Around(links(index.catalog.links, path), backlinks(index, [path]), related(index, path))
 
 
-def links(stored: Links, path: str) -> tuple[Leading, ...]:
+def links(stored: stored_links.Links, path: str) -> tuple[Leading, ...]:
     """Return the links of the note at `path`, in order, each with the note it leads to."""
     rows = stored.of(path)
     files = _files(stored, {row.name for row in rows})
@@ -226,14 +227,21 @@ def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]
     In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
     a part of a vault does not have.
     """
-    known = _superseded(index.catalog, paths, hiding)
-    if index.whole is None:
+    return superseded_in(index.catalog, index.whole, paths, hiding)
+
+
+def superseded_in(
+    read: Linking, whole: Index | None, paths: Collection[str], hiding: Sequence[Condition]
+) -> dict[str, Superseded]:
+    """Return the same for what `read` has; if that is a part of a vault, `whole` is the index of all of it."""
+    known = _superseded(read, paths, hiding)
+    if whole is None:
         return known
-    hidden = _superseded(index.whole.catalog, paths, ()).keys() & set(paths) - known.keys()
+    hidden = _superseded(whole.catalog, paths, ()).keys() & set(paths) - known.keys()
     return {**dict.fromkeys(sorted(hidden), Superseded(frozenset(), None)), **known}
 
 
-def _superseded(catalog: Catalog, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+def _superseded(catalog: Linking, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
     found = catalog.links.superseding(paths)
     if not found:
         return {}

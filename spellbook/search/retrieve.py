@@ -1,7 +1,7 @@
 """
 Retrieval: the candidates of a question, by meaning (cosine of embeddings) and by words (bm25 of the full-text index).
 
-Each function is given an open index and only reads. Scores are absolute, in 0..1.
+Each function is given the engine of an open index and only reads. Scores are absolute, in 0..1.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
+from spellbook.index.engine import Engine
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.about import About
-from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Scale, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.ranking import Leg, OfNote, of_both
 from spellbook.text import languages, terms
+from spellbook.text.expressions import Expression, Phrase
 
 if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
@@ -41,6 +41,10 @@ _REMEMBERED = 4_000
 """Samples whose scripts are cached: the same chunks come up again."""
 
 
+def _as_it_is(expression: Expression) -> Expression:
+    return expression
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """
@@ -52,7 +56,7 @@ class Words:
     legs: Mapping[int, Leg]
     asked: tuple[Word, ...]
     quotes: bool = False
-    form: Callable[[str], str] = str
+    form: Callable[[Expression], Expression] = _as_it_is
 
     @property
     def known(self) -> float:
@@ -61,31 +65,30 @@ class Words:
 
 
 def by_meaning(
-    nearest: Nearest, vector: Vectors, scale: Scale, limits: Sequence[Condition], limit: int, reasons: list[str]
+    engine: Engine, vector: Vectors, scale: Scale, limits: Sequence[Condition], limit: int, reasons: list[str]
 ) -> dict[int, tuple[StoredChunk, Leg]]:
-    """Return the chunks nearest to a question's unit vector, by number, best first; see `Nearest.chunks`."""
+    """Return the chunks nearest to a question's unit vector, by number, best first; see `Engine.nearest`."""
     result: dict[int, tuple[StoredChunk, Leg]] = {}
-    for chunks, cosine in nearest.chunks(vector, limits, _wanted(limit), reasons):
+    for chunks, cosine in engine.nearest(vector, limits, _wanted(limit), reasons):
         leg = Leg(len(result) + 1, score(cosine, scale))
         result |= {found.number: (found, leg) for found in chunks}
     return result
 
 
-def standing_in(nearest: Nearest, asked: Bytes, limits: Sequence[Condition], limit: int) -> list[int]:
+def standing_in(engine: Engine, asked: Bytes, limits: Sequence[Condition], limit: int) -> list[int]:
     """Return the numbers of the chunks that are nearest by the second encoder, of those the embedder has not read."""
-    met = nearest.standing_in(asked, limits, _wanted(limit))
-    return [chunk.number for chunks, _ in met for chunk in chunks]
+    return engine.standing_in(asked, limits, _wanted(limit))
 
 
-def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
+def scores_by_meaning(engine: Engine, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
     """Return the semantic scores of chunks that only the words found, by number."""
     listed = list(chunks)
-    cosines = nearest.cosines(vector, [chunk.key for chunk in listed])
+    cosines = engine.cosines(vector, [chunk.key for chunk in listed])
     return {chunk.number: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
 
 
 def by_words(
-    catalog: Catalog,
+    engine: Engine,
     question: Question,
     limits: Sequence[Condition],
     total: int,
@@ -100,33 +103,33 @@ def by_words(
     Words that `table` has are asked for by their synonyms as well.
     """
     phrases = fts_query.phrases(question.keywords, all=question.match_all)
-    form = fts_query.unprompted if question.unprompted else str
+    form = fts_query.unprompted if question.unprompted else _as_it_is
     query = phrases if question.keywords else fts_query.parse(question.text, table)
-    chosen = query.chosen(lambda part: catalog.frequency(form(part)))
+    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted))
     asked = _asked(chosen, total)
     most = sum(word.weight for word in asked)
-    expression = form(chosen.expression) if chosen.expression else ""
+    expression = form(chosen.expression) if chosen.expression else None
     wanted = _wanted(question.limit)
-    scores = dict(catalog.match(expression, limits, wanted, near)) if expression else {}
+    scores = dict(engine.match(expression, limits, wanted, near)) if expression else {}
     added: dict[int, float] = {}
     same: dict[int, tuple[str, ...]] = {}
     for each in chosen.alike:
         idf = _idf(total, each.chunks)
-        own = sum(word.weight for word in asked if word.text in each.parts)
+        own = sum(word.weight for word in asked if word.part in each.parts)
         # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
         weight = weights.SYNONYM * (min(own, idf) if each.parts else idf)
         listed = [*dict.fromkeys((*near, *also, *scores))]
         # To rank all chunks with a common synonym takes long, and finds little: it counts for what is found anyway.
         for number, bm25 in (
-            catalog.match(form(each.expression), limits, wanted, listed)
+            engine.match(form(each.expression), limits, wanted, listed)
             if each.chunks <= weights.RARE_SYNONYM
-            else catalog.match_among(form(each.expression), listed)
+            else engine.match_among(form(each.expression), listed)
         ):
             added[number] = added.get(number, 0.0) + weight * min(1.0, bm25 / idf)
             same[number] = (*same.get(number, ()), each.said)
     known = {*scores, *added}
     missing = {*also, *added}.difference(scores) if expression else ()
-    scores |= dict(catalog.match_among(expression, [*missing])) if missing else {}
+    scores |= dict(engine.match_among(expression, [*missing])) if expression and missing else {}
     for number, score_added in added.items():
         scores[number] = scores.get(number, 0.0) + score_added
     best = sorted(known, key=lambda number: (-scores[number], number))[:wanted]
@@ -145,7 +148,7 @@ def by_words(
 
 def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
     """Return what is asked for with its idf among `total` chunks; a word that the vault lacks, by its synonyms."""
-    same = {part: each.same for each in chosen.alike for part in each.parts}
+    same: dict[Phrase, tuple[Phrase, ...]] = {part: each.same for each in chosen.alike for part in each.parts}
     return (
         *(
             Word(part, count, _idf(total, count), same.get(part, ()))
@@ -160,7 +163,7 @@ def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
 
 
 def of_notes(
-    catalog: Catalog,
+    engine: Engine,
     words: Words,
     about: Mapping[str, About],
     scale: Scale,
@@ -174,7 +177,7 @@ def of_notes(
     `second` are scores by the second encoder, by key. The score by words is the share, by weight, of the words asked
     for that the note contains. With `unprompted`, the questions that a note names do not count.
     """
-    shares = _share_of_words(catalog, words, about)
+    shares = _share_of_words(engine, words, about)
     found = {}
     for path, each in about.items():
         labels: dict[str, float] = {}
@@ -189,33 +192,29 @@ def of_notes(
     return found
 
 
-def by_second(catalog: Catalog, asked: Bytes, scale: Scale, keys: Iterable[str]) -> dict[str, float]:
+def by_second(engine: Engine, asked: Bytes, scale: Scale, keys: Iterable[str]) -> dict[str, float]:
     """Return the scores by the second encoder of those of `keys` that it has read; `asked` is its question, int8."""
     import numpy as np
 
-    rows = catalog.second.of(list(dict.fromkeys(keys)))
+    rows = engine.seconds(list(dict.fromkeys(keys)))
     if not rows:
         return {}
     block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
     return {key: score(cosine, scale) for key, cosine in zip(rows, (unit(block) @ unit(asked)).tolist(), strict=True)}
 
 
-def _share_of_words(catalog: Catalog, words: Words, about: Mapping[str, About]) -> dict[str, float]:
+def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
     import numpy as np
 
     asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
     most = sum(word.weight for word in asked)
     if not most or not about:
         return {}
-    first = np.array([each.first for each in about.values()])
-    last = np.array([each.last for each in about.values()])
+    there = [word for word in asked if word.chunks]
+    notes = [(each.first, each.last) for each in about.values()]
     found = np.zeros(len(about))
-    for word in asked:
-        if word.chunks:
-            # A note's chunks are numbered one after the other.
-            numbers = np.array(catalog.numbers(words.form(word.expression)), dtype=np.int64)
-            has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
-            found += has * word.weight
+    for word, has in zip(there, engine.holding([words.form(each.expression) for each in there], notes), strict=True):
+        found += np.array(has) * word.weight
     return dict(zip(about, (found / most).tolist(), strict=True))
 
 

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING
 from spellbook.errors import EmbeddingError
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
+from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
-from spellbook.index.opened import Index
-from spellbook.index.vectors.about import NoteVectors
-from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import score
 from spellbook.search import packing, ranking, related, retrieve, synonyms, translations, weights, when
 from spellbook.search.question import Answer, Question, Ranked, State, state
@@ -50,10 +48,9 @@ _RERANK_LETTERS = 2_000
 class Searcher:
     """Answers questions from an index; keeps vectors and recent questions' vectors in memory. Safe for many threads."""
 
-    def __init__(self, index: Index, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, index: Source, clock: Callable[[], float] = time.time) -> None:
         self._index, self._clock = index, clock
-        self._nearest = Nearest(index)
-        self._notes = NoteVectors(index, self._nearest)
+        self.engine = index.engine()
         self._guard = threading.Lock()
         self._asked: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: dict[str, Bytes] = {}
@@ -77,13 +74,14 @@ class Searcher:
 
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
-        return state(self._index, ranked.counts, "; ".join(dict.fromkeys(ranked.reasons)))
+        reason = "; ".join(dict.fromkeys(ranked.reasons))
+        return state(self._index, ranked.counts, self.engine.second_fingerprint, reason)
 
     def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
         """Return the values of a question's filter that no note has."""
         if not question.filter:
             return ()
-        return self._index.catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths)
+        return self.engine.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
     def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
         """
@@ -104,7 +102,7 @@ class Searcher:
         vector = self._question_vector(question, reasons)
         is_read = vector is not None and retrieve.Written.of(question.text).is_read
         second = self._second_vector(question.text) if is_read else None
-        with self._index.catalog.reading():
+        with self.engine.reading():
             found = self._retrieve(question, vector, second, limits, also, reasons, asked_for)
             uses = self._uses(found.candidates)
             superseded = self._superseded(found.candidates, asked)
@@ -121,10 +119,10 @@ class Searcher:
     ) -> list[tuple[StoredChunk, float]]:
         """Return the chunks within `limits` nearest to a passage's unit vector with their scores, best first."""
         self.used = time.monotonic()
-        with self._index.catalog.reading():
-            if self._index.catalog.fingerprint != self._index.embedder.fingerprint:
+        with self.engine.reading():
+            if self.engine.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self._nearest.chunks(vector, (*limits, *self._index.visible), limit, [])
+            best = self.engine.nearest(vector, (*limits, *self._index.visible), limit, [])
         scored = [(each, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for each in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
@@ -132,12 +130,10 @@ class Searcher:
         self, path: str, limits: Sequence[Condition], limit: int, least: float
     ) -> list[tuple[StoredChunk, float]]:
         """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
-        import numpy as np
-
-        chunks = self._index.catalog.at(path)[:_MOST_ALIKE]
+        chunks = self.engine.at(path)[:_MOST_ALIKE]
         best: dict[str, tuple[StoredChunk, float]] = {}
-        for blob in self._index.catalog.vectors.of([each.key for each in chunks]).values():
-            for chunk, value in self.near(np.frombuffer(blob, dtype="<f4"), limit + len(chunks), limits):
+        for vector in self.engine.vectors([each.key for each in chunks]).values():
+            for chunk, value in self.near(vector, limit + len(chunks), limits):
                 if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
                     best[chunk.path] = (chunk, value)
         return sorted(best.values(), key=lambda pair: -pair[1])[:limit]
@@ -211,52 +207,52 @@ class Searcher:
         asked_for: when.When | None = None,
     ) -> Ranked:
         """Return the candidates by meaning and by words, in no order and without a score."""
-        catalog, embedder = self._index.catalog, self._index.embedder
-        counts = catalog.counts()
-        if vector is not None and catalog.fingerprint != embedder.fingerprint:
+        engine, embedder = self.engine, self._index.embedder
+        counts = engine.counts()
+        if vector is not None and engine.fingerprint != embedder.fingerprint:
             vector = None
             reasons.append("searched by words only: another process indexes this vault with another embedder")
         semantic: dict[int, tuple[StoredChunk, ranking.Leg]] = {}
         if vector is not None:
-            semantic = retrieve.by_meaning(self._nearest, vector, embedder.scale, limits, question.limit, reasons)
+            semantic = retrieve.by_meaning(engine, vector, embedder.scale, limits, question.limit, reasons)
             if asked_for and not asked_for.newest:
                 # The notes of a week may be few among very many that are nearer.
                 then = (*limits, asked_for.condition)
-                dated = retrieve.by_meaning(self._nearest, vector, embedder.scale, then, question.limit, reasons)
+                dated = retrieve.by_meaning(engine, vector, embedder.scale, then, question.limit, reasons)
                 semantic = {
                     **{number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()},
                     **semantic,
                 }
         by_words = question.mode != "semantic" or vector is None
-        titled = [] if vector is None else self._notes.near(vector, limits)
-        if self._index.second is None or catalog.second.fingerprint != self._index.second.fingerprint:
+        titled = [] if vector is None else engine.named(vector, limits)
+        if self._index.second is None or engine.second_fingerprint != self._index.second.fingerprint:
             second = None  # its vectors are another encoder's, if there are any
         if second is not None and counts.pending:
-            titled += retrieve.standing_in(self._nearest, second, limits, question.limit)
+            titled += retrieve.standing_in(engine, second, limits, question.limit)
         words = retrieve.Words({}, ())
         if by_words:
             config = self._index.config
             # The words of a vault may name hidden notes: a limited token has Spellbook's own.
             table = synonyms.of(config.state if config.sees else config.beside or config.vault)
-            words = retrieve.by_words(catalog, question, limits, counts.chunks, [*semantic, *titled], also, table)
+            words = retrieve.by_words(engine, question, limits, counts.chunks, [*semantic, *titled], also, table)
         chunks = {number: chunk for number, (chunk, _) in semantic.items()}
-        others = catalog.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
+        others = engine.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
         scores = {number: leg for number, (_, leg) in semantic.items()}
         if vector is not None:
-            scores |= retrieve.scores_by_meaning(self._nearest, vector, embedder.scale, others)
+            scores |= retrieve.scores_by_meaning(engine, vector, embedder.scale, others)
         # With one leg alone no credit is given for another language.
         written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
         chunks |= {chunk.number: chunk for chunk in others}
         notes: Mapping[str, ranking.OfNote] = {}
         helped: Mapping[str, float] = {}
         if question.mode != "keyword":  # which asks for chunks with these words
-            about = self._notes.of(vector, chunks.values())
+            about = engine.about(vector, chunks.values())
             if second is not None and self._index.second is not None:
                 labels = (key for note in about.values() for _, key, _ in note.labels)
                 keys = (*(chunk.key for chunk in chunks.values()), *labels)
-                helped = retrieve.by_second(catalog, second, self._index.second.scale, keys)
+                helped = retrieve.by_second(engine, second, self._index.second.scale, keys)
             scale = () if vector is None else embedder.scale  # a service that is down may not have one yet
-            notes = retrieve.of_notes(catalog, words, about, scale, helped, unprompted=question.unprompted)
+            notes = retrieve.of_notes(engine, words, about, scale, helped, unprompted=question.unprompted)
         candidates = []
         for number, chunk in chunks.items():
             word = words.legs.get(number)
@@ -273,11 +269,7 @@ class Searcher:
 
         @cache
         def vectors() -> dict[str, Vectors]:
-            import numpy as np
-
-            listed = list({each.chunk.key for each in candidates})
-            blobs = self._index.catalog.vectors.of(listed)
-            return {key: np.frombuffer(blob, dtype="<f4") for key, blob in blobs.items()}
+            return self.engine.vectors({each.chunk.key for each in candidates})
 
         def alike(one: Candidate, other: Candidate) -> float:
             a, b = (vectors().get(each.chunk.key) for each in (one, other))
@@ -289,14 +281,14 @@ class Searcher:
         """Return how often the candidates' notes were opened, by note id."""
         if not self._index.config.count_use:
             return {}
-        return self._index.catalog.usage.of(each.chunk.note for each in candidates)
+        return self.engine.uses(each.chunk.note for each in candidates)
 
     def _superseded(
         self, candidates: Sequence[Candidate], asked: Sequence[Condition]
     ) -> Mapping[str, related.Superseded]:
         """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
         hiding = (*self._index.visible, *(each for each in asked if each.key in _HIDING))
-        return related.superseded(self._index, {each.chunk.path for each in candidates}, hiding)
+        return related.superseded_in(self.engine, self._index.whole, {each.chunk.path for each in candidates}, hiding)
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -312,8 +304,8 @@ class Searcher:
 
     def _pack(self, question: Question, ranked: Ranked, chosen: Sequence[Candidate]) -> tuple[Hit, ...]:
         """Return the chosen as hits whose texts are within the question's budget of tokens."""
-        linked = related.counts(self._index.catalog.links, {each.chunk.path for each in chosen})
-        tokens = self._index.catalog.counted.of([each.chunk.number for each in chosen], self._index.embedder.tokeniser)
+        linked = related.counts(self.engine.links, {each.chunk.path for each in chosen})
+        tokens = self.engine.tokens([each.chunk.number for each in chosen], self._index.embedder.tokeniser)
         shown = [
             replace(each.hit(), backlinks=linked[each.chunk.path], tokens=tokens.get(each.chunk.number))
             for each in chosen
@@ -323,9 +315,7 @@ class Searcher:
     def _embed_next(self, ranked: Ranked) -> None:
         """Have the best candidates that still lack a vector embedded next."""
         if ranked.counts.pending:
-            self._index.catalog.waiting.ask_for(
-                each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword
-            )
+            self.engine.embed_next(each.chunk.key for each in ranked.candidates[:_EMBED_NEXT] if each.keyword)
 
 
 def hits(question: Question, found: Ranked) -> list[Candidate]:
@@ -372,9 +362,6 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
 def _weights(question: Question, found: Ranked) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
     asked = {
-        text.strip('"*').casefold(): word.weight
-        for word in found.words
-        if word.chunks
-        for text in (*word.same, word.text)
+        part.text.casefold(): word.weight for word in found.words if word.chunks for part in (*word.same, word.part)
     }
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)

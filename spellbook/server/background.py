@@ -1,14 +1,18 @@
-"""What a server does beside answering: watch the vault, and load the model once somebody asks."""
+"""What a server does beside answering: watch and publish the vault, and load the model once somebody asks."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spellbook.book import Spellbook
 from spellbook.system.heap import freeze
+
+if TYPE_CHECKING:
+    from spellbook.server.publisher import Publisher
 
 WARM_UP_SECONDS = 1.0
 CALL_SECONDS = 0.25
@@ -23,6 +27,7 @@ class Background:
         self._book = book
         self._called = called
         self._watcher: Any = None
+        self._publisher: Publisher | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spellbook-warm-up", daemon=True)
         self._thread.start()
@@ -32,6 +37,8 @@ class Background:
         self._stopped.set()
         self._called.set()
         self._thread.join(timeout=0.5)
+        if self._publisher:
+            self._publisher.stop()
         if self._watcher:
             self._watcher.stop(within=0.5)
 
@@ -42,6 +49,10 @@ class Background:
         from spellbook.server.watcher import Watcher
 
         self._watcher = Watcher(self._book).start()
+        if os.environ.get("SPELLBOOK_DATABASE_URL"):
+            from spellbook.server import publisher
+
+            self._publisher = publisher.started(self._book)
         self._called.wait()
         if self._stopped.wait(CALL_SECONDS):
             return

@@ -18,6 +18,8 @@ from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
 
+from spellbook.text.expressions import Phrase
+
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 """Ranges of letters, for a character class; so are the next two."""
 
@@ -137,16 +139,16 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(word.lower() for word in words(text)))[:_MOST_TERMS]
 
 
-def phrase(text: str) -> str:
+def phrase(text: str) -> Phrase:
     """
-    Return an FTS5 expression that finds `text` as one phrase, or "" if it holds no term.
+    Return what finds `text` as one phrase, an empty phrase if it holds no term.
 
     A single letter of CJK at its end finds every pair that begins with it. Of a longer text the first 64 words must do.
     """
     text = text.strip()
     if marked := marked_name(text):
-        return quoted(marked)
-    return quoted(*words(text)[:_MOST_TERMS])
+        return in_a_row(marked)
+    return in_a_row(*words(text)[:_MOST_TERMS])
 
 
 def marked_name(text: str) -> str:
@@ -155,15 +157,13 @@ def marked_name(text: str) -> str:
     return part(match) if match and text in {match["language"], f".{match['dotted']}"} else ""
 
 
-def quoted(*listed: str) -> str:
-    """Return the FTS5 expression for these words in a row, "" if there are none."""
-    if not listed:
-        return ""
-    return '"' + " ".join(listed) + '"' + "*" * bool(_LONE.fullmatch(listed[-1]))
+def in_a_row(*listed: str) -> Phrase:
+    """Return what finds these words in a row, an empty phrase if there are none."""
+    return Phrase(listed, bool(listed and _LONE.fullmatch(listed[-1])))
 
 
 def readable(expression: str) -> str:
-    """Return words of the index, or an FTS5 expression, as people write them: `이펙 펙트` is `이펙트`."""
+    """Return words of the index, or an expression, as people write them: `이펙 펙트` is `이펙트`."""
     return _PAIRS.sub(lambda pairs: reduce(_chained, pairs[0].split()), expression)
 
 

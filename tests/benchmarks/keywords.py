@@ -27,6 +27,7 @@ from spellbook.notes import chunks
 from spellbook.notes.note import parse
 from spellbook.search import fts_query
 from spellbook.text import terms
+from spellbook.text.expressions import Expression
 from tests.helpers import empty_catalog
 
 LANGUAGES = ("en", "de", "es", "ro", "tr", "vi", "ru", "el", "ar", "hi", "th", "zh")
@@ -149,15 +150,15 @@ def spellbook(questions: Questions) -> tuple[float, float, float]:
         [(i, terms.index_form(text), terms.parts(text)) for i, text in enumerate(questions.texts)],
     )
 
-    def frequency(part: str) -> int:
-        return int(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (part,)).fetchone()[0])
+    def frequency(part: Expression) -> int:
+        return int(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(part),)).fetchone()[0])
 
     def found(question: str) -> list[int]:
         expression = fts_query.parse(question).chosen(frequency).expression
         sql = (
             f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, {', '.join(map(str, WEIGHTS))}) LIMIT 10"
         )
-        return [number for (number,) in db.execute(sql, (expression,))] if expression else []
+        return [number for (number,) in db.execute(sql, (str(expression),))] if expression else []
 
     return score(questions, found)
 

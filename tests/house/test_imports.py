@@ -15,7 +15,7 @@ ORDER: tuple[set[str], ...] = (
     {"__main__", "__init__"},
     {"cli"},
     {"server"},
-    {"wikis", "limited", "asof"},
+    {"wikis", "limited", "asof", "published"},
     {"book"},
     {"maintenance"},
     {"editing"},

@@ -22,7 +22,7 @@ from spellbook.index.vectors.stand_in import StandIn
 from spellbook.maintenance import doctor
 from spellbook.models import embedders
 from spellbook.models.hash import HashEmbedder
-from spellbook.search.question import Answer, state
+from spellbook.search.question import Answer, state_of
 from spellbook.server import render
 from tests.helpers import SECOND, Counting, as_before, opened, rows
 
@@ -313,7 +313,7 @@ def test_answers_say_how_far_it_is(vault, write_note, monkeypatch, capsys):
         sync.scan(index)
 
         def now():
-            return state(index, index.catalog.counts())
+            return state_of(index)
 
         assert (now().meaning(), "second_pending" in now().as_dict()) == (None, False)
         index.catalog.second.adopt(index.second.fingerprint)

@@ -21,7 +21,7 @@ def found(text: str, asked: str) -> bool:
     db = empty_catalog()
     try:
         db.execute("INSERT INTO words (body, parts) VALUES (?, ?)", (index_form(text), parts(text)))
-        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (asked,)).fetchone()[0])
+        return bool(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (str(asked),)).fetchone()[0])
     finally:
         db.close()
 
@@ -146,7 +146,7 @@ def test_every_word_of_a_text_finds_it(text):
     for word in text.split():
         for form in ("NFC", "NFD"):
             asked = phrase(unicodedata.normalize(form, word))
-            assert asked == "" or found(text, asked), (word, asked)
+            assert not asked or found(text, asked), (word, asked)
 
 
 @given(st.from_regex(r"[a-zA-Z0-9_.+#/:@-]{1,12}( [a-zA-Z0-9_.+#/:@-]{1,12})?", fullmatch=True))
@@ -155,7 +155,7 @@ def test_every_identifier_finds_itself(text):
     for word in text.split():
         for form in (word, word.lower(), word.upper()):
             asked = phrase(form)
-            assert asked == "" or found(text, asked), (form, asked)
+            assert not asked or found(text, asked), (form, asked)
 
 
 NAMES = st.sampled_from(
@@ -193,7 +193,7 @@ def test_parts_take_linear_time(text):
 def test_phrase_is_never_a_syntax_error(text):
     """FTS5 accepts the phrase of any query, or there is none."""
     asked = phrase(text)
-    assert asked == "" or found("x", asked) in {True, False}
+    assert not asked or found("x", asked) in {True, False}
 
 
 @given(anything)

@@ -23,6 +23,7 @@ from typing import Any
 
 from spellbook.errors import StorageError
 from spellbook.index.catalog import text_bytes, tuning, vector_bytes, words
+from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels, questions_of
@@ -91,6 +92,7 @@ class Catalog:
         self.counted = Counted(self._database)
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
+        self.changes = Changes(self._database, self._meta)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -158,8 +160,6 @@ class Catalog:
     def unseen(self) -> str:
         """Which folders the current or last watcher cannot watch, and why; "" for none."""
         return str(self._meta.get("unseen") or "")
-
-    # -- finding
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
@@ -324,8 +324,7 @@ class Catalog:
 
     def where_is(self, path: str) -> str | None:
         """Return the id of the note at `path`."""
-        rows = self._rows("SELECT id FROM notes WHERE path = ?", (path,))
-        return rows[0][0] if rows else None
+        return next((id for (id,) in self._rows("SELECT id FROM notes WHERE path = ?", (path,))), None)
 
     def starting(self, column: str, prefix: str, conditions: Sequence[Condition], limit: int) -> list[str]:
         """Return at most `limit` values of a column (id, topic, category) that start so in any case, sorted."""

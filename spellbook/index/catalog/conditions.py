@@ -11,7 +11,7 @@ from spellbook.errors import InvalidInput
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
 from spellbook.system.sqlite import Database
 
-_MOST = 100
+MOST = 100
 """Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
 
 _MOST_COMPARED = 1_000
@@ -31,7 +31,7 @@ WITH RECURSIVE each(word) AS (
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
 """One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
-_COMMON_FIELDS = {
+COMMON_FIELDS = {
     "category",
     "topic",
     "tags",
@@ -45,7 +45,7 @@ _COMMON_FIELDS = {
     "updated",
     "when",
 }
-_OF_TOOLS = {
+OF_TOOLS = {
     "categories",
     "type",
     "outcome",
@@ -62,8 +62,8 @@ _OF_TOOLS = {
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
     """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
-    if len(conditions) > _MOST:
-        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{_MOST} are the most.")
+    if len(conditions) > MOST:
+        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
     parts: list[str] = ["1"]
     values: dict[str, object] = {}
     for number, condition in enumerate(conditions):
@@ -94,9 +94,9 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         return f"category = 'system' AND note IN ({guides})"
     values[name] = key
     if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in (
-        _COMMON_FIELDS | _OF_TOOLS
+        COMMON_FIELDS | OF_TOOLS
     ):
-        present = sorted({*_distinct(database, "key", "1"), *_COMMON_FIELDS})
+        present = sorted({*_distinct(database, "key", "1"), *COMMON_FIELDS})
         meant = did_you_mean(alike(key, present)).removeprefix("; ").removesuffix(".").capitalize()
         raise InvalidInput(
             f"No note has the key {key!r:.80} to filter by.",

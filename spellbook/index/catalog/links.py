@@ -19,7 +19,7 @@ from spellbook.system.sqlite import Database
 _LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-_STEPS, _MOST_BETWEEN = 5, 20
+STEPS, MOST_BETWEEN = 5, 20
 """
 How far what supersedes a note is followed, from note to note, and how many notes are looked at beside those asked for
 and what supersedes these. By hand: each takes some 20 µs, and a row of notes that supersede one another may be long.
@@ -172,13 +172,13 @@ class Links:
                     UNION ALL SELECT value FROM fields WHERE note = above.note AND key IN ('id', 'aliases')
                     UNION ALL SELECT moves.name FROM moves WHERE new = above.path
                 ) CROSS JOIN notes ON notes.note = links.note
-                WHERE step < {_STEPS} LIMIT :most
+                WHERE step < {STEPS} LIMIT :most
             )
             SELECT DISTINCT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
                 links.name, target, markdown
             FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (note)
             """,
-            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + _MOST_BETWEEN},
+            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + MOST_BETWEEN},
         )
         return [
             Superseding(path, id, title, when, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))

@@ -334,6 +334,21 @@ MIGRATIONS = (
         UPDATE counters SET bucket = bucket - 100000 WHERE bucket > 50000;
         """
     ),
+    # The notes that changed, by a number that grows: whoever keeps a copy elsewhere asks for those after its mark. A
+    # removed note keeps its row here. The catalog has a name of its own, since one that was begun anew counts from 1.
+    Migration(
+        """
+        CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL UNIQUE);
+        INSERT OR IGNORE INTO changes (note) SELECT note FROM notes ORDER BY note;
+        INSERT OR IGNORE INTO meta VALUES ('catalog', lower(hex(randomblob(8))));
+        CREATE TRIGGER IF NOT EXISTS note_change_added AFTER INSERT ON notes BEGIN
+            INSERT OR REPLACE INTO changes (note) VALUES (new.note); END;
+        CREATE TRIGGER IF NOT EXISTS note_change_made AFTER UPDATE ON notes BEGIN
+            INSERT OR REPLACE INTO changes (note) VALUES (new.note); END;
+        CREATE TRIGGER IF NOT EXISTS note_change_dropped AFTER DELETE ON notes BEGIN
+            INSERT OR REPLACE INTO changes (note) VALUES (old.note); END;
+        """
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

@@ -157,7 +157,12 @@ class Notes:
                     "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, read_ns = ? WHERE path = ? AND sha256 = ?",
                     (*_stamp(entry.stamp), entry.read_ns, entry.path, entry.sha256),
                 )
-                connection.execute("UPDATE notes SET mtime_ns = ? WHERE path = ?", (entry.stamp.mtime_ns, entry.path))
+                mtime = entry.stamp.mtime_ns
+                connection.execute(
+                    # A row that is written counts as a change, for who keeps a copy of the catalog.
+                    "UPDATE notes SET mtime_ns = ? WHERE path = ? AND mtime_ns <> ?",
+                    (mtime, entry.path, mtime),
+                )
 
     def recut(self, rules: str) -> None:
         """Have every note read again if `rules`, the version of the chunking rules, have changed."""

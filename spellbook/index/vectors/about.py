@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NEAR = 4
 """Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
 
-_EACH = 3
+EACH = 3
 """Chunks that such a note gives: those nearest to the question. By hand."""
 
 _REMEMBERED, _MOST_LABELS = 4_000, 20
@@ -87,7 +87,7 @@ class NoteVectors:
         best: dict[str, list[tuple[float, int]]] = {}
         for path, number, key in rows:
             best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
-        return [number for some in best.values() for _, number in sorted(some)[:_EACH]]
+        return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 
     def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
         """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""

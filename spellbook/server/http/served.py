@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,9 @@ from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
+
+if TYPE_CHECKING:
+    from spellbook.published import PublishedBook
 
 T = TypeVar("T")
 
@@ -38,6 +41,8 @@ class Served:
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""
+    is_published: bool = False
+    """Whether the book is one of published vaults, see `published`."""
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -52,7 +57,11 @@ class Served:
 
     def book_of(self, caller: Caller) -> Spellbook:
         """Return the book as a caller sees it; see `limited`."""
-        return self.book if caller.sees == "private" else limited.of(self.book, caller.sees)
+        if caller.sees == "private":
+            return self.book
+        if self.is_published:
+            return cast("PublishedBook", self.book).seen_by(caller.sees)
+        return limited.of(self.book, caller.sees)
 
 
 def served(request: Request) -> Served:

@@ -24,7 +24,14 @@ ADMIN = {"POST /api/migrate", "POST /api/import"}
 
 READ = {
     *("GET /api/status", "GET /api/index", "GET /api/topic", "GET /api/graph", "GET /api/search", "GET /api/why"),
-    *("GET /api/recent", "GET /api/history", "GET /api/history", "GET /api/notes/{id}", "GET /api/log", "GET /api/articles", "GET /api/snapshots"),
+    *(
+        "GET /api/recent",
+        "GET /api/history",
+        "GET /api/notes/{id}",
+        "GET /api/log",
+        "GET /api/articles",
+        "GET /api/snapshots",
+    ),
     *("GET /api/check", "GET /api/jobs", "GET /api/jobs/{id}", "GET /api/openapi.json"),
 }
 SERVED_APART = {"DELETE /api/jobs/{id}", "GET /api/jobs", "GET /api/jobs/{id}", "GET /api/openapi.json"}

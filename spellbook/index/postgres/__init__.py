@@ -1,0 +1,1 @@
+"""PostgreSQL with pgvector: an engine that vaults are published to, for many readers. The only psycopg."""

@@ -1,0 +1,104 @@
+"""
+What the conditions of a filter mean in PostgreSQL, on the table `notes`; `catalog.conditions` says it for SQLite.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.conditions import COMMON_FIELDS, MOST, OF_TOOLS
+from spellbook.index.filters import NO_GUIDES, Condition, alike, did_you_mean
+
+_COLUMNS = {"importance": "notes.importance", "created": "notes.created_at", "when": "notes.moment"}
+_HAS = """EXISTS (SELECT 1 FROM fields
+    WHERE fields.vault = ANY(%(vaults)s) AND fields.vault = notes.vault AND fields.note = notes.note
+    AND md5(fields.key) = md5(%({name})s) AND fields.key = %({name})s{value})"""
+_VALUE = " AND fields.value = ANY(%({name}any)s)"
+_ONE_OF = """(notes.vault, notes.note) IN (SELECT fields.vault, fields.note FROM fields
+    WHERE fields.vault = ANY(%(vaults)s) AND md5(fields.key) = md5(%({name})s)
+    AND md5(fields.value) = ANY(SELECT md5(each) FROM unnest(%({name}any)s::text[]) AS each)
+    AND fields.key = %({name})s AND fields.value = ANY(%({name}any)s))"""
+
+
+def in_sql(conditions: Sequence[Condition], keys: Callable[[], set[str]]) -> tuple[str, dict[str, object]]:
+    """
+    Return `conditions` as SQL on `notes`, and its values; `%(vaults)s` is for the caller to give.
+
+    `keys` tells the keys that notes have. Raises InvalidInput for an unknown one.
+    """
+    if len(conditions) > MOST:
+        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
+    parts, values = ["true"], dict[str, object]()
+    for number, condition in enumerate(conditions):
+        sql = _condition(condition, f"c{number}", values, keys)
+        parts.append(f"NOT coalesce(({sql}), false)" if condition.negated else f"({sql})")
+    return " AND ".join(parts), values
+
+
+def _condition(condition: Condition, name: str, values: dict[str, object], keys: Callable[[], set[str]]) -> str:
+    key = condition.key
+    if condition.low is not None or condition.high is not None:
+        column = _COLUMNS.get(key, "coalesce(notes.updated_at, notes.mtime_ns / 1e9)")
+        values |= {f"{name}low": condition.low, f"{name}high": condition.high}
+        bounds = [f"{column} >= %({name}low)s::float8"] * (condition.low is not None)
+        bounds += [f"{column} <= %({name}high)s::float8"] * (condition.high is not None)
+        return f"coalesce({' AND '.join(bounds)}, false)"
+    values[f"{name}any"] = list(map(clean, condition.values))
+    if key == "path":
+        values[f"{name}any"] = [regex(each) for each in condition.values]
+        return f"normalize(notes.path, NFC) ~ ANY(%({name}any)s)"
+    if key == NO_GUIDES.key:
+        values[name] = "guide"
+        return f"notes.category = 'system' AND {_HAS.format(name=name, value=_VALUE.format(name=name))}"
+    values[name] = clean(key)
+    if key not in COMMON_FIELDS | OF_TOOLS and key not in (present := keys()):
+        listed = sorted({*present, *COMMON_FIELDS})
+        meant = did_you_mean(alike(key, listed)).removeprefix("; ").removesuffix(".").capitalize()
+        raise InvalidInput(
+            f"No note has the key {key!r:.80} to filter by.",
+            f"{meant} Keys here are {', '.join(listed[:40])}.".strip(),
+        )
+    has = _ONE_OF.format(name=name)
+    return f"({has}) OR NOT {_HAS.format(name=name, value='')}" if condition.or_absent else has
+
+
+def only(key: str, shown: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return SQL for the notes that have one of the values `shown` under `key`, and no other value."""
+    inside = _HAS.format(name="only", value=" AND fields.value = ANY(%(shown)s)")
+    outside = _HAS.format(name="only", value=" AND fields.value <> ALL(%(shown)s)")
+    return f"{inside} AND NOT {outside}", {"only": key, "shown": list(shown)}
+
+
+def clean(text: str) -> str:
+    """Return a text as PostgreSQL can store it: without NUL and half letters."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def regex(glob: str) -> str:
+    """Return the glob of a path as a regular expression of PostgreSQL; `filters.path_glob` says what it means."""
+    glob = unicodedata.normalize("NFC", clean(glob))
+    inside = f"^{_regex(glob.removesuffix('/') + '/*')}$"
+    return inside if glob.endswith("/") else f"^{_regex(glob)}$|{inside}"
+
+
+def _regex(glob: str) -> str:
+    made, at = "", 0
+    while at < len(glob):
+        letter, at = glob[at], at + 1
+        if letter == "*":
+            made += "" if made.endswith(".*") else ".*"
+        elif letter == "?":
+            made += "."
+        elif letter == "[" and (end := glob.find("]", at + 1 + glob.startswith("!", at))) > 0:
+            listed, at = glob[at:end], end + 1
+            made += f"[{'^' if listed[0] == '!' else ''}{_escaped(listed.removeprefix('!'))}]"
+        else:
+            made += re.sub(r"[\\^$.|?*+()\[\]{}]", r"\\\g<0>", letter)
+    return f"(?:{made})"
+
+
+def _escaped(listed: str) -> str:
+    return re.sub(r"[\\\[\]^]", r"\\\g<0>", listed)

@@ -1,0 +1,309 @@
+"""
+The PostgreSQL database that vaults are published to: connections, the schema and its migrations, errors in words.
+
+Its address comes from SPELLBOOK_DATABASE_URL alone, never from a vault's settings. The password in it is never shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spellbook.errors import InvalidInput, StorageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+URL = "SPELLBOOK_DATABASE_URL"
+
+_CONNECT_SECONDS = 5
+ANSWER_SECONDS = 20
+"""How long a statement of a question may take; publishing has no limit, because nobody waits for it."""
+
+_LOCK = 0x5BE11B00
+"""The number of the advisory lock under which one process migrates."""
+
+PARTITIONS = 16
+
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it would log addresses
+
+
+def _partitioned(table: str, columns: str, near: Sequence[str] = ()) -> str:
+    # What an exact search reads of every row is kept in the row: elsewhere it takes ten times as long.
+    kept = "".join(f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE MAIN;" for column in near)
+    parts = "".join(
+        f"CREATE TABLE {table}_{i} PARTITION OF {table} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {i});"
+        for i in range(PARTITIONS)
+    )
+    return f"CREATE TABLE {table} (vault integer NOT NULL, {columns}) PARTITION BY HASH (vault); {kept} {parts}"
+
+
+MIGRATIONS = (
+    f"""
+    CREATE TABLE vaults (
+        vault integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, owner text NOT NULL,
+        origin text NOT NULL, is_live boolean NOT NULL DEFAULT false, embedder text NOT NULL DEFAULT '',
+        fingerprint text NOT NULL DEFAULT '', second text NOT NULL DEFAULT '',
+        notes_seq bigint NOT NULL DEFAULT 0, vectors_seq bigint NOT NULL DEFAULT 0,
+        second_seq bigint NOT NULL DEFAULT 0,
+        generation bigint NOT NULL DEFAULT 0, notes bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0,
+        tokens bigint NOT NULL DEFAULT 0, pending bigint NOT NULL DEFAULT 0, second_pending bigint NOT NULL DEFAULT 0,
+        published timestamptz NOT NULL DEFAULT now(), UNIQUE (owner, origin)
+    );
+    CREATE UNIQUE INDEX vaults_live ON vaults (name) WHERE is_live;
+    {
+        _partitioned(
+            "notes",
+            '''note bigint NOT NULL, path text NOT NULL, name text, id text, declared text, title text,
+        topic text, category text, importance float8, created text, updated text, mtime_ns bigint, created_at float8,
+        updated_at float8, moment float8, keywords text, tags text, meta text, PRIMARY KEY (vault, note)''',
+        )
+    }
+    CREATE INDEX notes_path ON notes (vault, md5(path));
+    CREATE INDEX notes_id ON notes (vault, md5(id));
+    CREATE INDEX notes_name ON notes (vault, md5(name));
+    {_partitioned("fields", "note bigint NOT NULL, key text NOT NULL, value text NOT NULL")}
+    CREATE INDEX fields_value ON fields (vault, md5(key), md5(value), note);
+    CREATE INDEX fields_note ON fields (vault, note);
+    {
+        _partitioned(
+            "links",
+            '''note bigint NOT NULL, ordinal integer, name text, target text, fragment text,
+        is_markdown boolean, line integer, relation text''',
+        )
+    }
+    CREATE INDEX links_name ON links (vault, md5(name));
+    CREATE INDEX links_note ON links (vault, note, ordinal);
+    CREATE TABLE moves (vault integer NOT NULL, old text NOT NULL, new text NOT NULL, name text);
+    CREATE INDEX moves_vault ON moves (vault);
+    {
+        _partitioned(
+            "labels", "note bigint NOT NULL, kind text, key text NOT NULL, vector halfvec, second bytea", ("vector",)
+        )
+    }
+    CREATE INDEX labels_note ON labels (vault, note);
+    CREATE INDEX labels_key ON labels (vault, key);
+    {
+        _partitioned(
+            "chunks",
+            '''chunk bigint NOT NULL, note bigint NOT NULL, ordinal integer, suffix text, heading text,
+        line integer, end_line integer, text text, lead text, tail text, key text NOT NULL, length integer,
+        words tsvector, bag sparsevec, vector halfvec, second bytea, PRIMARY KEY (vault, chunk)''',
+            ("vector", "bag"),
+        )
+    }
+    CREATE INDEX chunks_note ON chunks (vault, note, ordinal);
+    CREATE INDEX chunks_key ON chunks (vault, key);
+    CREATE INDEX chunks_words ON chunks USING gin (words) WITH (fastupdate = off);
+    """,
+)
+"""The schema's history, in the schema `spellbook` of the database; append only."""
+
+
+class Database:
+    """A database by its address, for any number of threads, each with a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._local = threading.local()
+        self._opened: list[Any] = []
+        self._guard = threading.Lock()
+        self.place = _place(url)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all reads inside see one state. Within another one of this thread, join that."""
+        if getattr(self._local, "is_reading", False):
+            yield
+            return
+        with self._translated():
+            self._connection().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._local.is_reading = True
+        try:
+            yield
+        finally:
+            self._local.is_reading = False
+            with contextlib.suppress(Exception):
+                self._connection().execute("ROLLBACK")
+
+    def rows(self, sql: str, values: Mapping[str, object] | None = None) -> list[Any]:
+        """Run a statement and return its rows; once more if the server went away between two. Raises StorageError."""
+        import psycopg
+
+        for last in (False, True):
+            try:
+                with self._translated():
+                    return self._connection().execute(sql, values or None).fetchall()
+            except StorageError as error:
+                is_gone = isinstance(error.__cause__, psycopg.OperationalError) and self._is_closed()
+                if last or not is_gone or getattr(self._local, "is_reading", False):
+                    raise
+        raise AssertionError
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[psycopg.Connection[Any]]:
+        """Commit all that is done inside, or nothing. Raises StorageError."""
+        with self._translated():
+            connection = self._connection()
+            with connection.transaction():
+                connection.execute("SET LOCAL statement_timeout = 0")
+                yield connection
+
+    def prepare(self) -> None:
+        """Make or migrate the schema. Raises StorageError for one that a newer version made."""
+        with self.writing() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            connection.execute("CREATE SCHEMA IF NOT EXISTS spellbook")
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
+            version = self._version(connection)
+            if version == len(MIGRATIONS):
+                return
+            self._expect_not_newer(version)
+            for step in MIGRATIONS[version:]:
+                connection.execute(step)
+            connection.execute("DELETE FROM schema_version")
+            connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
+
+    def expect(self) -> None:
+        """Make sure that the schema is the one this version reads. Raises StorageError."""
+        try:
+            rows = self.rows("SELECT version FROM schema_version")
+        except StorageError as error:
+            if getattr(error.__cause__, "sqlstate", "") != "42P01":
+                raise
+            rows = []
+        version = rows[0][0] if rows else 0
+        self._expect_not_newer(version)
+        if version < len(MIGRATIONS):
+            raise StorageError(
+                f"{self.place}: no vault of this version is published there (schema {version} of {len(MIGRATIONS)}).",
+                "Run `spellbook publish` with this version where a vault's files are.",
+            )
+
+    def _expect_not_newer(self, version: int) -> None:
+        if version > len(MIGRATIONS):
+            raise StorageError(
+                f"{self.place}: written by a newer Spellbook (schema {version}, this one knows {len(MIGRATIONS)}).",
+                "Upgrade Spellbook here.",
+            )
+
+    @staticmethod
+    def _version(connection: psycopg.Connection[Any]) -> int:
+        row = connection.execute("SELECT version FROM schema_version").fetchone()
+        return int(row[0]) if row else 0
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        with self._guard:
+            for each in self._opened:
+                with contextlib.suppress(Exception):
+                    each.close()
+            self._opened.clear()
+        self._local = threading.local()
+
+    # -- connections
+
+    def _is_closed(self) -> bool:
+        connection = getattr(self._local, "connection", None)
+        return connection is None or connection.closed
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        connection: psycopg.Connection[Any] | None = getattr(self._local, "connection", None)
+        if connection is None or connection.closed:
+            import psycopg
+
+            connection = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=_CONNECT_SECONDS,
+                # Plans are made for the values at hand: which partitions are read depends on them.
+                prepare_threshold=None,
+                application_name="spellbook",
+                options="-c search_path=spellbook,public -c jit=off "
+                f"-c statement_timeout={ANSWER_SECONDS * 1000} -c client_min_messages=error",
+            )
+            self._local.connection = connection
+            with self._guard:
+                self._opened = [each for each in self._opened if not each.closed] + [connection]
+        return connection
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Say what an error of the server means to a person, without the address's password."""
+        try:
+            import psycopg
+        except ImportError as error:
+            raise StorageError(
+                f"{URL} is set, but the client for PostgreSQL is not installed.",
+                "Install the extra: pip install 'spellbook-vault[postgres]'.",
+            ) from error
+        try:
+            yield
+        except psycopg.errors.QueryCanceled as error:
+            raise StorageError(
+                f"{self.place} did not answer within {ANSWER_SECONDS} seconds.", "Try again; the server is busy."
+            ) from error
+        except psycopg.errors.UndefinedFile as error:
+            raise StorageError(
+                f"{self.place}: the extension pgvector is not installed there.", "Install pgvector 0.8 or newer."
+            ) from error
+        except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as error:
+            raise StorageError(
+                f"{self.place}: the server is full ({_said(error)}).",
+                "Give it room; what is missing is published then.",
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StorageError(
+                f"{self.place}: the database's user may not do this ({_said(error)}).", "Grant it the right."
+            ) from error
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate is None:  # the address could not be read
+                raise InvalidInput(f"{URL} is no address of a database.", _HINT) from None
+            raise StorageError(f"{self.place}: {_said(error)}.", "Run `spellbook publish` again.") from error
+        except psycopg.OperationalError as error:
+            is_refused = error.sqlstate in {"28P01", "28000"} or "authentication failed" in str(error)
+            what = "it refused the user or the password" if is_refused else "it cannot be reached"
+            hint = f"Correct {URL}." if is_refused else "What was asked here is answered without it; it catches up."
+            raise StorageError(f"{self.place}: {what}.", hint) from (None if is_refused else error)
+        except psycopg.Error as error:
+            raise StorageError(f"{self.place}: {_said(error)}.", "Run `spellbook publish` again.") from error
+
+
+_HINT = "Write it as postgresql://USER:PASSWORD@HOST:PORT/NAME."
+
+
+def configured(environment: Mapping[str, str] = os.environ) -> Database | None:
+    """Return the database that the environment names, None if it names none. Raises InvalidInput."""
+    url = environment.get(URL, "").strip()
+    if not url:
+        return None
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise InvalidInput(f"{URL} is no address of a database.", _HINT)
+    return Database(url)
+
+
+def literal(vector: Sequence[float]) -> str:
+    """Return a vector as pgvector reads it."""
+    return "[" + ",".join(f"{number:.5g}" for number in vector) + "]"
+
+
+def _place(url: str) -> str:
+    """Return what may be shown of an address: the host and the database."""
+    from urllib.parse import parse_qs, urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or next(iter(parse_qs(parts.query).get("host", ())), "") or "localhost"
+        return f"PostgreSQL at {host}{parts.path if len(parts.path) > 1 else ''}"
+    except ValueError:
+        return "PostgreSQL"
+
+
+def _said(error: Any) -> str:
+    """Return the server's own first line, which never has an address."""
+    return str(getattr(error.diag, "message_primary", None) or type(error).__name__)[:200]

@@ -1,0 +1,43 @@
+"""Published vaults with the models that read them: what a search of vaults without files is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spellbook.config import Config
+from spellbook.index import scopes
+from spellbook.index.filters import Condition
+from spellbook.index.opened import Index
+from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.engine import Postgres
+from spellbook.models.base import Embedder, Reranker, SecondEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """
+    Vaults that were published to a database; see `engine.Source`.
+
+    `names` are those to read, all if it is empty. `sees` is team or public for a reader that sees only such notes.
+    """
+
+    config: Config
+    database: Database
+    embedder: Embedder
+    second: SecondEncoder | None = None
+    reranker: Reranker | None = None
+    names: tuple[str, ...] = ()
+    sees: str = ""
+    whole: Index | None = None
+
+    @property
+    def visible(self) -> tuple[Condition, ...]:
+        """What limits searches to the scope."""
+        return scopes.visible(self.config.scope)
+
+    def engine(self) -> Postgres:
+        """Return what answers questions from these vaults."""
+        return Postgres(self.database, self.names, self.sees)
+
+    def fits(self, width: int) -> None:
+        """Do nothing: vectors of another width have another fingerprint, which is compared before them."""

@@ -1,0 +1,164 @@
+"""
+Reading published vaults: which there are, one state of them, and statements over the notes that may be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from spellbook.errors import VaultNotFound
+from spellbook.index import privacy
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import Condition
+from spellbook.index.postgres import conditions
+from spellbook.index.postgres.conditions import clean, in_sql
+from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.publish import NUMBERS
+
+_CHUNK = """chunks.chunk, notes.id || suffix, path, line, end_line, title, heading, text, chunks.key,
+    coalesce(topic, ''), coalesce(category, ''), importance, created, updated, mtime_ns, ordinal, keywords, tags, meta,
+    lead, tail"""
+OF_NOTE = "chunks JOIN notes USING (vault, note)"
+_OF_SEEN = (
+    "AND (vault, note) IN (SELECT notes.vault, notes.note FROM notes WHERE notes.vault = ANY(%(vaults)s) AND {seen})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """A published vault: its number, name, embedder, and the seconds since 1970 when it was last published."""
+
+    number: int
+    name: str
+    embedder: str
+    fingerprint: str
+    notes: int
+    chunks: int
+    published: float
+
+
+def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
+    """Return the published vaults, or those of `names`. Raises StorageError, VaultNotFound."""
+    database.expect()
+    rows = database.rows(
+        """
+        SELECT vault, name, embedder, fingerprint, notes, chunks, extract(epoch FROM published)::float8
+        FROM vaults WHERE is_live ORDER BY name
+        """
+    )
+    found = {row[1]: Vault(*row) for row in rows}
+    for name in names:
+        if name not in found:
+            raise VaultNotFound(
+                f"{database.place}: no vault {name[:100]!r} is published there.",
+                f"There are {', '.join(list(found)[:20]) or 'none'}.",
+            )
+    return [found[name] for name in dict.fromkeys(names or found)]
+
+
+class Reader:
+    """Reads the vaults `names`, all that are there if it is empty; `sees` is as in `engine.Postgres`."""
+
+    def __init__(self, database: Database, names: Sequence[str], sees: str) -> None:
+        self.database, self._names, self.sees = database, tuple(names), sees
+        self._local = threading.local()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self.database.reading():
+            outermost = not hasattr(self._local, "vaults")
+            if outermost:
+                self._local.vaults = vaults(self.database, self._names)
+                self._local.frequencies = {}
+            try:
+                yield
+            finally:
+                if outermost:
+                    del self._local.vaults, self._local.frequencies
+
+    @property
+    def frequencies(self) -> dict[str, int]:
+        """What was counted since `reading` was entered, by query; forgotten with it."""
+        found: dict[str, int] = getattr(self._local, "frequencies", {})
+        return found
+
+    @property
+    def vaults(self) -> list[Vault]:
+        """The vaults that are read."""
+        found: list[Vault] | None = getattr(self._local, "vaults", None)
+        return vaults(self.database, self._names) if found is None else found
+
+    def rows(self, sql: str, **values: object) -> list[Any]:
+        """
+        Run a statement over the notes that may be seen.
+
+        It has `{seen}` where that is said of `notes`, `{of_seen}` of rows that belong to a note.
+        """
+        seen, given = conditions.only(privacy.KEY, sorted(privacy.SHOWN[self.sees])) if self.sees else ("true", {})
+        numbers = values.pop("vaults", None) or [each.number for each in self.vaults]
+        sql = sql.replace("{of_seen}", _OF_SEEN if self.sees else "").replace("{seen}", seen)
+        return self.database.rows(sql, {**values, **given, "vaults": numbers})
+
+    def notes_at(self, paths: Iterable[str]) -> dict[int, str]:
+        """Return the paths, as they are shown, of the notes at `paths`, by the numbers of the notes."""
+        found: dict[int, str] = {}
+        for number, listed in self.by_vault(paths).items():
+            rows = self.rows(
+                "SELECT note, path FROM notes WHERE vault = ANY(%(vaults)s) AND {seen}"
+                " AND md5(path) = ANY(SELECT md5(each) FROM unnest(%(paths)s::text[]) AS each)",
+                vaults=[number],
+                paths=listed,
+            )
+            found |= {note: self.shown(note, path) for note, path in rows}
+        return found
+
+    def where(self, limits: Sequence[Condition]) -> tuple[str, dict[str, object]]:
+        """Return SQL for the notes that meet `limits` and may be seen, with its values."""
+
+        def keys() -> set[str]:
+            of_notes = "FROM fields JOIN notes USING (vault, note) WHERE vault = ANY(%(vaults)s) AND {seen}"
+            return {key for (key,) in self.rows(f"SELECT DISTINCT key {of_notes}")}
+
+        where, values = in_sql(limits, keys)
+        return f"({where}) AND {{seen}}", values
+
+    def found(self, where: str, **values: object) -> list[StoredChunk]:
+        seen = "" if "{seen}" in where else " AND {seen}"
+        rows = self.rows(
+            f"SELECT {_CHUNK} FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND {where}{seen} ORDER BY path, ordinal",
+            **values,
+        )
+        found = []
+        for row in rows:
+            labels = tuple(json.loads(row[16] or "[]")), tuple(json.loads(row[17] or "[]"))
+            meta = MappingProxyType(json.loads(row[18] or "{}"))
+            names = self.shown(row[0], row[1]), self.shown(row[0], row[2])
+            found.append(StoredChunk._make((row[0], *names, *row[3:16], *labels, meta, *row[19:])))
+        return found
+
+    def shown(self, number: int, name: str) -> str:
+        """Return an id or a path of the vault that `number` (of a note or a chunk) is of, as a reader sees it."""
+        listed = self.vaults
+        if len(listed) == 1:
+            return name
+        vault = next((each.name for each in listed if each.number == number // NUMBERS), "")
+        return f"{vault}/{name}"
+
+    def by_vault(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Return ids or paths, as they are shown, by the numbers of their vaults, as they are there."""
+        listed = self.vaults
+        found: dict[int, list[str]] = defaultdict(list)
+        for name in names:
+            for each in listed:
+                if len(listed) == 1:
+                    found[each.number].append(clean(name))
+                elif name.startswith(f"{each.name}/"):
+                    found[each.number].append(clean(name.removeprefix(f"{each.name}/")))
+        return found

