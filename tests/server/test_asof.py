@@ -22,8 +22,10 @@ OLD = "# Keys\n\nKeys are rotated every thirty days.\n\n## Who\n\nAnn does it.\n
 
 
 @pytest.fixture
-def commits(vault: Path, book: Spellbook) -> list[repositories.Commit]:
+def commits(vault: Path, book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> list[repositories.Commit]:
     """The vault as a repository: keys of thirty days on 2026-01-01, of ninety a day later, and a note on tea."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", "off")
     old = {"ops/keys.md": OLD.encode()}
     new = {"ops/keys.md": OLD.replace("thirty", "ninety").encode(), "home/tea.md": b"# Tea\n\nGreen tea.\n"}
     made = repositories.write(vault, [old, new])
