@@ -121,7 +121,10 @@ class Repository:
         return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--")
 
     def _first(self, *asked: str) -> Commit | None:
-        said = (self._says(*asked) or b"").split(b"\n")[0].split()
+        found = self._says(*asked)
+        if found is None and self._says("rev-parse", "--verify", "--quiet", "HEAD"):
+            raise self._lacks("HEAD")  # it names a commit, which cannot be read
+        said = (found or b"").split(b"\n")[0].split()
         return Commit(said[1].decode("ascii"), int(said[0])) if len(said) == 2 else None
 
     # -- files
