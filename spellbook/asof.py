@@ -177,8 +177,8 @@ def _open(book: Spellbook, moment: Moment) -> _Past:
     """Return the book of a moment: an open one, one that is kept, or a new one."""
     settings = _settings(book, moment)
     then = next((each for each in book.beside if isinstance(each, _Past) and each.config.state == settings.state), None)
-    if then is not None and then.index.catalog.looked is not None:  # else its file was damaged, and is begun anew
-        upkeep.mark_use(settings.state)
+    # Another process may have deleted it; and a file that was damaged is begun anew, without a look.
+    if then is not None and upkeep.mark_use(settings.state) and then.index.catalog.looked is not None:
         return then
     if then is not None:
         book.beside.remove(then)
@@ -188,7 +188,8 @@ def _open(book: Spellbook, moment: Moment) -> _Past:
     try:
         with disk.alone(settings.state.parent / "past.lock", _PATIENCE, busy):
             then = _kept(book, settings, moment) or _built(book, settings, moment)
-            upkeep.forget_past(settings.state.parent, keep=[settings.state])
+            open_states = [each.config.state for each in book.beside if isinstance(each, _Past)]
+            upkeep.forget_past(settings.state.parent, keep=[settings.state, *open_states])
     except OSError as error:
         raise disk.storage_error(str(settings.state), error) from error
     book.beside.append(then)

@@ -6,7 +6,6 @@ It tells what was written by then. What was never committed, and is in no snapsh
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import re
@@ -86,15 +85,18 @@ def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
         return _by(folder, taken, asked, end_of(asked))
     if snapshots.taken_at(asked) is not None:
         return _snapshot(asked, taken.find(asked))
+    refusal = InvalidInput(f"{asked[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS)
     repository: Repository | None = None
-    with contextlib.suppress(InvalidInput):
+    try:
         repository = Repository(folder.root)
+    except InvalidInput as error:
+        refusal = error
     if repository and (commit := repository.find(asked)):
         return Moment(asked, commit.hash, "", commit.at)
     known = next((each for each in taken.names() if asked == snapshots.LATEST or each.startswith(asked)), None)
     if known:
         return _snapshot(asked, known)
-    raise InvalidInput(f"{asked[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS)
+    raise refusal
 
 
 def _by(folder: Folder, taken: Snapshots, asked: str, seconds: float) -> Moment:

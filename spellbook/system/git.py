@@ -78,14 +78,24 @@ class Repository:
         # Found once, and named from then on, as if it had no working tree: so paths count from the top of its trees.
         self._named: tuple[str, ...] = ("-C", str(folder))
         said = self._says("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
-        place = self._says("rev-parse", "--absolute-git-dir")
-        if said is None or place is None or not said.startswith(b"true\n"):
+        if said is None or not said.startswith(b"true\n"):
             raise InvalidInput(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
         _, shallow, prefix = said.split(b"\n", 2)
         self.is_shallow = shallow == b"true"
         self._prefix = prefix.removesuffix(b"\n")
-        top = os.fsdecode(place.removesuffix(b"\n"))
-        self._named = ("--bare", f"--git-dir={top}")
+        top, place, common = map(self._place, ("--show-toplevel", "--absolute-git-dir", "--git-common-dir"))
+        tree = self._says("config", "--get", "core.worktree") or b""
+        self._named = ("--bare", f"--git-dir={place}")
+        if not _is_own(top, place, common, os.fsdecode(tree.removesuffix(b"\n"))):
+            raise InvalidInput(
+                f"{top}: its .git leads to a repository that does not know of this folder, or that borrows objects.",
+                "It may be a trick, so nothing of it was read. If it is yours, see `git worktree repair`, "
+                "`git repack -a -d` and the setting core.worktree.",
+            )
+
+    def _place(self, asked: str) -> Path:
+        said = self._says("rev-parse", asked) or b""
+        return self.folder / os.fsdecode(said.removesuffix(b"\n"))
 
     # -- commits
 
@@ -111,7 +121,10 @@ class Repository:
         return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--")
 
     def _first(self, *asked: str) -> Commit | None:
-        said = (self._says(*asked) or b"").split(b"\n")[0].split()
+        found = self._says(*asked)
+        if found is None and self._says("rev-parse", "--verify", "--quiet", "HEAD"):
+            raise self._lacks("HEAD")  # it names a commit, which cannot be read
+        said = (found or b"").split(b"\n")[0].split()
         return Commit(said[1].decode("ascii"), int(said[0])) if len(said) == 2 else None
 
     # -- files
@@ -310,6 +323,30 @@ def environment() -> dict[str, str]:
         "GIT_ALLOW_PROTOCOL": "none",  # before what the repository's settings allow
         "GIT_OPTIONAL_LOCKS": "0",
     }
+
+
+def _is_own(top: Path, place: Path, common: Path, tree: str) -> bool:
+    """
+    Say whether the repository at `place` is that of the working tree `top`, and has its objects itself.
+
+    Whoever hands a folder over could otherwise let its `.git` lead to any repository on this machine. `common` is what
+    working trees of one repository share, `tree` its setting core.worktree, "" without one.
+    """
+    marker, real = top / ".git", os.path.realpath
+    if real(place) != real(common) and (place.parent.name != "worktrees" or real(place.parents[1]) != real(common)):
+        return False
+    objects = common / "objects"
+    if objects.is_symlink() or os.path.lexists(objects / "info" / "alternates"):
+        return False
+    with contextlib.suppress(OSError):
+        if any(each.is_symlink() for folder in (objects, objects / "pack") for each in folder.iterdir()):
+            return False
+    if marker.is_dir() and not marker.is_symlink():
+        return real(place) == real(marker)
+    with contextlib.suppress(OSError, ValueError):  # a working tree beside the first one, which is named there
+        if real(place / (place / "gitdir").read_text("utf-8").strip()) == real(marker):
+            return True
+    return bool(tree) and real(place / tree) == real(top)  # as of a submodule
 
 
 def _batches(blobs: Sequence[Blob]) -> Iterator[list[Blob]]:

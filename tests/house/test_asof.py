@@ -18,7 +18,7 @@ import pytest
 import spellbook
 from spellbook import asof, limited
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.errors import InvalidInput, MemoryNotFound, PermissionDenied, StorageError
 from spellbook.maintenance import upkeep
 from tests import repositories
 from tests.helpers import Counting, from_scratch, held, told
@@ -302,13 +302,43 @@ def test_a_working_tree_of_a_bare_repository(small: Spellbook, tmp_path: Path) -
         assert "green" in text_of(book, "2026-01-01")
 
 
+@pytest.mark.parametrize("trick", ["file", "link", "common", "alternates", "objects", "packs"])
+def test_a_folder_cannot_borrow_another_repository(small: Spellbook, tmp_path: Path, trick: str) -> None:
+    """A `.git` that leads to somebody's other repository, or to its objects, is refused: its notes are not these."""
+    theirs, root = small.config.vault.parent / ".git", tmp_path / "handed"
+    root.mkdir()
+    mine = root / ".git"
+    if trick == "file":
+        mine.write_text(f"gitdir: {theirs}\n")
+    elif trick == "link":
+        mine.symlink_to(theirs)
+    else:
+        repositories.git(root, "init", "-q", "-b", "main")
+        (mine / "refs" / "heads").mkdir(parents=True, exist_ok=True)
+        (mine / "refs" / "heads" / "main").write_text(repositories.git(theirs.parent, "rev-parse", "main"))
+        if trick == "common":
+            (mine / "commondir").write_text(f"{theirs}\n")
+        elif trick == "alternates":
+            (mine / "objects" / "info" / "alternates").write_text(f"{theirs / 'objects'}\n")
+        else:
+            place = mine / "objects" if trick == "objects" else mine / "objects" / "pack"
+            shutil.rmtree(place)
+            place.symlink_to(theirs / "objects" / ("" if trick == "objects" else "pack"))
+    (root / "a.md").write_text("# Mine\n")
+    with spellbook.open(root, embedder="hash", state=tmp_path / "of-handed") as book:
+        with pytest.raises(InvalidInput, match="leads to a repository"):
+            text_of(book, "HEAD", "notes and more/a.md")
+        assert not any("commit" in str(each["sources"]) for each in asof.history(book, "a.md")["versions"])
+
+
 def test_a_damaged_repository_harms_nothing(small: Spellbook) -> None:
     """An object that is gone is an error of storage; the vault answers on, and no half state is kept."""
     top = small.config.vault.parent
     shutil.rmtree(top / ".git" / "objects")
     (top / ".git" / "objects").mkdir()
-    with pytest.raises(SpellbookError):
+    with pytest.raises(StorageError, match="git lacks an object"):
         text_of(small, "2026-01-01")
+    assert not [*(small.config.state / upkeep.PAST).glob("*/*")]
     assert "blue" in small.show("a.md")[0].text
 
 
@@ -363,7 +393,9 @@ def test_states_are_bounded(made: tuple[Path, list[repositories.Commit]], past: 
 
 
 def test_a_state_that_was_damaged_is_made_again(small: Spellbook) -> None:
-    """Deleting or damaging what is kept costs time alone."""
+    """Deleting or damaging what is kept costs time alone, also while it is open."""
+    assert "green" in text_of(small, "2026-01-01")
+    shutil.rmtree(small.config.state / upkeep.PAST)
     assert "green" in text_of(small, "2026-01-01")
     for each in small.beside:
         each.close()
