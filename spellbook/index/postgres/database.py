@@ -132,14 +132,12 @@ class Database:
 
     def rows(self, sql: str, values: Mapping[str, object] | None = None) -> list[Any]:
         """Run a statement and return its rows; once more if the server went away between two. Raises StorageError."""
-        import psycopg
-
         for last in (False, True):
             try:
                 with self._translated():
                     return self._connection().execute(sql, values or None).fetchall()
             except StorageError as error:
-                is_gone = isinstance(error.__cause__, psycopg.OperationalError) and self._is_closed()
+                is_gone = error.__cause__ is not None and self._is_closed()
                 if last or not is_gone or getattr(self._local, "is_reading", False):
                     raise
         raise AssertionError

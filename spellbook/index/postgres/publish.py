@@ -257,7 +257,7 @@ def _finish(index: Index, database: Database, vault: _Vault) -> str:
     moves = index.catalog.changes.moves()
     values = {**names, "vault": vault.vault}
     if 0 < width <= _MOST_WIDTH:
-        _make_indexes(database, width)
+        make_indexes(database, width)
     with database.writing() as connection:
         old = connection.execute("SELECT old, new, name FROM moves WHERE vault = %(vault)s ORDER BY old", values)
         if old.fetchall() != sorted(tuple(clean(part or "") for part in row) for row in moves):
@@ -300,7 +300,7 @@ def near_index(width: int) -> str:
     return f"(vector::halfvec({width})) halfvec_ip_ops) WHERE vector_dims(vector) = {width}"
 
 
-def _make_indexes(database: Database, width: int) -> None:
+def make_indexes(database: Database, width: int) -> None:
     """Make the HNSW indexes for vectors of `width` numbers, if there are none."""
     if database.rows("SELECT to_regclass(%(name)s)", {"name": f"spellbook.chunks_near_{width}"})[0][0]:
         return

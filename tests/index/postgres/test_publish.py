@@ -214,6 +214,14 @@ def test_bad_addresses(url, error, said):
     assert raised.value.hint
 
 
+def test_without_the_extra(monkeypatch):
+    """Where psycopg is not installed, the error names the extra."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for verb in (Database("postgresql://host/db").expect, Database("postgresql://host/db").prepare):
+        with pytest.raises(StorageError, match=r"is not installed.*spellbook-vault.postgres"):
+            verb()
+
+
 def test_no_address_is_no_database():
     """Without the variable nothing is published."""
     assert configured({}) is configured({"SPELLBOOK_DATABASE_URL": " "}) is None
