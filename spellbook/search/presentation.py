@@ -165,9 +165,13 @@ def is_outside(by: object) -> bool:
     `trust: trusted`, which a person writes into a note, ends that.
     """
     chunk = getattr(by, "chunk", by)
-    trust = str(getattr(chunk, "meta", {}).get("trust") or "").strip().lower()
-    is_source = bool(_OUTSIDE.match(getattr(chunk, "source", "").strip()))
-    return trust == "untrusted" or (trust != "trusted" and is_source)
+    return says_outside(str(getattr(chunk, "meta", {}).get("trust") or ""), getattr(chunk, "source", ""))
+
+
+def says_outside(trust: str, source: str) -> bool:
+    """Say the same of a note by what its frontmatter holds."""
+    trust = trust.strip().lower()
+    return trust == "untrusted" or (trust != "trusted" and bool(_OUTSIDE.match(source.strip())))
 
 
 def outside(by: Hit | StoredChunk) -> str:

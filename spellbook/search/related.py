@@ -16,6 +16,7 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
 from spellbook.notes.links import Files, Reached
+from spellbook.search.presentation import says_outside
 
 if TYPE_CHECKING:
     from spellbook.index.engine import Linking, Links
@@ -49,6 +50,8 @@ class Backlink:
     title: str
     lines: tuple[int, ...]
     relations: tuple[str, ...] = ()
+    untrusted: bool = False
+    """Whether the note, and so its title, comes from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Related:
     id: str
     title: str
     why: tuple[str, ...]
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,14 @@ def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
         if linked.source not in paths:
             found[linked.source].append(linked.link)
     titles = _visible(index, index.catalog.links.titles(found))
+    strangers = _strangers(index, titles)
     return tuple(
         Backlink(
             path,
             *titles[path],
             tuple(dict.fromkeys(row.line for row in rows))[:_MOST_LINES],
             tuple(dict.fromkeys(row.relation for row in rows if row.relation)),
+            path in strangers,
         )
         for path, rows in sorted(found.items())
         if path in titles
@@ -173,7 +179,8 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     scores.pop(path, None)
     titles = _visible(index, index.catalog.links.titles(scores))
     best = sorted((other for other in scores if other in titles), key=lambda other: (-scores[other], other))[:limit]
-    return tuple(Related(other, *titles[other], tuple(reasons[other])) for other in best)
+    strangers = _strangers(index, best)
+    return tuple(Related(other, *titles[other], tuple(reasons[other]), other in strangers) for other in best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +307,12 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
     if not named:
         return Files((), {})
     return Files(stored.named(named), stored.aliases(named), stored.ids(named), stored.went(named))
+
+
+def _strangers(index: Index, paths: Collection[str]) -> set[str]:
+    """Return the notes that come from outside."""
+    trust, source = (index.catalog.links.said(paths, key) for key in ("trust", "source"))
+    return {path for path in {*trust, *source} if says_outside(trust.get(path, ""), source.get(path, ""))}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

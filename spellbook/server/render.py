@@ -174,7 +174,8 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     for each in listed:
         why = "; ".join(each.why if isinstance(each, Related) else each.relations)
         said = f": {flat(why)}" if why else ""
-        line = f"- [{flat(each.title)}] id: {exact(each.id)} ({exact(each.path)}){said}"
+        mark = ", untrusted" if each.untrusted else ""
+        line = f"- [{flat(each.title)}{mark}] id: {exact(each.id)} ({exact(each.path)}){said}"
         if _cost([*lines, line]) > room - _MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break

@@ -410,3 +410,16 @@ def test_an_older_index_gets_relations_without_embedding(vault: Path, write_note
         assert rows(index.catalog, "SELECT old, new, name FROM moves") == [("old.md", "renamed.md", "old")]
     with books.open(vault, embedder="hash") as book:
         assert is_below(book)
+
+
+def test_titles_from_outside_are_marked(book: Spellbook, write_note: Callable[..., Path]) -> None:
+    """A stranger's note that links to one of the person's is named as such beside it."""
+    write_note("mine.md", "The plan.")
+    write_note("theirs.md", "See [[mine]].", trust="untrusted")
+    write_note("page.md", "See [[mine]].", source="https://example.org/a")
+    write_note("read.md", "See [[mine]].", source="https://example.org/b", trust="trusted")
+    book.reindex()
+    near = book.backlinks({"mine.md"})
+    assert {each.path for each in near if each.untrusted} == {"theirs.md", "page.md"}
+    shown = render.topic("t", book.index.catalog.at("mine.md"), 2_000, near)
+    assert shown.count(", untrusted] id: ") == 2

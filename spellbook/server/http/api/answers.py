@@ -97,6 +97,7 @@ class Backlink(TypedDict):
     title: str
     lines: list[int]
     relations: list[str]
+    untrusted: bool
 
 
 class Related(TypedDict):
@@ -104,6 +105,7 @@ class Related(TypedDict):
     id: str
     title: str
     why: list[str]
+    untrusted: bool
 
 
 class Fault(TypedDict):
