@@ -63,9 +63,9 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
     safe = re.sub(r"[^\w-]", "-", number)[:100]
     if not turns or not safe:
         return None
-    title = " ".join(_clean(str(given.get("title") or given.get("name") or "")).split())
+    title = " ".join(cleaned(str(given.get("title") or given.get("name") or "")).split())
     title = title or " ".join(turns[0].text.split()[:10])[:_MOST_TITLE]  # else how it begins
-    created, updated = (_moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
+    created, updated = (moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
     id = f"{kind}-{safe}"
     meta: dict[str, object] = {
         "id": id,
@@ -85,12 +85,13 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
 
 def _joined(said: Iterator[Said]) -> Iterator[Said]:
     """What one side says in several messages is one turn."""
-    cleaned = ((each.asks, _clean(each.text).strip()) for each in said)
-    for asks, turns in groupby((each for each in cleaned if each[1]), key=itemgetter(0)):
+    plain = ((each.asks, cleaned(each.text).strip()) for each in said)
+    for asks, turns in groupby((each for each in plain if each[1]), key=itemgetter(0)):
         yield Said(asks, "\n\n".join(text for _, text in turns))
 
 
-def _clean(text: str) -> str:
+def cleaned(text: str) -> str:
+    """Return a text without citations' marks and broken letters, its lines ended by LF."""
     return _BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -107,7 +108,7 @@ def lowered(text: str) -> str:
     return "".join(source).strip("\n")
 
 
-def _moment(value: object) -> dt.datetime | None:
+def moment(value: object) -> dt.datetime | None:
     """A time of an export (seconds since 1970 or ISO 8601) in UTC, so that every reader makes the same note."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):

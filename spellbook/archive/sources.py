@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import stat
@@ -15,13 +16,15 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive.conversations import convert, is_conversation
+from spellbook.archive import memories, notion
+from spellbook.archive.conversations import Conversation, convert, is_conversation
 from spellbook.archive.export import FORMAT, VERSION, time_of
+from spellbook.archive.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault
@@ -36,6 +39,7 @@ _PIECE = 1 << 20
 _MOST_GROWTH = 200
 """What people write is not two hundred times as long as its zip; what is small may be anything."""
 _SMALL = 10_000_000
+_MOST_LINE, _MOST_GRAPH = 20_000_000, 200_000_000
 
 
 @dataclass(slots=True)
@@ -87,7 +91,8 @@ def opened(place: Path) -> Iterator[Source]:
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
                     file.seek(0)
-                    yield _chats([(file, place.name)])
+                    first = _first_record(file)
+                    yield _graph(file, place.name) if memories.is_graph(first) else _chats([(file, place.name)])
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", _UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -109,6 +114,9 @@ def _read(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _zip(archive: zipfile.ZipFile, name: str) -> Source:
+    parts = [entry for entry in archive.infolist() if notion.is_part(entry.filename)]
+    if parts and len(parts) == len([entry for entry in archive.infolist() if not entry.is_dir()]):
+        return _parts(archive, parts)
     entries = archive.infolist()
     # Entries may overlap, so what counts is the file.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
@@ -121,7 +129,40 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
         return _chats([(archive.open(each), each) for each in sorted(chats)])
     source = Source(iter(()))
     source.files = _entries(archive, entries, source)
+    if notion.is_notion([entry.filename for entry in entries]):
+        source.files = _pages(source.files, name)
     return source
+
+
+def _parts(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> Source:
+    """The zips of a divided export, one after the other."""
+    whole = Source(iter(()))
+
+    def files() -> Iterator[Incoming]:
+        for part in sorted(parts, key=lambda each: each.filename):
+            with archive.open(part) as file, zipfile.ZipFile(file) as inner:
+                source = _zip(inner, part.filename)
+                yield from source.files
+                whole.folders.extend(source.folders)
+                whole.faults.extend(source.faults)
+
+    whole.files = files()
+    return whole
+
+
+def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
+    """The files of an export of Notion, its pages as notes."""
+    for each in files:
+        if not each.path.lower().endswith(".md"):
+            yield replace(each, path=notion.plain(each.path))
+            continue
+        data = b""
+        for piece in each.pieces:
+            data += piece
+            if len(data) > _MOST_LINE:
+                raise InvalidInput(f"{name}: {each.path[:200]} is over {_MOST_LINE // 1_000_000} MB.", _UNTOUCHED)
+        page = notion.page(each.path, data.decode("utf-8", "replace"))
+        yield Incoming(page.path, iter([page.text.encode("utf-8")]), each.mode, each.mtime_ns, page.id)
 
 
 def _root(names: list[str]) -> str:
@@ -177,8 +218,11 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
                 )
                 continue
             if note:
-                mtime_ns = None if note.updated is None else int(note.updated) * 1_000_000_000
-                yield Incoming(note.path, iter([note.text.encode("utf-8")]), None, mtime_ns, note.id)
+                yield _note(note)
+        elif memories.is_memory(value):
+            chats += 1
+            if memory := memories.convert(value):
+                yield _note(memory)
         elif key != "files":
             head[key] = value
         else:
@@ -200,11 +244,50 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
         )
 
 
+def _note(made: Conversation | Memory) -> Incoming:
+    """Return a note that was made of something else."""
+    mtime_ns = None if made.updated is None else int(made.updated) * 1_000_000_000
+    return Incoming(made.path, iter([made.text.encode("utf-8")]), None, mtime_ns, made.id)
+
+
+# -- lines of JSON: the knowledge-graph server's
+
+
+def _first_record(file: IO[bytes]) -> object:
+    """Return the first line of a file if it is a JSON value, else None; the file is at its beginning then."""
+    line = file.readline(_MOST_LINE)
+    file.seek(0)
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _graph(file: IO[bytes], name: str) -> Source:
+    return Source(map(_note, memories.graph(_lines(file, name))))
+
+
+def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the records of a file. Raises InvalidInput for a line that is none, as the last one of a cut file is."""
+    size = 0
+    for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), 1):
+        if (size := size + len(line)) > _MOST_GRAPH:
+            raise InvalidInput(f"{name}: the graph is over {_MOST_GRAPH // 1_000_000} MB.", _UNTOUCHED)
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"{name}: line {number} is no JSON; is the file cut off?", _UNTOUCHED) from error
+        if memories.is_graph(record):
+            yield record
+
+
 def _check(head: Mapping[str, Any], name: str) -> None:
     if head.get("format") != FORMAT:
         raise InvalidInput(
             f"{name}: not an export that Spellbook knows.",
-            "It reads its own, conversations of ChatGPT and Claude, and Markdown in a folder or a zip.",
+            "It reads its own, conversations, memories of other servers, and Markdown in a folder or a zip.",
         )
     if head.get("version") != VERSION:
         raise InvalidInput(
