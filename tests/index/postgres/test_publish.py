@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +13,9 @@ import sys
 import time
 
 import pytest
+from click.testing import CliRunner
 
+from spellbook.cli import main
 from spellbook.errors import InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
 from spellbook.index.filters import conditions
@@ -367,6 +371,23 @@ def test_a_process_that_lives_long_publishes_by_itself(book, write_note, url, da
         assert publisher.started(book) is None
     assert "hunter2" not in caplog.text
     assert book.find("crane").hits
+
+
+def test_the_command_publishes_and_says_what(vault, write_note, url, monkeypatch):
+    """`spellbook publish` says what it wrote; without an address it says how to name one."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    write_note("a.md", "# A\n\nThe harbour.\n")
+
+    def run(*arguments):
+        return CliRunner().invoke(main, ["--vault", str(vault), "publish", *arguments])
+
+    refused = run()
+    assert refused.exit_code == 2
+    assert "SPELLBOOK_DATABASE_URL is not set." in refused.stderr
+    monkeypatch.setenv("SPELLBOOK_DATABASE_URL", url)
+    assert re.fullmatch(r"Published as \S+: 1 note written, 0 removed, \d vectors? added, in .* s.\n", run().stdout)
+    again = json.loads(run("--json").stdout)
+    assert again | {"seconds": 0} == {"name": vault.name, "notes": 0, "removed": 0, "vectors": 0, "seconds": 0}
 
 
 def until(is_so, seconds=20.0):
