@@ -45,7 +45,7 @@ _NARROW = conditions({"topic": "topic3"})
 INDEXES = {
     "chunks_words": "CREATE INDEX chunks_words ON chunks USING gin (words) WITH (fastupdate = off)",
     "chunks_note": "CREATE INDEX chunks_note ON chunks (vault, note, ordinal)",
-    "chunks_key": "CREATE INDEX chunks_key ON chunks (vault, key)",
+    "chunks_key": "CREATE INDEX chunks_key ON chunks (key)",
 }
 
 
@@ -100,6 +100,11 @@ def fill(database: Database, chunks: int, vaults: int) -> Iterator[tuple[str, fl
                     places = made.places.replace("'OWN'", f"'{own(number)}'", 1)
                     vector = literal(vectors[i].tolist())
                     copy.write_row((number, base + i, base + i // NOTE, *row, places, made.bag, vector, None))
+            connection.execute(
+                "INSERT INTO frequencies SELECT vault, word, count(*) FROM chunks,"
+                " unnest(tsvector_to_array(words)) AS word WHERE vault = %s GROUP BY vault, word",
+                (number,),
+            )
     yield "rows", time.perf_counter() - began
     for name, sql in INDEXES.items():
         began = time.perf_counter()

@@ -6,24 +6,21 @@ Whatever a reader may not see is cut in every statement, counts of words include
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.labels import FIRST
-from spellbook.index.catalog.schema import Counts, StoredChunk
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched, alike
-from spellbook.index.postgres import words
 from spellbook.index.postgres.database import Database, literal
 from spellbook.index.postgres.links import Links
-from spellbook.index.postgres.publish import own
-from spellbook.index.postgres.reader import OF_NOTE, Reader
+from spellbook.index.postgres.matching import Matching
+from spellbook.index.postgres.reader import Reader
 from spellbook.index.vectors.about import EACH, NEAR, About
-from spellbook.text.expressions import Expression, Phrase, Without, phrases
 
 if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
@@ -31,14 +28,11 @@ if TYPE_CHECKING:
 _EXACT_MOST = 20_000
 """Chunks up to which search by meaning is exact: 13,000 take 16 ms, and the index is for what is larger."""
 
-_POOL = 200
-"""Chunks at least that are scored by the places of their words, after the sparse vectors chose them."""
-
 _COMPARED = 1_000
 """Values that a misspelt one is compared with."""
 
 
-class Postgres:
+class Postgres(Matching):
     """
     See `engine.Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
 
@@ -47,7 +41,7 @@ class Postgres:
     """
 
     def __init__(self, database: Database, names: Sequence[str] = (), sees: str = "") -> None:
-        self._read = Reader(database, names, sees)
+        super().__init__(Reader(database, names, sees))
         self._links = Links(self._read)
 
     # -- what it reads from
@@ -68,176 +62,6 @@ class Postgres:
     def second_fingerprint(self) -> str:
         rows = self._read.rows("SELECT DISTINCT second FROM vaults WHERE vault = ANY(%(vaults)s)")
         return str(rows[0][0]) if len(rows) == 1 else ""
-
-    def counts(self) -> Counts:
-        names = "sum(generation), sum(notes), sum(chunks), sum(pending), sum(second_pending)"
-        [row] = self._read.rows(f"SELECT {names} FROM vaults WHERE vault = ANY(%(vaults)s)")
-        counts = Counts(*(int(each or 0) for each in row))
-        if not self._read.sees:
-            return counts
-        [[notes]] = self._read.rows("SELECT count(*) FROM notes WHERE vault = ANY(%(vaults)s) AND {seen}")
-        [[chunks, pending]] = self._read.rows(
-            f"SELECT count(*), count(*) FILTER (WHERE vector IS NULL) FROM {OF_NOTE} "
-            "WHERE vault = ANY(%(vaults)s) AND {seen}"
-        )
-        return Counts(counts.generation, notes, chunks, pending, 0)
-
-    # -- by words
-
-    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool) -> Callable[[Expression], int]:
-        def asked(part: Expression) -> Expression:
-            return Without("questions", part) if unprompted else part
-
-        with self._read.reading():
-            known = dict(zip(phrases, self._count([asked(each) for each in phrases]), strict=True))
-
-        def count(part: Expression) -> int:
-            found = known.get(part) if isinstance(part, Phrase) else None
-            return self._count([asked(part)])[0] if found is None else found
-
-        return count
-
-    def _count(self, expressions: Sequence[Expression]) -> list[int]:
-        """Return how many chunks each expression finds; within one `reading` each is asked once."""
-        known: dict[str, int] = self._read.frequencies
-        queries = [words.tsquery(each) for each in expressions]
-        missing = [each for each in dict.fromkeys(queries) if each and each not in known]
-        if missing:
-            rows = self._read.rows(
-                """
-                SELECT (SELECT count(*) FROM chunks WHERE vault = ANY(%(vaults)s)
-                    AND chunks.words @@ (part::tsquery && %(own)s::tsquery) {of_seen})
-                FROM unnest(%(parts)s::text[]) WITH ORDINALITY AS each (part, n) ORDER BY n
-                """,
-                parts=missing,
-                own=self._own(),
-            )
-            known |= dict(zip(missing, (row[0] for row in rows), strict=True))
-        return [known.get(each, 0) for each in queries]
-
-    def _own(self) -> str:
-        return " | ".join(f"'{own(each.number)}'" for each in self._read.vaults)
-
-    def match(
-        self, expression: Expression, limits: Sequence[Condition], limit: int, also: Sequence[int] = ()
-    ) -> list[tuple[int, float]]:
-        with self._read.reading():
-            query, sought = words.tsquery(expression), self._sought(expression)
-            if not query or not sought:
-                return []
-            bag: dict[int, float] = {}
-            parts: list[tuple[str, float]] = []
-            for each, asked in sought:
-                for token in each.tokens:
-                    number = words.number_of(token)
-                    bag[number] = bag.get(number, 0.0) + each.idf / len(each.tokens)
-                if len(each.tokens) > 1 or each.is_prefix:
-                    # A sparse vector knows neither order nor beginnings: whether the phrase is there counts beside it.
-                    parts.append((words.tsquery(asked), each.idf))
-            where, values = self._read.where(limits)
-            rows = self._read.rows(
-                f"""
-                SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s)
-                    AND words @@ (%(query)s::tsquery && %(own)s::tsquery) AND {where}
-                ORDER BY chunk = ANY(%(also)s::bigint[]) DESC, -(bag <#> %(bag)s::sparsevec) + coalesce((
-                    SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
-                    FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0) DESC, chunk
-                LIMIT %(most)s
-                """,
-                **values,
-                query=query,
-                own=self._own(),
-                bag=words.sparse(bag or {1: 1e-9}),
-                also=list(also),
-                parts=[part for part, _ in parts],
-                idfs=[idf for _, idf in parts],
-                most=max(_POOL, 2 * limit) + len(also),
-            )
-            scored = self._scored([each for each, _ in sought], [number for (number,) in rows])
-        wanted = set(also)
-        ranked = sorted(scored, key=lambda row: (-row[1], row[0]))
-        return ranked[:limit] + [row for row in ranked[limit:] if row[0] in wanted]
-
-    def match_among(self, expression: Expression, numbers: Sequence[int]) -> list[tuple[int, float]]:
-        query = words.tsquery(expression)
-        if not query or not numbers:
-            return []
-        with self._read.reading():
-            found = self._read.rows(
-                f"""
-                SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
-                AND words @@ %(query)s::tsquery AND {{seen}}
-                """,
-                numbers=list(numbers),
-                query=query,
-            )
-            return self._scored([each for each, _ in self._sought(expression)], [number for (number,) in found])
-
-    def _sought(self, expression: Expression) -> list[tuple[words.Sought, Expression]]:
-        """Return the phrases of an expression with their idf, as bm25 scores them."""
-        listed = [(phrase, Without(column, phrase) if column else phrase) for phrase, column in phrases(expression)]
-        total = self.counts().chunks
-        counts = self._count([asked for _, asked in listed])
-        return [
-            (words.Sought(tokens, phrase.is_prefix, letters, _idf(total, count)), asked)
-            for (phrase, asked), count in zip(listed, counts, strict=True)
-            if count and (tokens := words.tokens(phrase))
-            for letters in [words.OUT_OF_QUESTIONS if isinstance(asked, Without) else words.LETTERS]
-        ]
-
-    def _scored(self, sought: Sequence[words.Sought], numbers: Sequence[int]) -> list[tuple[int, float]]:
-        """Return chunks with their bm25, by the places of the words."""
-        if not numbers:
-            return []
-        whole = {token for each in sought for token in each.tokens}
-        begun = [each.tokens[-1] for each in sought if each.is_prefix]
-        rows = self._read.rows(
-            """
-            SELECT chunk, length, lexeme, positions, weights FROM chunks
-            LEFT JOIN LATERAL (
-                SELECT * FROM unnest(words) WHERE lexeme = ANY(%(whole)s) OR EXISTS (
-                    SELECT 1 FROM unnest(%(begun)s::text[]) AS begun (first) WHERE starts_with(lexeme, first))
-            ) AS word ON true
-            WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
-            """,
-            whole=list(whole),
-            begun=begun,
-            numbers=list(numbers),
-        )
-        places: dict[int, dict[str, dict[int, str]]] = defaultdict(dict)
-        lengths: dict[int, int] = {}
-        for chunk, length, lexeme, positions, letters in rows:
-            lengths[chunk] = length
-            if lexeme is not None:
-                places[chunk][lexeme] = dict(zip(positions or (), letters or (), strict=True))
-        sums = "sum(tokens)::float8 / greatest(sum(chunks), 1)"
-        [[average]] = self._read.rows(f"SELECT {sums} FROM vaults WHERE vault = ANY(%(vaults)s)")
-        return [
-            (number, sum(each.bm25(places[number], lengths[number], average) for each in sought))
-            for number in numbers
-            if number in lengths
-        ]
-
-    def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
-        found = [[False] * len(notes) for _ in expressions]
-        queries = [words.tsquery(each) for each in expressions]
-        asked = [i for i, each in enumerate(queries) if each]
-        if asked and notes:
-            rows = self._read.rows(
-                """
-                SELECT DISTINCT part.i, note.n FROM unnest(%(first)s::bigint[], %(last)s::bigint[])
-                    WITH ORDINALITY AS note (first, last, n)
-                JOIN chunks ON vault = ANY(%(vaults)s) AND chunk BETWEEN note.first AND note.last
-                JOIN unnest(%(i)s::int[], %(parts)s::text[]) AS part (i, query) ON words @@ part.query::tsquery
-                """,
-                first=[first for first, _ in notes],
-                last=[last for _, last in notes],
-                i=asked,
-                parts=[queries[i] for i in asked],
-            )
-            for i, n in rows:
-                found[i][n - 1] = True
-        return found
 
     # -- by meaning
 
@@ -448,8 +272,3 @@ class Postgres:
 
     def embed_next(self, keys: Iterable[str]) -> None:
         return None
-
-
-def _idf(total: int, frequency: int) -> float:
-    # As FTS5's bm25 computes it, with its lower bound.
-    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))

@@ -175,15 +175,17 @@ def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tu
     with database.writing() as connection:
         count, tokens = _lock(connection, vault)
         cut = words.of_chunks([each.words for each in chunks], vault.own, tokens / count if count else _mean(chunks))
+        its = (vault.vault, [base + note for note in numbers])
+        _frequencies(connection, its, -1)
         gone = connection.execute(
             "WITH gone AS (DELETE FROM chunks WHERE vault = %s AND note = ANY(%s) RETURNING length)"
             " SELECT count(*), coalesce(sum(length), 0) FROM gone",
-            (vault.vault, [base + note for note in numbers]),
+            its,
         ).fetchone()
         dropped = 0
         for table in _TABLES[:-1]:
             sql = f"DELETE FROM {table} WHERE vault = %s AND note = ANY(%s)"
-            done = connection.execute(sql, (vault.vault, [base + note for note in numbers]))
+            done = connection.execute(sql, its)
             dropped = done.rowcount if table == "notes" else dropped
         _copy(connection, "notes", ((vault.vault, base + row[0], *row[1:]) for row in notes))
         _copy(connection, "fields", ((vault.vault, base + note, *rest) for note, *rest in fields))
@@ -208,6 +210,7 @@ def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tu
                 for each, made in zip(chunks, cut, strict=True)
             ),
         )
+        _frequencies(connection, its, 1)
         assert gone is not None
         connection.execute(
             """
@@ -224,6 +227,19 @@ def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tu
         )
     vault.marks = (changed[-1][0], *vault.marks[1:])
     return len(notes), len(numbers) - len(notes)
+
+
+def _frequencies(connection: psycopg.Connection[Any], notes: tuple[int, list[int]], sign: int) -> None:
+    """Add, or with -1 take away, the words of these notes of a vault to how many chunks have each."""
+    connection.execute(
+        """
+        INSERT INTO frequencies
+        SELECT vault, word, %s * count(*) FROM chunks, unnest(tsvector_to_array(words)) AS word
+        WHERE vault = %s AND note = ANY(%s) GROUP BY vault, word ORDER BY word
+        ON CONFLICT (vault, word) DO UPDATE SET chunks = frequencies.chunks + excluded.chunks
+        """,
+        (sign, *notes),
+    )
 
 
 def _vectors_since(index: Index, mark: int) -> Iterable[tuple[str, bytes, int]]:
@@ -284,7 +300,7 @@ def _finish(index: Index, database: Database, vault: _Vault) -> str:
                 "SELECT vault FROM vaults WHERE owner = %(owner)s AND vault <> %(vault)s", values
             ).fetchall()
             for (other,) in others:
-                for table in (*_TABLES, "moves", "vaults"):
+                for table in (*_TABLES, "frequencies", "moves", "vaults"):
                     connection.execute(f"DELETE FROM {table} WHERE vault = %s", (other,))
             connection.execute("LOCK TABLE vaults IN SHARE ROW EXCLUSIVE MODE")
             taken = connection.execute("SELECT 1 FROM vaults WHERE name = %(name)s AND is_live", values).fetchone()

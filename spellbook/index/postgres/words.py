@@ -83,6 +83,12 @@ def tokens(phrase: Phrase) -> tuple[str, ...]:
     return tuple(_cut([phrase.text])[0])
 
 
+def only(asked: Expression) -> str:
+    """Return the one word that an expression is, "" if it is anything else."""
+    listed = tokens(asked) if isinstance(asked, Phrase) and not asked.is_prefix else ()
+    return listed[0] if len(listed) == 1 else ""
+
+
 def tsquery(asked: Expression, column: str = "") -> str:
     """Return an expression as a tsquery, "" if it can find nothing; `column` (questions) does not count."""
     if isinstance(asked, Without):

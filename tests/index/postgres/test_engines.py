@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from spellbook.errors import InvalidInput
 from spellbook.index import sync
 from spellbook.index.filters import NO_GUIDES, Condition, conditions
+from spellbook.index.postgres import matching, words
+from spellbook.index.postgres.engine import Postgres
 from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.publish import publish
 from spellbook.search import fts_query
@@ -277,3 +281,32 @@ def test_no_question_asks_for_more_than_the_tree_says(engine):
     asked = []
     query.chosen(lambda part: asked.append(part) or 0)
     assert {each for each in asked if isinstance(each, Phrase)} <= set(query.phrases)
+
+
+def test_rare_words_first_changes_nothing(vault, database, monkeypatch):
+    """Where a question's words find many chunks, asking its rare words first gives the same ranking, and less work."""
+    rng = random.Random(7)
+    write = note_writer(vault)
+    usual = [f"word{i}" for i in range(60)]
+    for i in range(150):
+        text = " ".join(rng.choices(usual, [1 / (n + 1) for n in range(60)], k=rng.randint(5, 60)))
+        write(f"n{i}.md", f"# Note {i}\n\n{text}\n", topic=f"t{i % 3}")
+    with opened(vault) as index:
+        sync.run(index)
+        publish(index, database)
+    engine = Postgres(database)
+    monkeypatch.setattr(matching, "_POOL", 12)
+    pools = []
+    pool = engine._pool
+    monkeypatch.setattr(engine, "_pool", lambda *given: pools.append(given[0]) or pool(*given))
+    once = 0
+    for _ in range(60):
+        asked = AnyOf(tuple(phrase(each) for each in rng.sample(usual, rng.randint(2, 6))))
+        limits = conditions({"topic": "t1"}) if rng.random() < 0.3 else ()
+        whole = engine.match(asked, limits, 6)
+        pools.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(matching, "_MANY", (15, 40))
+            assert engine.match(asked, limits, 6) == whole
+        once += words.tsquery(asked) not in pools
+    assert once >= 5

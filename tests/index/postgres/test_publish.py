@@ -47,6 +47,12 @@ def copy_of(database):
         rows = database.rows(f"SELECT {columns} FROM {table} {join} WHERE {table}.vault = {vault.number}")
         found[table] = sorted(map(repr, rows))
     found["counts"] = database.rows(f"SELECT notes, chunks, tokens FROM vaults WHERE vault = {vault.number}")
+    counted = (
+        "SELECT word, count(*) FROM chunks, unnest(tsvector_to_array(words)) AS word WHERE vault = {0} GROUP BY word"
+    )
+    kept = "SELECT word, chunks FROM frequencies WHERE vault = {0} AND chunks <> 0"
+    held, there = (sorted(database.rows(sql.format(vault.number))) for sql in (kept, counted))
+    assert held == there
     found["all"] = [database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in _TABLES]
     return found
 

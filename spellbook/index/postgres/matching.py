@@ -1,0 +1,258 @@
+"""
+What the engine of published vaults finds by words: the same chunks and scores as the catalog's full-text index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from spellbook.index.catalog.schema import Counts
+from spellbook.index.filters import Condition
+from spellbook.index.postgres import words
+from spellbook.index.postgres.publish import own
+from spellbook.index.postgres.reader import OF_NOTE, Reader
+from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
+
+_POOL = 200
+"""Chunks at least that are scored by the places of their words, after the sparse vectors chose them."""
+
+_OWN_MOST = 16
+"""Vaults up to which the index of words is asked for their own words too; above, joining those takes longer."""
+
+_MANY = (5_000, 100_000)
+"""Where a question's words find more chunks than this, its rare words, which find fewer, are tried alone first."""
+
+_Asked = tuple[words.Sought, Expression]
+"""A phrase of a question to be scored, and as it was asked."""
+
+
+class Matching:
+    """See `engine.Engine` for each method."""
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+
+    def counts(self) -> Counts:
+        names = "sum(generation), sum(notes), sum(chunks), sum(pending), sum(second_pending)"
+        [row] = self._read.rows(f"SELECT {names} FROM vaults WHERE vault = ANY(%(vaults)s)")
+        counts = Counts(*(int(each or 0) for each in row))
+        if not self._read.sees:
+            return counts
+        [[notes]] = self._read.rows("SELECT count(*) FROM notes WHERE vault = ANY(%(vaults)s) AND {seen}")
+        [[chunks, pending]] = self._read.rows(
+            f"SELECT count(*), count(*) FILTER (WHERE vector IS NULL) FROM {OF_NOTE} "
+            "WHERE vault = ANY(%(vaults)s) AND {seen}"
+        )
+        return Counts(counts.generation, notes, chunks, pending, 0)
+
+    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool) -> Callable[[Expression], int]:
+        def asked(part: Expression) -> Expression:
+            return Without("questions", part) if unprompted else part
+
+        with self._read.reading():
+            known = dict(zip(phrases, self._count([asked(each) for each in phrases]), strict=True))
+
+        def count(part: Expression) -> int:
+            found = known.get(part) if isinstance(part, Phrase) else None
+            return self._count([asked(part)])[0] if found is None else found
+
+        return count
+
+    def _count(self, expressions: Sequence[Expression]) -> list[int]:
+        """Return how many chunks each expression finds; within one `reading` each is asked once."""
+        known: dict[str, int] = self._read.frequencies
+        queries = [words.tsquery(each) for each in expressions]
+        missing = {each: part for each, part in zip(queries, expressions, strict=True) if each and each not in known}
+        if not self._read.sees:
+            plain = {each: token for each, part in missing.items() if (token := words.only(part))}
+            found = dict(
+                self._read.rows(
+                    "SELECT word, sum(chunks)::bigint FROM frequencies"
+                    " WHERE vault = ANY(%(vaults)s) AND word = ANY(%(words)s) GROUP BY word",
+                    words=list(plain.values()),
+                )
+                if plain
+                else ()
+            )
+            known |= {each: found.get(token, 0) for each, token in plain.items()}
+        if rest := [each for each in missing if each not in known]:
+            rows = self._read.rows(
+                f"""
+                SELECT (SELECT count(*) FROM chunks WHERE vault = ANY(%(vaults)s)
+                    AND chunks.words @@ {self._own("part")} {{of_seen}})
+                FROM unnest(%(parts)s::text[]) WITH ORDINALITY AS each (part, n) ORDER BY n
+                """,
+                parts=rest,
+            )
+            known |= dict(zip(rest, (row[0] for row in rows), strict=True))
+        return [known.get(each, 0) for each in queries]
+
+    def _own(self, query: str) -> str:
+        """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
+        if len(self._read.vaults) > _OWN_MOST:
+            return f"{query}::tsquery"
+        owned = " | ".join(f"''{own(each.number)}''" for each in self._read.vaults)
+        return f"({query}::tsquery && '{owned}'::tsquery)"
+
+    def match(
+        self, expression: Expression, limits: Sequence[Condition], limit: int, also: Sequence[int] = ()
+    ) -> list[tuple[int, float]]:
+        with self._read.reading():
+            query, sought = words.tsquery(expression), self._sought(expression)
+            if not query or not sought:
+                return []
+            pool = max(_POOL, 2 * limit) + len(also)
+            found: list[tuple[int, float]] = []
+            for rare, bound in () if also else self._rare(expression, sought):
+                found = self._pool(rare, sought, limits, pool, also)
+                if len(found) == pool and found[-1][1] >= bound:
+                    break
+            else:
+                found = self._pool(query, sought, limits, pool, also)
+            scored = self._scored([each for each, _ in sought], [number for number, _ in found])
+        wanted = set(also)
+        ranked = sorted(scored, key=lambda row: (-row[1], row[0]))
+        return ranked[:limit] + [row for row in ranked[limit:] if row[0] in wanted]
+
+    def _rare(self, expression: Expression, sought: Sequence[_Asked]) -> Iterator[tuple[str, float]]:
+        """
+        Yield rare phrases of a question as a query, more and more, and the most that the others can give a chunk.
+
+        What scores higher than that by the rare ones is best whether or not the others are looked up: the rule of
+        MaxScore (Turtle and Flood, 1995). Nothing is yielded where all phrases together find few chunks.
+        """
+        if not (isinstance(expression, AnyOf) and all(isinstance(part, Phrase) for part in expression.parts)):
+            return
+        idfs: dict[Expression, float] = defaultdict(float)
+        for each, asked in sought:
+            idfs[asked] += each.idf * (words.K1 + 2)  # as a word in the bag, and as a phrase
+        counts = sorted(zip(self._count(list(idfs)), idfs, strict=True), key=lambda pair: pair[0])
+        for most in _MANY:
+            total, rare = 0, []
+            for count, part in counts:
+                total += count
+                if total <= most:
+                    rare.append(part)
+            if total <= most:
+                return
+            if rare:
+                yield words.tsquery(AnyOf(tuple(rare))), sum(idfs.values()) - sum(idfs[part] for part in rare)
+
+    def _pool(
+        self, query: str, sought: Sequence[_Asked], limits: Sequence[Condition], most: int, also: Sequence[int]
+    ) -> list[tuple[int, float]]:
+        """Return `also` and the best chunks that `query` finds, with their scores by sparse vectors."""
+        bag: dict[int, float] = {}
+        parts: list[tuple[str, float]] = []
+        for each, asked in sought:
+            for token in each.tokens:
+                number = words.number_of(token)
+                bag[number] = bag.get(number, 0.0) + each.idf / len(each.tokens)
+            if len(each.tokens) > 1 or each.is_prefix:
+                # A sparse vector knows neither order nor beginnings: whether the phrase is there counts beside it.
+                parts.append((words.tsquery(asked), each.idf))
+        where, values = self._read.where(limits)
+        return self._read.rows(
+            f"""
+            SELECT chunk, -(bag <#> %(bag)s::sparsevec) + coalesce((
+                SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
+                FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0) AS score
+            FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND words @@ {self._own("%(query)s")} AND {where}
+            ORDER BY chunk = ANY(%(also)s::bigint[]) DESC, score DESC, chunk LIMIT %(most)s
+            """,
+            **values,
+            query=query,
+            bag=words.sparse(bag or {1: 1e-9}),
+            also=list(also),
+            parts=[part for part, _ in parts],
+            idfs=[idf for _, idf in parts],
+            most=most,
+        )
+
+    def match_among(self, expression: Expression, numbers: Sequence[int]) -> list[tuple[int, float]]:
+        query = words.tsquery(expression)
+        if not query or not numbers:
+            return []
+        with self._read.reading():
+            found = self._read.rows(
+                f"""
+                SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
+                AND words @@ %(query)s::tsquery AND {{seen}}
+                """,
+                numbers=list(numbers),
+                query=query,
+            )
+            return self._scored([each for each, _ in self._sought(expression)], [number for (number,) in found])
+
+    def _sought(self, expression: Expression) -> list[_Asked]:
+        """Return the phrases of an expression with their idf, as bm25 scores them."""
+        listed = [(phrase, Without(column, phrase) if column else phrase) for phrase, column in phrases(expression)]
+        total = self.counts().chunks
+        counts = self._count([asked for _, asked in listed])
+        return [
+            (words.Sought(tokens, phrase.is_prefix, letters, _idf(total, count)), asked)
+            for (phrase, asked), count in zip(listed, counts, strict=True)
+            if count and (tokens := words.tokens(phrase))
+            for letters in [words.OUT_OF_QUESTIONS if isinstance(asked, Without) else words.LETTERS]
+        ]
+
+    def _scored(self, sought: Sequence[words.Sought], numbers: Sequence[int]) -> list[tuple[int, float]]:
+        """Return chunks with their bm25, by the places of the words."""
+        if not numbers:
+            return []
+        whole = {token for each in sought for token in each.tokens}
+        begun = [each.tokens[-1] for each in sought if each.is_prefix]
+        rows = self._read.rows(
+            """
+            SELECT chunk, length, lexeme, positions, weights FROM chunks
+            LEFT JOIN LATERAL (
+                SELECT * FROM unnest(words) WHERE lexeme = ANY(%(whole)s) OR EXISTS (
+                    SELECT 1 FROM unnest(%(begun)s::text[]) AS begun (first) WHERE starts_with(lexeme, first))
+            ) AS word ON true
+            WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
+            """,
+            whole=list(whole),
+            begun=begun,
+            numbers=list(numbers),
+        )
+        places: dict[int, dict[str, dict[int, str]]] = defaultdict(dict)
+        lengths: dict[int, int] = {}
+        for chunk, length, lexeme, positions, letters in rows:
+            lengths[chunk] = length
+            if lexeme is not None:
+                places[chunk][lexeme] = dict(zip(positions or (), letters or (), strict=True))
+        sums = "sum(tokens)::float8 / greatest(sum(chunks), 1)"
+        [[average]] = self._read.rows(f"SELECT {sums} FROM vaults WHERE vault = ANY(%(vaults)s)")
+        return [
+            (number, sum(each.bm25(places[number], lengths[number], average) for each in sought))
+            for number in numbers
+            if number in lengths
+        ]
+
+    def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
+        found = [[False] * len(notes) for _ in expressions]
+        queries = [words.tsquery(each) for each in expressions]
+        asked = [i for i, each in enumerate(queries) if each]
+        if asked and notes:
+            rows = self._read.rows(
+                """
+                SELECT DISTINCT part.i, note.n FROM unnest(%(first)s::bigint[], %(last)s::bigint[])
+                    WITH ORDINALITY AS note (first, last, n)
+                JOIN chunks ON vault = ANY(%(vaults)s) AND chunk BETWEEN note.first AND note.last
+                JOIN unnest(%(i)s::int[], %(parts)s::text[]) AS part (i, query) ON words @@ part.query::tsquery
+                """,
+                first=[first for first, _ in notes],
+                last=[last for _, last in notes],
+                i=asked,
+                parts=[queries[i] for i in asked],
+            )
+            for i, n in rows:
+                found[i][n - 1] = True
+        return found
+
+
+def _idf(total: int, frequency: int) -> float:
+    # As FTS5's bm25 computes it, with its lower bound.
+    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
