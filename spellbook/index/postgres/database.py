@@ -99,7 +99,7 @@ MIGRATIONS = (
     CREATE INDEX chunks_note ON chunks (vault, note, ordinal);
     CREATE INDEX chunks_key ON chunks (key);
     CREATE INDEX chunks_words ON chunks USING gin (words) WITH (fastupdate = off);
-    {_partitioned("frequencies", "word text NOT NULL, chunks bigint NOT NULL, PRIMARY KEY (vault, word)")}
+    {_partitioned("frequencies", 'word text COLLATE "C" NOT NULL, chunks bigint NOT NULL, PRIMARY KEY (vault, word)')}
     """,
 )
 """The schema's history, in the schema `spellbook` of the database; append only."""

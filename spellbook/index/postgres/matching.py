@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import Condition
@@ -20,6 +20,9 @@ _POOL = 200
 
 _OWN_MOST = 16
 """Vaults up to which the index of words is asked for their own words too; above, joining those takes longer."""
+
+_COUNTED = 5_000
+"""Up to so many chunks, those that have one of several words are counted; above, the words' own counts tell enough."""
 
 _MANY = (5_000, 100_000)
 """Where a question's words find more chunks than this, its rare words, which find fewer, are tried alone first."""
@@ -65,18 +68,8 @@ class Matching:
         known: dict[str, int] = self._read.frequencies
         queries = [words.tsquery(each) for each in expressions]
         missing = {each: part for each, part in zip(queries, expressions, strict=True) if each and each not in known}
-        if not self._read.sees:
-            plain = {each: token for each, part in missing.items() if (token := words.only(part))}
-            found = dict(
-                self._read.rows(
-                    "SELECT word, sum(chunks)::bigint FROM frequencies"
-                    " WHERE vault = ANY(%(vaults)s) AND word = ANY(%(words)s) GROUP BY word",
-                    words=list(plain.values()),
-                )
-                if plain
-                else ()
-            )
-            known |= {each: found.get(token, 0) for each, token in plain.items()}
+        if missing and not self._read.sees:
+            known |= self._written_down(missing)
         if rest := [each for each in missing if each not in known]:
             rows = self._read.rows(
                 f"""
@@ -88,6 +81,35 @@ class Matching:
             )
             known |= dict(zip(rest, (row[0] for row in rows), strict=True))
         return [known.get(each, 0) for each in queries]
+
+    def _written_down(self, asked: Mapping[str, Expression]) -> dict[str, int]:
+        """
+        Return the counts that publishing wrote down, of queries for one word or for words that begin alike.
+
+        Where several words begin alike and many chunks have one, the count is what it would be if chunks had them
+        independently of one another; where few have, the query is left out, to be counted.
+        """
+        ranges = {query: words.span(part) for query, part in asked.items()}
+        rows = self._read.rows(
+            """
+            SELECT first, last, sum(chunks)::bigint
+            FROM unnest(%(firsts)s::text[], %(lasts)s::text[]) AS each (first, last)
+            JOIN frequencies ON vault = ANY(%(vaults)s) AND word BETWEEN first AND last GROUP BY first, last, word
+            """,
+            firsts=[span[0] for span in ranges.values() if span],
+            lasts=[span[1] for span in ranges.values() if span],
+        )
+        counts: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for first, last, chunks in rows:
+            counts[first, last].append(chunks)
+        total = sum(each.chunks for each in self._read.vaults)
+        found = {}
+        for query, span in ranges.items():
+            each = counts[span] if span else []
+            if span and (len(each) < 2 or sum(each) > _COUNTED):
+                without = math.prod(1 - min(count, total) / total for count in each)
+                found[query] = sum(each) if len(each) < 2 else round(total * (1 - without))
+        return found
 
     def _own(self, query: str) -> str:
         """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
@@ -103,16 +125,17 @@ class Matching:
             query, sought = words.tsquery(expression), self._sought(expression)
             if not query or not sought:
                 return []
-            pool = max(_POOL, 2 * limit) + len(also)
+            pool = max(_POOL, 2 * limit)
             found: list[tuple[int, float]] = []
-            for rare, bound in () if also else self._rare(expression, sought):
-                found = self._pool(rare, sought, limits, pool, also)
+            for rare, bound in self._rare(expression, sought):
+                found = self._pool(rare, sought, limits, pool)
                 if len(found) == pool and found[-1][1] >= bound:
                     break
             else:
-                found = self._pool(query, sought, limits, pool, also)
-            scored = self._scored([each for each, _ in sought], [number for number, _ in found])
-        wanted = set(also)
+                found = self._pool(query, sought, limits, pool)
+            wanted = set(self._of(also, query, limits))
+            numbers = list(dict.fromkeys([*(number for number, _ in found), *wanted]))
+            scored = self._scored([each for each, _ in sought], numbers)
         ranked = sorted(scored, key=lambda row: (-row[1], row[0]))
         return ranked[:limit] + [row for row in ranked[limit:] if row[0] in wanted]
 
@@ -141,9 +164,9 @@ class Matching:
                 yield words.tsquery(AnyOf(tuple(rare))), sum(idfs.values()) - sum(idfs[part] for part in rare)
 
     def _pool(
-        self, query: str, sought: Sequence[_Asked], limits: Sequence[Condition], most: int, also: Sequence[int]
+        self, query: str, sought: Sequence[_Asked], limits: Sequence[Condition], most: int
     ) -> list[tuple[int, float]]:
-        """Return `also` and the best chunks that `query` finds, with their scores by sparse vectors."""
+        """Return the best chunks that `query` finds, with their scores by sparse vectors."""
         bag: dict[int, float] = {}
         parts: list[tuple[str, float]] = []
         for each, asked in sought:
@@ -160,31 +183,36 @@ class Matching:
                 SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
                 FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0) AS score
             FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND words @@ {self._own("%(query)s")} AND {where}
-            ORDER BY chunk = ANY(%(also)s::bigint[]) DESC, score DESC, chunk LIMIT %(most)s
+            ORDER BY score DESC, chunk LIMIT %(most)s
             """,
             **values,
             query=query,
             bag=words.sparse(bag or {1: 1e-9}),
-            also=list(also),
             parts=[part for part, _ in parts],
             idfs=[idf for _, idf in parts],
             most=most,
         )
 
-    def match_among(self, expression: Expression, numbers: Sequence[int]) -> list[tuple[int, float]]:
-        query = words.tsquery(expression)
+    def _of(self, numbers: Sequence[int], query: str, limits: Sequence[Condition] = ()) -> list[int]:
+        """Return which of these chunks `query` finds."""
         if not query or not numbers:
             return []
+        where, values = self._read.where(limits)
+        rows = self._read.rows(
+            f"""
+            SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
+            AND words @@ %(query)s::tsquery AND {where}
+            """,
+            **values,
+            numbers=list(numbers),
+            query=query,
+        )
+        return [number for (number,) in rows]
+
+    def match_among(self, expression: Expression, numbers: Sequence[int]) -> list[tuple[int, float]]:
         with self._read.reading():
-            found = self._read.rows(
-                f"""
-                SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
-                AND words @@ %(query)s::tsquery AND {{seen}}
-                """,
-                numbers=list(numbers),
-                query=query,
-            )
-            return self._scored([each for each, _ in self._sought(expression)], [number for (number,) in found])
+            found = self._of(numbers, words.tsquery(expression))
+            return self._scored([each for each, _ in self._sought(expression)], found) if found else []
 
     def _sought(self, expression: Expression) -> list[_Asked]:
         """Return the phrases of an expression with their idf, as bm25 scores them."""

@@ -83,10 +83,12 @@ def tokens(phrase: Phrase) -> tuple[str, ...]:
     return tuple(_cut([phrase.text])[0])
 
 
-def only(asked: Expression) -> str:
-    """Return the one word that an expression is, "" if it is anything else."""
-    listed = tokens(asked) if isinstance(asked, Phrase) and not asked.is_prefix else ()
-    return listed[0] if len(listed) == 1 else ""
+def span(asked: Expression) -> tuple[str, str] | None:
+    """Return the first and last of the words that an expression of one word, or one word's beginning, means."""
+    listed = tokens(asked) if isinstance(asked, Phrase) else ()
+    if not isinstance(asked, Phrase) or len(listed) != 1:
+        return None
+    return listed[0], listed[0] + "\U0010ffff" * asked.is_prefix
 
 
 def tsquery(asked: Expression, column: str = "") -> str:
