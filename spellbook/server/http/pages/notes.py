@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from spellbook import asof
 from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError
 from spellbook.notes import frontmatter, markdown
 from spellbook.search import presentation
@@ -25,6 +26,7 @@ _MOST_AT_ONCE = 200_000
 _REVIEW_DAYS = (7, 30, 90, 365)
 _NOT_EDITED = {"id"}
 _MOST_FIELDS = 60
+_MOST_VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,24 @@ class Section:
 
 def note(shown: View) -> Response:
     """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
-    told = shown.ask(notes.note, shown.id)
+    when = shown.query.get("as_of", "").strip()
+    told = shown.ask(notes.note, shown.id, as_of=when)
     if shown.is_part and "edit" in shown.query:
         return shown.page("edit.html", section=_section(told, shown.query["edit"]), title=told["chunks"][0]["title"])
     pages = list(_paged(_sections(told)))
     part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
-    reach = rendering.targets(told["links"], view.note_address)
-    stored = shown.book.resolve(shown.id)
+    reach = rendering.targets(told["links"], lambda id: view.note_address(id, when))
+    with asof.at(shown.book, when) as then:
+        stored, of_then = then.resolve(shown.id), asof.said(then)
     title = stored.title
     return shown.page(
         "note.html",
         told=told,
         title=title,
         stored=stored,
+        as_of=when,
+        of_then=of_then,
+        writes=shown.may("write") and not when,
         outside=presentation.outside(stored),
         sections=pages[max(0, part - 1)],
         part_number=max(1, part),
@@ -73,6 +80,23 @@ def note(shown: View) -> Response:
         related=_neighbours(told),
         titles={each["id"]: each["title"] for each in (*told["links"], *told["backlinks"]) if each["id"]},
     )
+
+
+def history(shown: View) -> Response:
+    """Show the versions of a note, also of one that is gone, each with what it changed."""
+    told = shown.ask(finding.history, id=shown.id, limit=_MOST_VERSIONS)
+    try:
+        title = shown.book.resolve(shown.id).title
+    except MemoryNotFound:
+        title = ""
+    versions = [(each, _state(each["sources"]), each["sha256"]) for each in told["versions"]]
+    return shown.page("history.html", told=told, title=title, versions=versions)
+
+
+def _state(sources: Sequence[str]) -> str:
+    """Return what names the vault's state with a version: a commit or a snapshot, "" if neither has it."""
+    kept = (each.partition(" ") for each in sources)
+    return next((name for kind, _, name in kept if kind in {"commit", "snapshot"}), "")
 
 
 def _sections(told: Mapping[str, Any]) -> Iterator[Section]:
@@ -203,6 +227,7 @@ def routes() -> list[BaseRoute]:
     """Return the routes."""
     return [
         view.page("/note/{id:path}", note),
+        view.page("/history/{id:path}", history),
         view.page("/graph/{id:path}", graph),
         view.action("/do/edit", edit),
         view.action("/do/properties", properties),

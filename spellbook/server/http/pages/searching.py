@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from spellbook import asof
 from spellbook.search import presentation
 from spellbook.server.http.api import finding
 from spellbook.server.http.endpoints import checked
@@ -23,7 +24,9 @@ _HITS = 20
 
 def search(shown: View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
-    asked = {key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "missing")}
+    asked = {
+        key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "as_of", "missing")
+    }
     asked["mode"] = asked["mode"] if asked["mode"] in MODES else "search"
     values: dict[str, Any] = {"asked": asked, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     if asked["q"]:
@@ -32,13 +35,14 @@ def search(shown: View) -> Response:
             options["filter"] = limits
         question = checked(finding.Search, {**options, "per_note": 3, "max_tokens": 8_000})
         words = rendering.found_words(asked["q"])
+        with asof.at(shown.book, asked["as_of"]) as then:
+            values |= {"answer": finding.answer(then, question), "of_then": asof.said(then)}
         values |= {
-            "answer": finding.answer(shown.book, question),
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
-        if asked["missing"]:
+        if asked["missing"] and not asked["as_of"]:
             values["missing"] = shown.ask(finding.why, id=asked["missing"], **options)
     counts = Counter[str]()
     if not shown.is_part:
@@ -57,7 +61,11 @@ def _filter(asked: dict[str, str]) -> dict[str, Any]:
     if asked["tag"]:
         limits["tags"] = asked["tag"]
     if asked["days"] in DAYS:
-        limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(asked['days']))}.."
+        try:
+            today = dt.date.fromisoformat(asked["as_of"])
+        except ValueError:
+            today = dt.date.today()
+        limits["when"] = f"{today - dt.timedelta(days=int(asked['days']))}.."
     return limits
 
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from spellbook import translate
 from spellbook.book import Spellbook
 from spellbook.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.search import presentation
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.api.notes import entry_of
@@ -55,7 +56,8 @@ def environment() -> Environment:
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, anchor, day, time, size)
-    made.filters |= {each.__name__: each for each in filters} | {"grouped": "{:,}".format}
+    made.filters |= {each.__name__: each for each in filters}
+    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside}
     return made
 
 
@@ -215,16 +217,17 @@ def local(place: str) -> str:
     return place if is_own and "\\" not in parts.path else "/"
 
 
-def note_address(id: str) -> str:
-    """Return the address of a note's page, by its id or path."""
+def note_address(id: str, as_of: str = "", page: str = "note") -> str:
+    """Return the address of a note's page, by its id or path; with `as_of`, of the note as it was then."""
     is_plain = not {".", "..", ""} & set(id.split("/"))  # a browser would leave these out
-    return f"/note/{quote(id, safe='/' if is_plain else '')}"
+    then = f"?{urlencode({'as_of': as_of})}" if as_of else ""
+    return f"/{page}/{quote(id, safe='/' if is_plain else '')}{then}"
 
 
-def chunk_address(id: str) -> str:
+def chunk_address(id: str, as_of: str = "") -> str:
     """Return the address of a chunk on its note's page."""
     note, _, suffix = id.rpartition("#")
-    return f"{note_address(note)}#{quote(anchor(suffix))}"
+    return f"{note_address(note, as_of)}#{quote(anchor(suffix))}"
 
 
 def anchor(suffix: str) -> str:
