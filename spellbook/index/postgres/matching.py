@@ -15,7 +15,7 @@ from spellbook.index.postgres.publish import own
 from spellbook.index.postgres.reader import OF_NOTE, Reader
 from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
 
-_POOL = 200
+POOL = 200
 """Chunks at least that are scored by the places of their words, after the sparse vectors chose them."""
 
 _OWN_MOST = 16
@@ -24,7 +24,7 @@ _OWN_MOST = 16
 _COUNTED = 5_000
 """Up to so many chunks, those that have one of several words are counted; above, the words' own counts tell enough."""
 
-_MANY = (5_000, 100_000)
+MANY = (5_000, 100_000)
 """Where a question's words find more chunks than this, its rare words, which find fewer, are tried alone first."""
 
 _Asked = tuple[words.Sought, Expression]
@@ -125,7 +125,7 @@ class Matching:
             query, sought = words.tsquery(expression), self._sought(expression)
             if not query or not sought:
                 return []
-            pool = max(_POOL, 2 * limit)
+            pool = max(POOL, 2 * limit)
             found: list[tuple[int, float]] = []
             for rare, bound in self._rare(expression, sought):
                 found = self._pool(rare, sought, limits, pool)
@@ -152,7 +152,7 @@ class Matching:
         for each, asked in sought:
             idfs[asked] += each.idf * (words.K1 + 2)  # as a word in the bag, and as a phrase
         counts = sorted(zip(self._count(list(idfs)), idfs, strict=True), key=lambda pair: pair[0])
-        for most in _MANY:
+        for most in MANY:
             total, rare = 0, []
             for count, part in counts:
                 total += count
