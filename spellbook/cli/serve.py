@@ -105,7 +105,7 @@ def serve(
             named = run.environment_hosts()
             is_open = _is_open(address, named)
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
-            served = Served(book, toolsets_of(toolsets), log=log, is_published=published)
+            served = Served(book, toolsets_of(toolsets), log=log)
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and served.tokens.is_empty:
                 _first_token(served.tokens.add("first"), address)

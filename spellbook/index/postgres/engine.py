@@ -43,14 +43,21 @@ class Postgres:
     See `engine.Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
 
     With several, ids and paths begin with the vault's name and a slash. `sees` is team or public for a reader that
-    sees only such notes, "" for all.
+    sees only such notes, "" for all. `only` are the vaults that the reader may see, None for all; others do not exist.
     """
 
-    def __init__(self, database: Database, names: Sequence[str] = (), sees: str = "") -> None:
-        self._read = Reader(database, names, sees)
+    def __init__(
+        self, database: Database, names: Sequence[str] = (), sees: str = "", only: Collection[str] | None = None
+    ) -> None:
+        self._read = Reader(database, names, sees, only)
         self._links = Links(self._read)
 
     # -- what it reads from
+
+    @property
+    def reader(self) -> Reader:
+        """What its statements are run by."""
+        return self._read
 
     @property
     def links(self) -> Links:
@@ -210,8 +217,13 @@ class Postgres:
             lengths[chunk] = length
             if lexeme is not None:
                 places[chunk][lexeme] = dict(zip(positions or (), letters or (), strict=True))
-        sums = "sum(tokens)::float8 / greatest(sum(chunks), 1)"
-        [[average]] = self._read.rows(f"SELECT {sums} FROM vaults WHERE vault = ANY(%(vaults)s)")
+        if self._read.sees:  # the sums of a vault tell of all its notes
+            mean = "SELECT avg(length)::float8 FROM chunks WHERE vault = ANY(%(vaults)s) {of_seen}"
+        else:
+            mean = """
+                SELECT sum(tokens)::float8 / greatest(sum(chunks), 1) FROM vaults WHERE vault = ANY(%(vaults)s)
+                """
+        [[average]] = self._read.rows(mean)
         return [
             (number, sum(each.bm25(places[number], lengths[number], average) for each in sought))
             for number in numbers

@@ -63,13 +63,15 @@ class Rules:
 
     `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
     this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
-    without a bound.
+    without a bound. `vault` is the name of the vault with files that is served, "" for published vaults: a token that
+    is limited to other ones gets nothing.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     is_local: bool = True
     is_open: bool = False
     rate: int = RATE
+    vault: str = ""
 
 
 class _Refused(Exception):
@@ -156,6 +158,9 @@ class Guard:
                     {"www-authenticate": 'Bearer realm="spellbook"'},
                 )
             )
+        if found.vaults and self._rules.vault and self._rules.vault not in found.vaults:
+            message = "This token is limited to other vaults than this server's."
+            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Use a token for this vault."}))
         self._count(found)
         self._check_right(scope, found)
         return found
