@@ -228,9 +228,9 @@ class PublishedCatalog(Catalog):
         return sorted(self._read.shown(*row) for row in rows)
 
     def average_bytes(self) -> int:
-        sql = f"""
+        sql = """
             SELECT coalesce(avg(size), 0)::bigint FROM (SELECT sum(octet_length(text)) AS size FROM chunks
-            WHERE vault = ANY(%(vaults)s) {{of_seen}} GROUP BY vault, note) AS each
+            WHERE vault = ANY(%(vaults)s) {of_seen} GROUP BY vault, note) AS each
             """
         return int(self._read.rows(sql)[0][0])
 

@@ -42,6 +42,7 @@ class Vault:
     notes: int
     chunks: int
     published: float
+    generation: int
 
 
 def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
@@ -49,7 +50,7 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
     database.expect()
     rows = database.rows(
         """
-        SELECT vault, name, embedder, fingerprint, notes, chunks, extract(epoch FROM published)::float8
+        SELECT vault, name, embedder, fingerprint, notes, chunks, extract(epoch FROM published)::float8, generation
         FROM vaults WHERE is_live ORDER BY name
         """
     )

@@ -45,7 +45,8 @@ class Caller:
             )
         if self.vaults and right == "admin":
             raise PermissionDenied(
-                "This token is limited to vaults, and this is about the whole server.", "Use a token without that limit."
+                "This token is limited to vaults, and this is about the whole server.",
+                "Use a token without that limit.",
             )
         if self.sees != "private" and right != "read":
             raise PermissionDenied(

@@ -114,4 +114,5 @@ class Doors:
             called=self._called,
             may_write=may_write,
             log=log,
+            writers=self._served.writers,
         )

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from spellbook import limited
 from spellbook.book import Spellbook
 from spellbook.server.debug_log import Write
+from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller as Caller
 from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
@@ -41,6 +42,8 @@ class Served:
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""
+    writers: Writers = field(default_factory=lambda: Writers({}))
+    """The machines that write into published vaults."""
 
     @property
     def is_published(self) -> bool:

@@ -202,7 +202,9 @@ class Tokens:
             )
         for each in vaults:
             if not each.strip() or len(each) > _LONGEST_VAULT or "/" in each or not each.isprintable():
-                raise InvalidInput(f"{each[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does.")
+                raise InvalidInput(
+                    f"{each[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does."
+                )
         if vaults and may == "admin":
             raise InvalidInput(
                 "A token that is limited to vaults cannot be an admin of the whole server.", "Give --may read or write."

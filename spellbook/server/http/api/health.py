@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def health(request: Request) -> JSONResponse:
-    """Answer 200, or 503 if the folder of notes, or the database of a server over published vaults, is away. It tells nothing of the notes."""
+    """Answer 200, or 503 if the folder of notes or the database is away. It tells nothing of the notes."""
     here = served(request)
     is_there = await in_thread(
         cast("PublishedBook", here.book).is_there if here.is_published else here.book.config.vault.is_dir

@@ -28,7 +28,7 @@ from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.callers import Caller, May
-from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
+from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked, run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
 from spellbook.text.quoting import counted
@@ -103,7 +103,7 @@ class View:
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = verb(call, checked(endpoint.given, given))
+        done = run(endpoint, call, checked(endpoint.given, given))
         return done.told if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:

@@ -1,0 +1,309 @@
+"""
+A token for one vault, on a server over two: nothing tells of the other one, and everything answers without a traceback.
+
+The other vault holds words that occur nowhere else. Every endpoint, page and tool is asked for them, and for notes of
+both vaults. Each answer must be letter for letter that of a server over the one vault alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from spellbook import published
+from spellbook.index import sync
+from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.publish import publish
+from spellbook.server.http import admin, api, pages
+from spellbook.server.http.app import make
+from spellbook.server.http.guard import Rules
+from spellbook.server.http.served import Served
+from spellbook.server.names import TOOLSETS
+from tests.helpers import note_writer, opened
+from tests.house.test_limited import ASKED, CANARY, fill
+
+OWN = (*ASKED[:9], "crane", "notes/crane", "notes/crane#lifting", "cranes", "knowledge/cranes", "hidden/zqid", "a#b#c")
+"""What is asked for: ids, paths, topics and words of both vaults, and of none."""
+
+
+def of_one_vault(vault):
+    """Write notes of every kind that link to each other, without any of the other vault's words."""
+    write = note_writer(vault)
+    write("notes/crane.md", "# The crane\n\nThe crane lifts. See [[quay]].\n\n## Lifting\n\nTwelve an hour.\n", id="crane", topic="cranes", category="knowledge", tags="[shared]", keywords="[harbour]", created="2026-03-01")  # fmt: skip
+    write("notes/quay.md", "# The quay\n\nThe quay of the harbour. [[crane]]\n", topic="cranes", category="knowledge", tags="[shared]", created="2026-03-02")  # fmt: skip
+    write("old.md", "We use one crane.\n", id="OLD", category="decision", topic="plans", created="2026-03-03")
+    write("new.md", "We use two cranes.\n", id="NEW", category="decision", topic="plans", supersedes='"[[old]]"', created="2026-03-04")  # fmt: skip
+    write("step.md", "Where it stands.\n\n- [ ] swept\n", category="checkpoint", topic="session", created="2026-03-05")
+    write("article.md", "An article of the sea.\n", category="article", categories="[sea]", trust="untrusted", source="https://a.example", created="2026-03-06")  # fmt: skip
+    write("work.md", "Look at the rope.\n", type="working", pinned="true", review="2026-01-01", category="memory", created="2026-03-07")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def database(address, tmp_path_factory) -> Iterator[Database]:
+    """Both vaults, published; their files are of no use any more."""
+    import psycopg
+
+    folder, name = tmp_path_factory.mktemp("limits"), f"t{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    found = Database(address.replace("/postgres?", f"/{name}?"))
+    for vault, write in (("open", of_one_vault), ("hidden", fill)):
+        (folder / vault).mkdir()
+        write(folder / vault)
+        with opened(folder / vault, state=folder / "state") as index:
+            sync.run(index)
+            publish(index, found)
+    yield found
+    found.close()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def server(database, monkeypatch):
+    """Return a client of a server over some published vaults, whose token is limited to some."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    made = []
+
+    def start(*names, may="write", sees="private", vaults=()):
+        book = published.open(names, Database(database._url))
+        served = Served(book, TOOLSETS)
+        token = served.tokens.add(f"t{len(made)}", may, sees, vaults)
+        app = make(served, Rules(is_local=False), live=False)
+        client = TestClient(app, "http://localhost:17950", follow_redirects=False)  # an error nobody foresaw is raised
+        client.headers["authorization"] = f"Bearer {token}"
+        made.append((client, book))
+        return client.__enter__()
+
+    yield start
+    for client, book in made:
+        client.__exit__(None, None, None)
+        book.close()
+
+
+# -- what is asked
+
+BODIES = {
+    "GET /api/search": [{"q": text, "mode": mode} for text in OWN[8:12] for mode in ("search", "memorize", "find")]
+    + [{"q": "harbour", "limit": 100, "min_score": 0}, {"q": "harbour", "filter": '{"zqke": "x"}'}]
+    + [{"q": "harbour", "filter": '{"topic": "zqtopi", "path": "zqfolder/*"}'}, {"q": "crane", "as_of": "2026-01-01"}],
+    "GET /api/why": [{"q": "harbour"}, *({"q": "the harbour", "id": each} for each in OWN)],
+    "GET /api/topic": [{"name": each} for each in OWN],
+    "GET /api/index": [{}, *({"scope": each} for each in OWN)],
+    "GET /api/graph": [{"id": each} for each in OWN],
+    "GET /api/history": [{"id": each} for each in OWN],
+    "GET /api/recent": [{"limit": 100}, {"filter": '{"topic": "zqtopic"}'}, {"offset": 3}],
+    "GET /api/articles": [{}, {"category": "zqsea"}],
+    "GET /api/log": [{}, {"path": "notes/crane.md"}],
+    "POST /api/notes": [{"text": "zqid", "metadata": {"topic": "x"}}],
+    "PATCH /api/notes/{id}": [{"append": "x"}],
+    "POST /api/restore": [{"name": "zqid"}],
+    "POST /api/move": [{"old": "zqid", "new": "x.md"}],
+    "POST /api/merge": [{"a": "zqid", "b": "crane"}],
+    "POST /api/articles": [{"source": "https://zq.example", "categories": ["x"]}],
+    "POST /api/decisions/{id}/outcome": [{"outcome": "failed"}],
+    "POST /api/migrate": [{"to": "hash"}],
+    "POST /api/import": [{"file": "x.json"}],
+    "POST /admin/memory/review": [{"memory_id": "zqid", "days": 3}],
+    "POST /admin/errors/resolve": [{"errorId": "x"}],
+    "GET /admin/stats/performance": [{"includeDetails": "true", "timeRange": "24h"}],
+}
+"""What each endpoint is given; `{}` for those that are not here."""
+
+PAGES = {
+    "/search": ["?q=harbour", "?q=the+zqtext&missing=zqid", "?q=crane&missing=crane&category=knowledge&days=7&tag=zq"],
+    "/contents": ["", "?topic=zqtopic", "?topic=cranes", "?category=knowledge"],
+    "/decisions": ["", "?topic=plans", "?outcome=pending"],
+    "/note/{id:path}": [f"/{each.replace('#', '%23')}" for each in OWN],
+    "/graph/{id:path}": [f"/{each.replace('#', '%23')}" for each in OWN],
+    "/difference": ["?entry=1"],
+}
+FORM = "id=crane&content=x&topic=cranes&old=crane&new=x.md&name=x&entry=1&a=crane&b=OLD&sure=yes&source=x&categories=x&days=3"
+
+ARGUMENTS = {
+    **{name: [{"query": each} for each in OWN[8:12]] for name in ("search", "memorize", "recall", "mama_search")},
+    **{name: [{"query": "harbour"}] for name in ("articles_search", "wiki_search")},
+    "find": [{"keywords": [each]} for each in OWN],
+    "show": [{"id": each} for each in OWN],
+    "get_topic": [{"topic_id": each} for each in OWN],
+    "get_index": [{}, {"scope": "zqcategory"}, {"as_of": "2026-01-01"}],
+    "recent": [{"limit": 100}, {"filter": {"topic": "zqtopic"}, "format": "json"}],
+    "get": [{"article_id": "article", "include_content": True}, {"article_id": "zqid"}],
+    "ask": [{"question": "harbour"}, {"question": "sea", "category": "*", "format": "json"}],
+    "scribe_validate": [{"chunk": {"text": "More of the zqsection.", "metadata": {"topic": "x", "keywords": ["y"]}}}],
+    "mama_search": [{}, {"query": "crane"}, {"type": "checkpoint", "format": "json"}, {"topic": "zqtopic"}],
+}
+WRITES = {
+    "chunk": {"text": "x", "metadata": {"topic": "x", "keywords": ["y"]}}, "session_id": "x", "chunk_id": "crane", "append": "x",
+    "memory_id": "crane", "content": "x", "type": "decision", "topic": "plans", "decision": "x", "id": "OLD", "outcome": "failed",
+    "source": "https://a.example", "categories": ["x"], "article_id": "article", "a": "crane", "b": "OLD", "name": "x", "old": "crane",
+    "new": "x.md", "file_path": "x",
+}  # fmt: skip
+"""Arguments of tools that write: each gets those that it knows, and `remember` its own type."""
+
+
+def asked_of_api(client) -> Iterator[tuple[str, object]]:
+    """Every endpoint, with what it is given."""
+    for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
+        called = f"{each.method} {each.path}"
+        for given in BODIES.get(called, [{}]):
+            for id in OWN if "{id}" in each.path and each.method == "GET" else ["crane"]:
+                path = each.path.replace("{id}", id.replace("#", "%23"))
+                what = {"json": given} if each.has_body else {"params": given}
+                yield f"{each.method} {path} {given}", client.request(each.method, path, **what)
+    for path in ("/api/jobs", "/api/jobs/x", "/api/openapi.json", "/health", "/nowhere", "/admin/nowhere"):
+        yield path, client.get(path)
+
+
+def asked_of_pages(client) -> Iterator[tuple[str, object]]:
+    """Every page, and every form."""
+    html = {"accept": "text/html"}
+    for route in (each for each in pages.routes() if isinstance(each, Route) and each.path != "/logout"):
+        begin = route.path.removesuffix("/{id:path}")
+        for rest in PAGES.get(route.path, [""]) if "GET" in route.methods else ():
+            yield begin + rest, client.get(begin + rest, headers=html)
+        if "POST" in route.methods and route.path != "/login":
+            form = {**html, "content-type": "application/x-www-form-urlencoded"}
+            yield f"POST {route.path}", client.post(route.path, content=FORM, headers=form)
+
+
+def rpc(client, method, **params):
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    meta["io.modelcontextprotocol/clientInfo"] = {"name": "test", "version": "1"}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": method,
+    }
+    if name := params.get("name") or params.get("uri"):
+        headers["mcp-name"] = name
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    return client.post("/mcp", json=body, headers=headers)
+
+
+def asked_of_tools(client) -> Iterator[tuple[str, object]]:
+    """Every tool, resource, prompt and completion."""
+    listed = rpc(client, "tools/list")
+    yield "tools/list", listed
+    for tool in listed.json()["result"]["tools"]:
+        known = tool["inputSchema"].get("properties", {})
+        writes = {key: value for key, value in WRITES.items() if key in known}
+        writes |= {"type": "episodic"} if tool["name"] == "remember" else {}
+        is_read = tool["annotations"]["readOnlyHint"]
+        for given in ARGUMENTS.get(tool["name"], [{}]) if is_read else [writes]:
+            yield f"{tool['name']} {given}", rpc(client, "tools/call", name=tool["name"], arguments=given)
+    uris = ["memory://index", "memory://search?query=harbour", "memory://search", *(f"memory://{each}" for each in OWN)]
+    for uri in uris:
+        yield uri, rpc(client, "resources/read", uri=uri.replace("#", "%23"))
+    given = {"query": "the zqtext of the harbour"}
+    yield "prompt", rpc(client, "prompts/get", name="memory_injection", arguments=given)
+    for begin in ("", "z", "zq", "c", "hidden/", "o"):
+        argument, ref = {"name": "id", "value": begin}, {"type": "ref/resource", "uri": "memory://{+id}"}
+        yield f"complete {begin}", rpc(client, "completion/complete", argument=argument, ref=ref)
+
+
+SENT = set(CANARY.findall(f"{OWN} {BODIES} {PAGES} {FORM} {ARGUMENTS} {WRITES}"))
+DOORS = {"api": asked_of_api, "pages": asked_of_pages, "tools": asked_of_tools}
+
+_OF_THE_MOMENT = re.compile(
+    r'"(?:ms|uptime_s|query_time|cached_at|expires_at|timestamp|timings|day|bytes|looked_at|csrf|usage|rss|peak)\\*": *'
+    r'(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\*"[^"]*"|[-\d.]+)|https?://\S+|\b[\d.]+ (?:ms|KB|MB|s)\b|age_?\w*": [\d.]+'
+)
+
+
+def said(answer) -> str:
+    """An answer as text, without what differs between two moments and two servers."""
+    return f"{answer.status_code} {_OF_THE_MOMENT.sub('', answer.text)}"
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("sees", ["private", "team"])
+def test_nothing_tells_of_another_vault(server, door, sees):
+    """Every answer to a token of one vault is that of a server over this vault alone, and has no word of the other."""
+    may = "write" if sees == "private" else "read"
+    limited, alone = server(vaults=("open",), may=may, sees=sees), server("open", may=may, sees=sees)
+    asked = 0
+    for (what, mine), (_, other) in zip(DOORS[door](limited), DOORS[door](alone), strict=True):
+        named = CANARY.findall(what)
+        found = {each for each in CANARY.findall(mine.text) if not any(one.startswith(each) for one in named)}
+        assert not found, (what, mine.text)
+        assert "hidden" not in mine.text.replace("hidden/zqid", "") or "<html" in mine.text, what
+        if "/api/status" not in what and "/admin" not in what and "stats" not in what and door != "pages":
+            assert said(mine) == said(other), what
+        asked += 1
+    assert asked > 30
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("names", [(), ("open",)], ids=["two vaults", "one"])
+def test_everything_answers(server, door, names):
+    """No page, endpoint or tool of a server without files ends in an error that nobody foresaw; the other vault is there."""
+    client, seen = server(*names, may="admin"), set()
+    for what, answer in DOORS[door](client):
+        assert answer.status_code < 500, (what, answer.text)
+        assert "INTERNAL_ERROR" not in answer.text, (what, answer.text)
+        assert "Spellbook failed" not in answer.text, (what, answer.text)
+        seen |= set(CANARY.findall(answer.text)) - SENT
+    assert bool(seen) == (not names)
+
+
+def test_unknown_is_as_not_yours(server):
+    """An id, a path or a topic of another vault gets the very words that an unknown one gets."""
+    client = server(vaults=("open",))
+    for path in ("/api/notes/{}", "/api/graph?id={}", "/api/topic?name={}", "/api/why?q=x&id={}", "/note/{}"):
+        for text in ("zqid", "zqfolder/zqpath.md", "zqtopic", "hidden/zqid"):
+            unknown = text.replace("zq", "xy").replace("hidden", "missed")
+            one, other = client.get(path.format(text)), client.get(path.format(unknown))
+            assert one.status_code == 404
+            assert said(one).replace(text, unknown) == said(other)
+
+
+def test_a_limit_to_vaults_that_are_not_there_shows_nothing(server):
+    """A token for a vault that is not published, or not served here, sees no vault and no name of one."""
+    for client in (
+        server(vaults=("gone",)),
+        server("open", vaults=("hidden",)),
+        server(vaults=("open'; --", "%(own)s")),
+    ):
+        for _, answer in asked_of_api(client):
+            assert answer.status_code < 500, answer.text
+            assert not set(CANARY.findall(answer.text)) - SENT
+        told = client.get("/api/status").json()
+        assert (told["notes"], told["chunks"], told["vaults"]) == (0, 0, [])
+        with contextlib.suppress(KeyError):
+            assert json.loads(client.get("/api/search?q=harbour").text)["hits"] == []
+
+
+def test_an_event_tells_of_own_vaults_alone(server, database):
+    """The generation in an event is that of the vaults that the caller sees."""
+    from spellbook.server.http.api.events import _told
+    from spellbook.server.http.callers import Caller
+    from spellbook.server.jobs import Change
+
+    client = server()
+    served = client.app.app.__closure__ and client.app  # the guard
+    del served
+    book = published.open((), Database(database._url))
+    import anyio
+
+    change = Change(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
+    told = anyio.run(_told, Served(book), change, Caller("a", "read", "private", False, ("open",)))
+    assert told == {"generation": book.seen_by("", ["open"]).state().generation}
+    book.close()
+
+
+def test_books_of_callers_are_bounded_and_share_connections(server, database):
+    """However many limits tokens have, few books are kept, and threads share connections whoever asks."""
+    book = published.open((), Database(database._url))
+    for i in range(published._MOST_SEEN + 20):
+        assert book.seen_by("", ["open", f"v{i}"]).recent().total == 7
+    assert len(book._seen) == published._MOST_SEEN
+    assert len(book._database._opened) == 1
+    book.close()
