@@ -118,8 +118,11 @@ class _Place:
 class Writers:
     """The machines that write into published vaults, by the names of the vaults."""
 
-    def __init__(self, urls: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> None:
-        """Raises InvalidInput for an address that is none, or without a token."""
+    def __init__(
+        self, urls: Mapping[str, str], environment: Mapping[str, str] = os.environ, *, seconds: float = ANSWER_SECONDS
+    ) -> None:
+        """`seconds` is how long an answer may take. Raises InvalidInput for what is no address, or without a token."""
+        self._seconds = seconds
         self._urls = {name: _checked(url) for name, url in urls.items()}
         self._token = environment.get(TOKEN, "").strip()
         if urls and not (self._token and self._token.isascii() and self._token.isprintable()):
@@ -277,7 +280,7 @@ class Writers:
                 f"{who} cannot be reached: {what_failed}. {_NOTHING}", "Start it, or correct --writes-to."
             ) from error
         except httpx.TimeoutException as error:
-            raise FetchError(f"{who} did not answer within {ANSWER_SECONDS:.0f} s. {_UNKNOWN}", _LOOK) from error
+            raise FetchError(f"{who} did not answer within {self._seconds:g} s. {_UNKNOWN}", _LOOK) from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise FetchError(f"{who} broke off ({type(error).__name__}). {_UNKNOWN}", _LOOK) from error
         if answer.status_code in {401, 421}:
@@ -290,7 +293,7 @@ class Writers:
     def _connected(self, httpx: Any, local: bool) -> httpx.Client:
         with self._guard:
             if local not in self._http:
-                timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+                timeout = httpx.Timeout(self._seconds, connect=CONNECT_SECONDS)
                 # No proxy stands before this machine itself.
                 self._http[local] = httpx.Client(timeout=timeout, trust_env=not local)
             return self._http[local]

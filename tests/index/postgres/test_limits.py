@@ -213,7 +213,7 @@ SENT = set(CANARY.findall(f"{OWN} {BODIES} {PAGES} {FORM} {ARGUMENTS} {WRITES}")
 DOORS = {"api": asked_of_api, "pages": asked_of_pages, "tools": asked_of_tools}
 
 _OF_THE_MOMENT = re.compile(
-    r'"(?:ms|uptime_s|query_time|cached_at|expires_at|timestamp|timings|day|bytes|looked_at|csrf|usage|rss|peak)\\*": *'
+    r'"(?:ms|search_time|uptime_s|query_time|cached_at|expires_at|timestamp|timings|day|bytes|looked_at|csrf|usage|rss|peak)\\*": *'
     r'(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\*"[^"]*"|[-\d.]+)|https?://\S+|\b[\d.]+ (?:ms|KB|MB|s)\b|age_?\w*": [\d.]+'
 )
 
