@@ -18,8 +18,8 @@ def publish(book: Spellbook, as_json: bool) -> None:
     """
     Publish the index to PostgreSQL, for servers elsewhere: what changed since the last time.
 
-    SPELLBOOK_DATABASE_URL names the database, which needs pgvector. Servers and
-    spellbook watch do the same by themselves.
+    SPELLBOOK_DATABASE_URL names the database, which needs pgvector. Servers, and
+    the command watch, do the same by themselves.
     """
     from spellbook.index.postgres import publish as run
     from spellbook.index.postgres.database import URL, configured

@@ -61,9 +61,7 @@ _CODES: dict[str, type[SpellbookError]] = {
         *(errors.RestRequired, errors.RestInvalid, errors.RestExpired, FetchError, InvalidInput),
     )
 }
-_UNKNOWN = "It is not known whether it was written."
 _LOOK = "Search for it, or look at the log there, before you write it again."
-_NOTHING = "Nothing was written."
 
 arguments: ContextVar[Mapping[str, Any]] = ContextVar("arguments")
 """What a tool was called with, as the client sent it."""
@@ -75,6 +73,11 @@ class _Place:
 
     vault: str
     head: str
+
+    @property
+    def shown(self) -> str:
+        """The vault's name in a message."""
+        return repr(self.vault[:100])
 
     def inside(self, id: str) -> str:
         """Return an id or a path as the vault's own machine knows it."""
@@ -127,7 +130,8 @@ class Writers:
         self._token = environment.get(TOKEN, "").strip()
         if urls and not (self._token and self._token.isascii() and self._token.isprintable()):
             raise InvalidInput(
-                f"{TOKEN} is not set.", "Make a token where the files are: spellbook token add reader --may write."
+                "SPELLBOOK_WRITES_TOKEN is not set.",
+                "Make a token where the files are: spellbook token add reader --may write.",
             )
         self._guard = threading.Lock()
         self._http: dict[bool, httpx.Client] = {}
@@ -205,7 +209,9 @@ class Writers:
         except (TypeError, KeyError) as error:
             if isinstance(told, dict) and "error" in told:  # of the protocol: no tool was run
                 message = one_line(str(told["error"]))[:200]
-                raise FetchError(f"{_who(place)} does not know this tool ({message}). {_NOTHING}") from error
+                raise FetchError(
+                    f"The machine of the vault {place.shown} does not know this tool ({message}). Nothing was written."
+                ) from error
             raise _strange(place) from error
         if result.get("isError"):
             raise _tool_error(place, text)
@@ -231,22 +237,31 @@ class Writers:
         """Return the vault that is meant. Raises InvalidInput if that is not clear, PermissionDenied if none is."""
         there = [each.name for each in book.vaults]
         if not there:
-            raise PermissionDenied(f"There is no vault to write into. {_NOTHING}", "Use another token.")
+            raise PermissionDenied("There is no vault to write into. Nothing was written.", "Use another token.")
         if named and named not in there:
-            raise InvalidInput(f"There is no vault {named[:100]!r}. {_NOTHING}", f"There are {', '.join(there[:20])}.")
+            raise InvalidInput(
+                f"There is no vault {named[:100]!r}. Nothing was written.", f"There are {', '.join(there[:20])}."
+            )
         found = {named} if named else set()
         if len(there) > 1:
             found |= {each for each in there if any(id.startswith(f"{each}/") for id in ids)}
         elif not found:
             found = {there[0]}
         if len(found) != 1:
-            said = "It is not clear into which vault" if not found else "Ids of several vaults are given"
-            how = "Name one as the argument vault of a tool, in the header X-Spellbook-Vault, or before an id."
-            raise InvalidInput(f"{said}. {_NOTHING}", f"There are {', '.join(there[:20])}. {how}")
+            said = (
+                "Ids of several vaults are given. Nothing was written."
+                if found
+                else "It is not clear into which vault. Nothing was written."
+            )
+            raise InvalidInput(
+                said,
+                f"There are {', '.join(there[:20])}. Name one as the argument vault of a tool, in the header "
+                "X-Spellbook-Vault, or before an id.",
+            )
         (vault,) = found
         if vault not in self._urls:
             raise PermissionDenied(
-                f"This server has no files, and knows no machine that writes into {vault[:100]!r}. {_NOTHING}",
+                f"This server has no files, and knows no machine of the vault {vault[:100]!r}. Nothing was written.",
                 "Write where the vault's files are, or start this server with --writes-to.",
             )
         return _Place(vault, f"{vault}/" if len(there) > 1 else "")
@@ -267,27 +282,42 @@ class Writers:
     def _asked(self, place: _Place, method: str, path: str, headers: Mapping[str, str], **what: Any) -> httpx.Response:
         import httpx
 
-        who, url = _who(place), self._urls[place.vault]
+        who, url = place.shown, self._urls[place.vault]
         headers = {"content-type": "application/json", **headers, "authorization": f"Bearer {self._token}"}
         try:
-            http = self._connected(httpx, is_local(url))
-            answer = http.request(method, f"{url}{path}", headers=headers, **what)
+            answer = self._connected(httpx, is_local(url)).request(method, f"{url}{path}", headers=headers, **what)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
-            what_failed = (
-                "its certificate is not valid" if "CERTIFICATE" in str(error).upper() else "it does not answer"
-            )
+            if "CERTIFICATE" in str(error).upper():
+                raise FetchError(
+                    f"The certificate of the machine of the vault {who} is not valid. Nothing was written.",
+                    "Give it a valid one, or name the one who vouches for it in SSL_CERT_FILE.",
+                ) from error
             raise FetchError(
-                f"{who} cannot be reached: {what_failed}. {_NOTHING}", "Start it, or correct --writes-to."
+                f"The machine of the vault {who} does not answer. Nothing was written.",
+                "Start it, or correct --writes-to.",
             ) from error
         except httpx.TimeoutException as error:
-            raise FetchError(f"{who} did not answer within {self._seconds:g} s. {_UNKNOWN}", _LOOK) from error
+            raise FetchError(
+                f"The machine of the vault {who} did not answer within {self._seconds:g} s. "
+                "It is not known whether it was written.",
+                _LOOK,
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            raise FetchError(f"{who} broke off ({type(error).__name__}). {_UNKNOWN}", _LOOK) from error
-        if answer.status_code in {401, 421}:
-            hint = f"Set {TOKEN} to a token of that machine." if answer.status_code == 401 else "Correct --writes-to."
-            raise FetchError(f"{who} does not let this server in. {_NOTHING}", hint)
-        if 300 <= answer.status_code < 400:
-            raise FetchError(f"{who} leads to another address. {_NOTHING}", "Name that address in --writes-to.")
+            raise FetchError(
+                f"The machine of the vault {who} broke off ({type(error).__name__}). "
+                "It is not known whether it was written.",
+                _LOOK,
+            ) from error
+        if answer.status_code == 401:
+            raise FetchError(
+                f"The machine of the vault {who} does not know the token of this server. Nothing was written.",
+                "Set SPELLBOOK_WRITES_TOKEN to a token of that machine.",
+            )
+        if answer.status_code == 421 or 300 <= answer.status_code < 400:
+            raise FetchError(
+                f"The machine of the vault {who} goes by another address. Nothing was written.",
+                "Correct --writes-to, or name the address in SPELLBOOK_ALLOWED_HOSTS there.",
+            )
         return answer
 
     def _connected(self, httpx: Any, local: bool) -> httpx.Client:
@@ -335,12 +365,12 @@ def _ids(given: Mapping[str, Any]) -> Iterable[str]:
             yield from (each for each in value if isinstance(each, str))
 
 
-def _who(place: _Place) -> str:
-    return f"The machine that writes into {place.vault[:100]!r}"
-
-
 def _strange(place: _Place) -> FetchError:
-    return FetchError(f"{_who(place)} answered as no Spellbook does. {_UNKNOWN}", "Correct --writes-to.")
+    return FetchError(
+        f"The machine of the vault {place.shown} answered as no Spellbook does. "
+        "It is not known whether it was written.",
+        "Correct --writes-to.",
+    )
 
 
 def _decoded(place: _Place, answer: httpx.Response) -> Any:
@@ -358,10 +388,13 @@ def _error(place: _Place, told: Any, status: int) -> SpellbookError:
     except (TypeError, KeyError, ValueError):
         return _strange(place)
     if code == PermissionDenied.code:
-        return FetchError(f"{_who(place)} refused: {message} {_NOTHING}", f"Give {TOKEN} the right to write there.")
+        return FetchError(
+            f"The machine of the vault {place.shown} refused: {message} Nothing was written.",
+            "Give the token of this server the right to write there.",
+        )
     kind, hint = _CODES.get(code, FetchError), str(details.get("hint") or "")
     if place.head:
-        message = f"In {exact(place.vault)}: {message}"
+        message = f"In the vault {exact(place.vault)}: {message}"
     if kind is Conflict:
         return Conflict(message, hint, str(details.get("difference") or ""))
     return kind(message, hint)
@@ -372,6 +405,6 @@ def _tool_error(place: _Place, text: str) -> SpellbookError:
     first, _, difference = text.partition("\n")
     found = re.match(r"(?:Error executing tool \S+: )?([A-Z_]+): (.*)", first)
     if not found:
-        return FetchError(f"{_who(place)} answered: {one_line(first)[:300]}", _LOOK)
+        return FetchError(f"The machine of the vault {place.shown} answered: {one_line(first)[:300]}", _LOOK)
     body = {"code": found[1], "message": found[2], "details": {"difference": difference}}
     return _error(place, {"error": body}, 400)
