@@ -22,7 +22,20 @@ from tests.benchmarks.children import apart
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Failure, Figure, table
 
-PARTS = ("stages", "processes", "queries", "vectors", "engine", "growth", "archives", "past", "shapes", "pages", "load")
+PARTS = (
+    "stages",
+    "processes",
+    "queries",
+    "vectors",
+    "engine",
+    "growth",
+    "archives",
+    "past",
+    "shapes",
+    "pages",
+    "load",
+    "readers",
+)
 """Modules of this package that have `figures(folder, sizes)`."""
 
 
