@@ -71,7 +71,8 @@ def test_over_http(served):
     with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as client:
         told = client.get("/api/search", params={"q": "crane harbour", "mode": "find"}).json()
         assert told["hits"][0]["path"] == "ops/a.md"
-        answer = client.get("/api/recent")
+        assert client.get("/api/recent").json()["total"] == 2
+        answer = client.post("/api/reindex", json={})
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
 
 
