@@ -84,7 +84,9 @@ class PublishedBook(Spellbook):
         self._loaded = None
         self.config = replace(local.config, sees=sees)
         catalog = PublishedCatalog(local.catalog, self._engine)
-        self.index = replace(local, config=self.config, catalog=catalog, vault=PublishedVault(catalog))
+        self.index = replace(
+            local, config=self.config, catalog=catalog, vault=PublishedVault(catalog, local.vault.journal)
+        )
 
     @property
     def _searcher(self) -> Searcher:

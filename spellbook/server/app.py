@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from spellbook._version import __version__
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.server import completion, consent, debug_log, handover, stdio
 from spellbook.server.arguments import lean, renamed
@@ -185,9 +185,9 @@ class _Server(MCPServer):
         shown = [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
         if not self._published or not self._may_write:
             return shown
-        named = [
-            each.name for each in await anyio.to_thread.run_sync(lambda: cast("PublishedBook", self._published).vaults)
-        ]
+        book, named = self._published, list[str]()
+        with contextlib.suppress(SpellbookError):  # calls will say it
+            named = await anyio.to_thread.run_sync(lambda: [each.name for each in book.vaults])
         for tool in shown if len(named) > 1 else ():
             if not _only_reads(tool):
                 which = f"The vault to write into, if no id tells it: {', '.join(named[:_MOST_VAULTS])}."

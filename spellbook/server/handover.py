@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from spellbook.published import PublishedBook
 
 TOKEN = "SPELLBOOK_WRITES_TOKEN"
+HANDED = "x-spellbook-handed"
+"""Is sent with a write that was handed over, which is not handed on."""
+
 HEADER = "x-spellbook-vault"
 """Names the vault of a request of the API, where several could be meant."""
 
-KEPT = frozenset({"rebuild_index", "snapshot", "snapshots", "export", "import", "wiki_index"})
+KEPT = frozenset({"rebuild_index", "snapshot", "snapshots", "log", "export", "import", "wiki_index"})
 """Tools that are about a machine and its files, not about notes; they are not handed over."""
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
@@ -43,7 +46,6 @@ CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
 VISIBLE_SECONDS = 3.0
 """How long an answer waits until what was written is found here: publishers look every second."""
 
-_MOST_BYTES = 64_000_000
 _LOOK_SECONDS = 0.05
 _PROTOCOL = "2026-07-28"
 _ID = frozenset({"id", "chunk_id", "memory_id", "article_id", "note", "path", "old", "new", "a", "b", "name"})
@@ -228,7 +230,8 @@ class Writers:
         last = max((each.get("generation") or 0 for each in rows if isinstance(each, dict)), default=0)
         if not self._is_visible(book, place, last or None):
             for each in rows:
-                each["visible"] = False
+                if isinstance(each, dict):
+                    each["visible"] = False
         return json_of(found)
 
     # -- where
@@ -272,7 +275,10 @@ class Writers:
             return True
         until = time.monotonic() + VISIBLE_SECONDS
         while True:
-            published = next((each.generation for each in book.vaults if each.name == place.vault), 0)
+            try:
+                published = next((each.generation for each in book.vaults if each.name == place.vault), 0)
+            except SpellbookError:  # it was written, whatever the database does now
+                return False
             if published >= generation or time.monotonic() >= until:
                 return published >= generation
             time.sleep(_LOOK_SECONDS)
@@ -283,7 +289,8 @@ class Writers:
         import httpx
 
         who, url = place.shown, self._urls[place.vault]
-        headers = {"content-type": "application/json", **headers, "authorization": f"Bearer {self._token}"}
+        own = {HANDED: "1", "authorization": f"Bearer {self._token}"}
+        headers = {"content-type": "application/json", **headers, **own}
         try:
             answer = self._connected(httpx, is_local(url)).request(method, f"{url}{path}", headers=headers, **what)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:

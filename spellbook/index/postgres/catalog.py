@@ -21,6 +21,7 @@ from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
 from spellbook.notes.note import Fault, Stamp
+from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
 
 _OF = "notes.vault = ANY(%(vaults)s)"
@@ -257,9 +258,9 @@ class _Notes:
 class PublishedVault(Shown):
     """The notes of published vaults as files that can be read alone: their frontmatter, and their text in its lines."""
 
-    def __init__(self, catalog: PublishedCatalog) -> None:
+    def __init__(self, catalog: PublishedCatalog, journal: Journal) -> None:
         super().__init__(catalog.file.parent, catalog.file.parent, dict, lambda path, data: True)
-        self._catalog = catalog
+        self._catalog, self.journal = catalog, journal
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a note as its chunks say it, on the lines of its file. Raises MemoryNotFound."""
@@ -275,7 +276,7 @@ class PublishedVault(Shown):
 
 def composed(chunks: Sequence[StoredChunk]) -> str:
     """Return the Markdown of a note, of which all chunks are given in order; each begins on the line of its file."""
-    head = [f"{key}: {frontmatter.dump(value)}" for key, value in chunks[0].meta.items()]
+    head = [f"{frontmatter.dump(str(key))}: {frontmatter.dump(value)}" for key, value in chunks[0].meta.items()]
     lines = ["---", *head, "---"] if head and len(head) + 2 < chunks[0].line else []
     for each in chunks:
         text = each.text.splitlines()

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spellbook.errors import PermissionDenied, StorageError
+from spellbook.server.handover import HANDED
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
@@ -161,6 +162,10 @@ class Guard:
         if found.vaults and self._rules.vault and self._rules.vault not in found.vaults:
             message = "This token is limited to other vaults than this server's."
             raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Use a token for this vault."}))
+        if HANDED in headers and not self._rules.vault:
+            # Two servers that name each other would hand a write to and fro.
+            message = "This server has no files either."
+            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Name the machine that has them."}))
         self._count(found)
         self._check_right(scope, found)
         return found

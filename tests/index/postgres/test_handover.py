@@ -296,6 +296,19 @@ def test_a_machine_that_is_away_or_is_not_what_it_says(machines, reader, tmp_pat
     assert (answer.status_code, "is not valid. Nothing was written." in error(answer)) == (502, True)
 
 
+def test_a_server_without_files_hands_nothing_on(machines, reader):
+    """A write that was handed to another such server, by mistake, ends there."""
+    other = reader(urls_of(machines), vaults=("ops",))
+    with listening(other.app, lifespan="off") as address:
+        address = address.replace("https", "http")
+        token = other.headers["authorization"].removeprefix("Bearer ")
+        client = reader({"ops": address}, token, vaults=("ops",))
+        answer = client.post("/api/notes", json={"text": "x", "metadata": {"topic": "x"}})
+        assert (answer.status_code, "no files either. Nothing was written." in error(answer)) == (502, True)
+        text, is_error = call(client, "remember", content="x")
+        assert (is_error, "Nothing was written." in text) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("pairs", "token", "says"),
     [

@@ -200,7 +200,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/undo", undo, {200: answers.Undone}, Undo, "write", needs="vault"),
     Endpoint("POST", "/api/move", move, {200: answers.Moved}, Move, "write", needs="vault"),
     Endpoint("POST", "/api/merge", merge, {200: answers.Merged}, Merge, "write", needs="vault"),
-    Endpoint("GET", "/api/log", log, {200: answers.Log}, Listing),
+    Endpoint("GET", "/api/log", log, {200: answers.Log}, Listing, needs="files"),
     Endpoint("GET", "/api/articles", articles, {200: answers.Articles}, ArticleList),
     Endpoint("POST", "/api/articles", save, {201: answers.Saved}, Article, "write", waits=True, needs="vault"),
     Endpoint("POST", "/api/decisions/{id}/outcome", outcome, {200: answers.Outcome}, Outcome, "write", needs="vault"),
@@ -210,5 +210,5 @@ ENDPOINTS = (
     Endpoint("POST", "/api/migrate", migrate, {202: answers.Begun}, Migrate, "admin", needs="files"),
     Endpoint("POST", "/api/import", import_, {202: answers.Begun}, Import, "admin", needs="files"),
     Endpoint("POST", "/api/check", check, {202: answers.Begun}, right="write", needs="files"),
-    Endpoint("GET", "/api/check", checked, {200: answers.Job}),
+    Endpoint("GET", "/api/check", checked, {200: answers.Job}, needs="files"),
 )

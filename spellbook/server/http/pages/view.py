@@ -168,9 +168,10 @@ def page(path: str, handler: Handler) -> Route:
 
 def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
     """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
-    run = served.waiting if waits else served.in_thread
 
     async def answer(request: Request) -> Response:
+        # What a server without files writes, it hands over to another machine.
+        run = served.waiting if waits or served.served(request).is_published else served.in_thread
         body = await request.body()
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
