@@ -399,7 +399,7 @@ def _error(place: _Place, told: Any, status: int) -> SpellbookError:
             f"The machine of the vault {place.shown} refused: {message} Nothing was written.",
             "Give the token of this server the right to write there.",
         )
-    kind, hint = _CODES.get(code, FetchError), str(details.get("hint") or "")
+    kind, hint = _CODES.get(code, FetchError), str(details.get("hint") or (_LOOK if status >= 500 else ""))
     if place.head:
         message = f"In the vault {exact(place.vault)}: {message}"
     if kind is Conflict:

@@ -37,6 +37,14 @@ class Caller:
         """Whether there may be notes that the caller does not see."""
         return self.sees != "private" or bool(self.vaults)
 
+    def has(self, right: May) -> bool:
+        """Return whether the caller has a right."""
+        try:
+            self.require(right)
+        except PermissionDenied:
+            return False
+        return True
+
     def require(self, right: May) -> None:
         """Raise PermissionDenied unless the caller has a right."""
         if RIGHTS.index(self.may) < RIGHTS.index(right):

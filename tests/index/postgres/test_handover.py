@@ -23,6 +23,7 @@ from spellbook.server.handover import TOKEN, Writers
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served
+from spellbook.server.http.tokens import Tokens
 from spellbook.server.names import TOOLSETS
 from tests.helpers import held, note_writer
 from tests.index.postgres.test_limits import rpc
@@ -172,6 +173,11 @@ def test_who_may_not_write_here_does_not_there(machines, reader):
         assert call(client, "remember", content="x", vault="ops")[1]
         client.delete("/api/notes/ops/a.md")
         call(client, "erase", chunk_id="ops/a")
+    team = reader(urls, may="read", sees="team", vaults=("ops",))
+    file = Tokens.of_published().file  # a person may have edited it
+    file.write_text(file.read_text().replace('"may": "read"', '"may": "write"'))
+    assert team.delete("/api/notes/a").status_code == 403
+    assert "PERMISSION_DENIED" in call(team, "erase", chunk_id="a")[0]
     client = reader({"home": urls["home"]})
     answer = client.post("/api/notes", json=given, headers={"x-spellbook-vault": "ops"})
     assert (answer.status_code, "knows no machine of the vault 'ops'. Nothing was written" in error(answer)) == (

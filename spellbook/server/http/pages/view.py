@@ -90,11 +90,7 @@ class View:
 
     def may(self, right: May) -> bool:
         """Return whether the caller has a right."""
-        try:
-            self.caller.require(right)
-        except PermissionDenied:
-            return False
-        return True
+        return self.caller.has(right)
 
     def ask(self, verb: Callable[..., Any], id: str = "", /, **given: Any) -> Any:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
