@@ -38,7 +38,7 @@ _KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
 _READS = _FINDING | _LISTING | _STATE | _KEEPING
 """The verbs that work. `log` and `snapshots` find nothing here: those of a vault are where its files are."""
 
-_MOST_SEEN = 64
+MOST_SEEN = 64
 """Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
 
 HINT = "Do it where the vault's files are."
@@ -102,7 +102,7 @@ class PublishedBook(Spellbook):
                 found = copy.copy(self)  # connections, models and counts are shared
                 found._show(*key)
             self._seen[key] = found
-            while len(self._seen) > _MOST_SEEN:
+            while len(self._seen) > MOST_SEEN:
                 self._seen.popitem(last=False)
         return found
 

@@ -7,6 +7,7 @@ both vaults. Each answer must be letter for letter that of a server over the one
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -25,7 +26,7 @@ from spellbook.index import sync
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.publish import publish
 from spellbook.server.http import admin, api, pages
-from spellbook.server.http.api.events import _told
+from spellbook.server.http.api.events import told
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.guard import Rules
@@ -52,34 +53,34 @@ def of_one_vault(vault):
 
 
 @pytest.fixture(scope="module")
-def database(address, tmp_path_factory) -> Iterator[Database]:
-    """Both vaults, published; their files are of no use any more."""
+def place(address, tmp_path_factory) -> Iterator[str]:
+    """The address of a database with both vaults; their files are of no use any more."""
     import psycopg
 
     folder, name = tmp_path_factory.mktemp("limits"), f"t{uuid.uuid4().hex[:12]}"
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    found = Database(address.replace("/postgres?", f"/{name}?"))
+    found = Database(url := address.replace("/postgres?", f"/{name}?"))
     for vault, write in (("open", of_one_vault), ("hidden", fill)):
         (folder / vault).mkdir()
         write(folder / vault)
         with opened(folder / vault, state=folder / "state") as index:
             sync.run(index)
             publish(index, found)
-    yield found
     found.close()
+    yield url
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
-def server(database, monkeypatch):
+def server(place, monkeypatch):
     """Return a client of a server over some published vaults, whose token is limited to some."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     made = []
 
     def start(*names, may="write", sees="private", vaults=()):
-        book = published.open(names, Database(database._url))
+        book = published.open(names, Database(place))
         served = Served(book, TOOLSETS)
         token = served.tokens.add(f"t{len(made)}", may, sees, vaults)
         app = make(served, Rules(is_local=False), live=False)
@@ -306,26 +307,33 @@ def test_a_limit_to_vaults_that_are_not_there_shows_nothing(server):
         assert client.get("/api/search?q=harbour").json()["hits"] == []
 
 
-def test_an_event_tells_of_own_vaults_alone(server, database):
+def test_an_event_tells_of_own_vaults_alone(server, place):
     """The generation in an event is that of the vaults that the caller sees."""
-    book = published.open((), Database(database._url))
+    book = published.open((), Database(place))
     change = Change(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
-    told = anyio.run(_told, Served(book), change, Caller("a", "read", "private", False, ("open",)))
-    assert told == {"generation": book.seen_by("", ["open"]).state().generation}
+    shown = anyio.run(told, Served(book), change, Caller("a", "read", "private", False, ("open",)))
+    assert shown == {"generation": book.seen_by("", ["open"]).state().generation}
     book.close()
 
 
-def test_books_of_callers_are_bounded_and_share_connections(server, database):
+def test_books_of_callers_are_bounded_and_share_connections(server, place):
     """However many limits tokens have, few books are kept, and threads share connections whoever asks."""
-    book = published.open((), Database(database._url))
-    for i in range(published._MOST_SEEN + 20):
-        assert book.seen_by("", ["open", f"v{i}"]).recent().total == 7
-    assert len(book._seen) == published._MOST_SEEN
-    for _ in range(5):
-        thread = threading.Thread(target=book.seen_by("", ["open"]).recent)
-        thread.start()
-        thread.join()
-    assert len(book._database._opened) <= 2, "a thread that ended leaves no connection behind"
+    book = published.open((), Database(place))
+    before = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with contextlib.closing(Database(place)) as other:
+        [[others]] = other.rows(before)
+        first = book.seen_by("", ["open"])
+        for i in range(published.MOST_SEEN):
+            last = book.seen_by("", ["open", f"v{i}"])
+            assert last.recent().total == 7
+        assert book.seen_by("", ["v0", "open"]) is not first
+        assert book.seen_by("", ["open", f"v{i}"]) is last
+        assert book.seen_by("", ["open"]) is not first, "it made room"
+        for _ in range(5):
+            thread = threading.Thread(target=last.recent)
+            thread.start()
+            thread.join()
+        assert other.rows(before)[0][0] - others <= 2, "a thread that ended leaves no connection behind"
     book.close()
 
 
@@ -333,9 +341,9 @@ def token(*arguments):
     return CliRunner().invoke(main, ["token", *arguments])
 
 
-def test_the_command_makes_tokens_for_vaults(database, monkeypatch):
+def test_the_command_makes_tokens_for_vaults(place, monkeypatch):
     """A vault that nobody published is an error where the database can be asked; the list tells each limit."""
-    monkeypatch.setenv("SPELLBOOK_DATABASE_URL", database._url)
+    monkeypatch.setenv("SPELLBOOK_DATABASE_URL", place)
     wrong = token("add", "ann", "--published", "--only-vault", "opne")
     assert (wrong.exit_code, "no vault 'opne' is published there" in wrong.output) == (1, True)
     assert "hidden, open" in wrong.output

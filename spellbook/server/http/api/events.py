@@ -113,11 +113,11 @@ async def _stream(
     async with contextlib.aclosing(feed.listen(after, every=LOOK, pause=_PAUSE)) as changes:
         async for change in changes:
             if change and (change.number > at_start or not _is_over(change)):
-                told = await _told(served, change, who)
-                if change.event != "job" and last.get(change.event) == told:
+                data = await told(served, change, who)
+                if change.event != "job" and last.get(change.event) == data:
                     continue  # of what the caller does not see
-                last[change.event] = told
-                yield {"event": change.event, "data": json_of(told), "id": f"{feed.name}-{change.number}"}
+                last[change.event] = data
+                yield {"event": change.event, "data": json_of(data), "id": f"{feed.name}-{change.number}"}
             await _look(served)
 
 
@@ -126,18 +126,18 @@ def _is_over(change: Change) -> bool:
     return change.event == "job" and change.data.state != "running"
 
 
-async def _told(served: Served, change: Change, who: Caller) -> dict[str, Any]:
+async def told(served: Served, change: Change, who: Caller) -> dict[str, Any]:
     """Return the data of an event, as a caller may know it."""
     if change.event == "job":
         return {key: value for key, value in shown(change.data, who).items() if key != "result"}
-    told: dict[str, Any] = change.data
     if who.vaults and change.event == "generation":
         try:
             seen = (await doors.in_thread(served.book_of(who).state)).generation
         except SpellbookError:  # the next event says it
             seen = 0
         return {"generation": seen}
-    return {change.event: told[change.event]} if who.is_limited else told
+    data: dict[str, Any] = change.data
+    return {change.event: data[change.event]} if who.is_limited else data
 
 
 async def _look(served: Served) -> None:
