@@ -67,7 +67,11 @@ class PublishedCatalog(Catalog):
 
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         where, values = self._read.where(conditions)
-        return self._found(f"chunks.key = ANY(%(keys)s) AND {where}", {**values, "keys": list(keys)})
+        return self._chunks(f"chunks.key = ANY(%(keys)s) AND {where}", {**values, "keys": list(keys)})
+
+    def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
+        # Hashes of folded texts are not published; equal texts are found by their vectors.
+        return []
 
     def note(self, id: str) -> list[StoredChunk]:
         return self._engine.note(id)
@@ -82,7 +86,7 @@ class PublishedCatalog(Catalog):
         where, values = self._read.where(conditions)
         asked = "coalesce(topic, '') = %(topic)s AND (%(of)s::text IS NULL OR coalesce(category, '') = %(of)s)"
         given = {"topic": clean(topic), "of": None if category is None else clean(category)}
-        return self._found(f"{asked} AND {where}", {**values, **given})
+        return self._chunks(f"{asked} AND {where}", {**values, **given})
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         where, values = self._read.where(conditions)
@@ -98,9 +102,9 @@ class PublishedCatalog(Catalog):
             topic=clean(topic),
             file=f"/{clean(topic)}.md",
         )
-        return self._found("notes.note = %(note)s AND ordinal < 3", {"note": rows[0][0]}) if rows else []
+        return self._chunks("notes.note = %(note)s AND ordinal < 3", {"note": rows[0][0]}) if rows else []
 
-    def _found(self, where: str, values: Any, tables: str = "") -> list[StoredChunk]:
+    def _chunks(self, where: str, values: Any) -> list[StoredChunk]:
         return sorted(self._read.found(where, **values), key=lambda each: (each.path, each.ordinal))
 
     # -- notes
@@ -124,7 +128,7 @@ class PublishedCatalog(Catalog):
                 after=offset,
             )
             given = {"notes": [note for note, _ in rows]}
-            found = {each.path: each for each in self._found("notes.note = ANY(%(notes)s) AND ordinal = 0", given)}
+            found = {each.path: each for each in self._chunks("notes.note = ANY(%(notes)s) AND ordinal = 0", given)}
             paths = [self._read.shown(*row) for row in rows]
         return [found[path] for path in paths if path in found], total
 
