@@ -107,6 +107,8 @@ def history(book: Spellbook, id: str, most: int = 20) -> dict[str, Any]:
 
 
 def _expect_all(book: Spellbook) -> None:
+    if book.config.published:
+        raise PermissionDenied("This server has no files, and nothing of earlier times.", "Ask where the files are.")
     if book.config.sees:
         raise PermissionDenied(
             f"This token sees what is {book.config.sees} alone, and nothing of earlier times.",

@@ -95,6 +95,7 @@ class Config:
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
+    `published`: whether this is a server's view of published vaults, which has no files; see `published`.
 
     `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
     argument, never from the vault: a vault that somebody hands you must not send your notes anywhere, nor choose what
@@ -129,6 +130,7 @@ class Config:
     beside: Path | None = None
     polls: bool = False
     sees: str = ""
+    published: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,47 @@
 """
 The book of vaults that were published to a database, for servers without files: it is only read.
 
-It is opened on an empty folder of its own, which holds what a server keeps beside notes: counts, sessions, tokens.
-Any number of such servers answer from one database; each asks it anew for every question.
+It is opened on an empty folder of its own, which holds what a server keeps for itself: counts and errors. Any number of
+such servers answer from one database; each asks it anew for every question.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Callable, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from spellbook import config, paths
 from spellbook.book import Spellbook
-from spellbook.errors import MemoryNotFound, PermissionDenied, StorageError
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.errors import PermissionDenied, StorageError
+from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, Database, configured
 from spellbook.index.postgres.opened import Published
+from spellbook.index.postgres.reader import Vault, vaults
+from spellbook.search import related
 from spellbook.search.question import State, state
+from spellbook.search.related import Around, Backlink, Graph
 from spellbook.search.searcher import Searcher
 
 if TYPE_CHECKING:
     from spellbook.config import Config
 
-_FINDING = {"search", "memorize", "find", "show", "resolve", "state", "is_watched", "is_loaded"}
+_FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
+_LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}
+_STATE = {"state", "stats", "status", "is_watched", "loaded"}
 _KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
-_READS = _FINDING | _KEEPING
-"""The verbs that work."""
+_READS = _FINDING | _LISTING | _STATE | _KEEPING
+"""The verbs that work. `log` and `snapshots` find nothing here: those of a vault are where its files are."""
+
+MOST_SEEN = 64
+"""Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
+
+HINT = "Do it where the vault's files are."
 
 
 def open(names: Sequence[str] = (), database: Database | None = None, scope: str | None = None) -> PublishedBook:
@@ -43,37 +56,68 @@ def open(names: Sequence[str] = (), database: Database | None = None, scope: str
     which = hashlib.sha256("\0".join((database.place, *names)).encode()).hexdigest()[:16]
     root = Path(paths.state("published")).parent / "published" / which / "vault"
     root.mkdir(parents=True, exist_ok=True)
-    settings = replace(config.load(root, scope=scope), count_use=False, snapshots=False, wikis=())
+    settings = replace(
+        config.load(root, scope=scope), count_use=False, snapshots=False, wikis=(), categories={}, published=True
+    )
     return PublishedBook(settings, database, tuple(names))
 
 
 class PublishedBook(Spellbook):
-    """Published vaults; `sees` is team or public for a caller who sees only such notes. Verbs but `_READS` refuse."""
+    """Published vaults. Verbs but `_READS` refuse."""
 
-    def __init__(
-        self, settings: Config, database: Database, names: tuple[str, ...], sees: str = "", of: Spellbook | None = None
-    ) -> None:
-        super().__init__(settings, of.index if of else None)
+    def __init__(self, settings: Config, database: Database, names: tuple[str, ...]) -> None:
+        super().__init__(settings)
         self._database, self._names = database, names
-        index = self.index
-        self._source = Published(index.config, database, index.embedder, index.second, index.reranker, names, sees)
+        self._local = self.index
+        self._seen: OrderedDict[tuple[str, tuple[str, ...] | None], PublishedBook] = OrderedDict()
+        self._guard = threading.Lock()
+        vaults(database, names)  # so that a wrong name or address is an error now
+        self._show("", None)
+
+    def _show(self, sees: str, only: tuple[str, ...] | None) -> None:
+        """Show the notes of a scope and of the vaults `only`, None for all; what else there is does not exist."""
+        local = self._local
+        self._source = Published(
+            local.config, self._database, local.embedder, local.second, local.reranker, self._names, sees, only
+        )
         self._engine = self._source.engine()
-        self._engine.counts()  # so that a wrong name or address is an error now
+        self._loaded = None
+        self.config = replace(local.config, sees=sees)
+        catalog = PublishedCatalog(local.catalog, self._engine)
+        self.index = replace(
+            local, config=self.config, catalog=catalog, vault=PublishedVault(catalog, local.vault.journal)
+        )
 
     @property
     def _searcher(self) -> Searcher:
         self._loaded = self._loaded or Searcher(self._source)
         return self._loaded
 
-    def seen_by(self, sees: str) -> PublishedBook:
-        """Return the book of what a token of this scope sees; it ends with this one."""
-        for each in self.beside:
-            if isinstance(each, PublishedBook) and each._source.sees == sees:
-                return each
-        settings = replace(self.config, state=self.config.state / f"sees-{sees}")
-        found = PublishedBook(settings, self._database, self._names, sees, self)
-        self.beside.append(found)
+    def seen_by(self, sees: str = "", only: Collection[str] | None = None) -> PublishedBook:
+        """Return the book of a caller who sees team or public notes alone, "" for all, and the vaults `only`."""
+        key = sees, None if only is None else tuple(sorted(set(only)))
+        with self._guard:
+            found = self._seen.pop(key, None)
+            if found is None:
+                found = copy.copy(self)  # connections, models and counts are shared
+                found._show(*key)
+            self._seen[key] = found
+            while len(self._seen) > MOST_SEEN:
+                self._seen.popitem(last=False)
         return found
+
+    @property
+    def vaults(self) -> list[Vault]:
+        """The vaults that are read, by name."""
+        return self._engine.reader.vaults
+
+    def is_there(self) -> bool:
+        """Return whether the database answers."""
+        try:
+            self._database.expect()
+        except StorageError:
+            return False
+        return True
 
     def refresh(self, *, embed: bool = False) -> None:
         """Do nothing: each question reads the database as it is."""
@@ -85,23 +129,58 @@ class PublishedBook(Spellbook):
         """Return True: nothing here can be out of date."""
         return True
 
-    def show(self, id: str) -> list[StoredChunk]:
-        """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-        found = self._engine.meant(id)
-        if not found:
-            raise MemoryNotFound(f"Nothing has the id {id!r:.200}.", "Search for it; ids begin with the vault's name.")
-        return found
+    def around(self, id: str) -> Around:
+        """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
+        book, path, head = self._within(self.resolve(id).path)
+        found = related.around(book.index, path)
+        return replace(
+            found,
+            links=tuple(
+                replace(each, path=each.path and head + each.path, id=each.id and head + each.id)
+                for each in found.links
+            ),
+            backlinks=tuple(replace(each, path=head + each.path, id=head + each.id) for each in found.backlinks),
+            related=tuple(replace(each, path=head + each.path, id=head + each.id) for each in found.related),
+        )
 
-    def resolve(self, id: str) -> StoredChunk:
-        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
-        return self.show(id)[0]
+    def graph(self, id: str, most: int) -> Graph:
+        """Return at most `most` notes around a note, which comes first. Raises MemoryNotFound."""
+        book, path, head = self._within(self.resolve(id).path)
+        found = related.graph(book.index, path, most)
+        return replace(found, notes=tuple((head + path, head + id, title) for path, id, title in found.notes))
+
+    def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
+        """Return the other notes that link to one of the notes at `paths`."""
+        asked: dict[str, tuple[PublishedBook, list[str]]] = {}
+        for shown in paths:
+            book, path, head = self._within(shown)
+            asked.setdefault(head, (book, []))[1].append(path)
+        return tuple(
+            replace(each, path=head + each.path, id=head + each.id)
+            for head, (book, inside) in asked.items()
+            for each in related.backlinks(book.index, inside)
+        )
+
+    def _within(self, path: str) -> tuple[PublishedBook, str, str]:
+        """Return the book of a note's vault alone, the note's path there, and what stands before it here."""
+        listed = self.vaults
+        if len(listed) == 1:
+            return self, path, ""
+        name, _, inside = path.partition("/")
+        return self.seen_by(self._source.sees, [name] if inside else []), inside, f"{name}/"
 
     def state(self) -> State:
         """Return the state of what is published."""
         return state(self._source, self._engine.counts(), self._engine.second_fingerprint)
 
+    def status(self) -> dict[str, Any]:
+        """Return counts, sizes, this server's processes, and which vaults there are."""
+        named = [{"name": each.name} for each in self.vaults]
+        return {**super().status(), "vault": self._database.place, "vaults": named}
+
     def close(self) -> None:
-        """Close connections."""
+        """Close files and connections."""
+        self.index = self._local
         super().close()
         self._database.close()
 
@@ -109,8 +188,7 @@ class PublishedBook(Spellbook):
 def _refused(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: PublishedBook, *_: object, **__: object) -> NoReturn:
         raise PermissionDenied(
-            f"This server has no files and only finds what was published: {verb} is not for it.",
-            "Do it where the vault's files are.",
+            f"This server has no files and only finds what was published: {verb} is not for it.", HINT
         )
 
     return refuse

@@ -167,6 +167,8 @@ def find(book: Spellbook, path: str = "") -> list[Wiki]:
     Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
     there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
     """
+    if book.config.published:
+        raise PermissionDenied("This server has no files, and no documents.", "Ask where the files are.")
     if book.config.sees:
         raise PermissionDenied(
             f"This token sees what is {book.config.sees} alone, and no documents.", "Use another token."

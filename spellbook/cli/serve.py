@@ -46,6 +46,14 @@ if TYPE_CHECKING:
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="A published vault to serve; repeat for more [all]."
 )
+@click.option(
+    "--writes-to",
+    "writes_to",
+    multiple=True,
+    metavar="NAME=URL",
+    help="The server with the files of the published vault NAME, which writes are handed to with "
+    "SPELLBOOK_WRITES_TOKEN; repeat for more.",
+)
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
 @click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
 @click.option(
@@ -67,6 +75,7 @@ def serve(
     toolsets: str,
     published: bool,
     names: tuple[str, ...],
+    writes_to: tuple[str, ...],
     certfile: str | None,
     keyfile: str | None,
     proxies: tuple[str, ...],
@@ -83,6 +92,8 @@ def serve(
         raise click.UsageError("--certfile and --keyfile belong together.")
     if names and not published:
         raise click.UsageError("--name belongs to --published.")
+    if writes_to and not published:
+        raise click.UsageError("--writes-to belongs to --published.")
     for each in proxies:
         try:
             ipaddress.ip_network(each, strict=False)
@@ -96,6 +107,7 @@ def serve(
 
         with growing():
             from spellbook.server import debug_log as debug
+            from spellbook.server.handover import Writers
             from spellbook.server.http import run
             from spellbook.server.http.app import make
             from spellbook.server.http.guard import RATE, Rules, hosts
@@ -105,7 +117,7 @@ def serve(
             named = run.environment_hosts()
             is_open = _is_open(address, named)
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
-            served = Served(book, toolsets_of(toolsets), log=log, is_published=published)
+            served = Served(book, toolsets_of(toolsets), log=log, writers=Writers.of(writes_to))
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and served.tokens.is_empty:
                 _first_token(served.tokens.add("first"), address)

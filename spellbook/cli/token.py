@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from spellbook.server.http.tokens import Tokens
 
 
+published_option = click.option(
+    "--published", is_flag=True, help="The tokens of servers over published vaults, instead of those of one vault."
+)
+
+
 @main.group(cls=Group)
 def token() -> None:
     """
@@ -22,6 +27,7 @@ def token() -> None:
     \b
     spellbook token add laptop
     spellbook token add team --may read --sees team
+    spellbook token add ann --published --only-vault notes
     """
 
 
@@ -39,16 +45,25 @@ def token() -> None:
     show_default=True,
     help="The most private notes that it sees, by their privacy_scope; private is all notes.",
 )
+@click.option(
+    "--only-vault",
+    "vaults",
+    multiple=True,
+    metavar="NAME",
+    help="A published vault that it sees; repeat for more. Others do not exist for it. Default: all.",
+)
+@published_option
 @vault_option
 @click.pass_context
-def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
+def add(ctx: click.Context, name: str, may: str | None, sees: str, vaults: tuple[str, ...], published: bool) -> None:
     """
     Make a token NAME and print it, for the only time: Spellbook keeps its hash alone.
 
     With --sees team or public, it may only read, and notes of a more private
     privacy_scope do not exist for it.
     """
-    click.echo(_tokens(ctx).add(name, may, sees))  # type: ignore[arg-type]  # click has checked both
+    _check(ctx, vaults, published)
+    click.echo(_tokens(ctx, published).add(name, may, sees, vaults))  # type: ignore[arg-type]  # click has checked both
     output.say(
         f"Send it as `Authorization: Bearer …`. If it is lost: spellbook token remove {one_line(name)}", err=True
     )
@@ -56,37 +71,72 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str) -> None:
 
 @token.command(name="list")
 @json_option
+@published_option
 @vault_option
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(ctx: click.Context, as_json: bool, published: bool) -> None:
     """List the tokens by name, with what they may do and see."""
-    found = _tokens(ctx).all()
+    found = _tokens(ctx, published).all()
     if as_json:
         output.as_json({"tokens": [each.as_dict() for each in found]})
         return
     if not found:
         output.say("No token yet. To make one: spellbook token add NAME")
     for each in found:
-        click.echo(
-            f"{click.style(one_line(each.name), bold=True)}  {each.may}, {each.sees}  {each.created[:10]}".rstrip()
-        )
+        limit = f" ({', '.join(map(one_line, each.vaults))})" if each.vaults else ""
+        rest = f"{each.may}, {each.sees}{limit}  {each.created[:10]}"
+        click.echo(f"{click.style(one_line(each.name), bold=True)}  {rest}".rstrip())
 
 
 @token.command()
 @click.argument("name")
+@published_option
 @vault_option
 @click.pass_context
-def remove(ctx: click.Context, name: str) -> None:
+def remove(ctx: click.Context, name: str, published: bool) -> None:
     """Remove the token NAME; running servers refuse it, and browsers that logged in with it, at once."""
-    tokens = _tokens(ctx)
+    tokens = _tokens(ctx, published)
     gone = tokens.remove(name)
     output.say(f"{one_line(gone.name)} was removed.")
     if tokens.is_empty:
         output.say("No token is left: on this machine, a server now lets every program in.", err=True)
 
 
-def _tokens(ctx: click.Context) -> Tokens:
+def _tokens(ctx: click.Context, published: bool) -> Tokens:
     from spellbook import config
     from spellbook.server.http.tokens import Tokens
 
+    if published:
+        return Tokens.of_published()
     return Tokens.of(config.find_vault(ctx.ensure_object(dict).get("vault")))
+
+
+def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
+    """Raise VaultNotFound, InvalidInput for a limit to a vault that is not there, where that can be known."""
+    from spellbook import config
+    from spellbook.errors import InvalidInput, StorageError
+
+    if not names:
+        return
+    if not published:
+        own = config.find_vault(ctx.ensure_object(dict).get("vault")).name
+        if unknown := [each for each in names if each != own]:
+            raise InvalidInput(
+                f"--only-vault {unknown[0][:100]!r}: this server has one vault, {own!r}.",
+                "With --published the token is one of servers over published vaults.",
+            )
+        return
+    from spellbook.index.postgres.database import configured
+    from spellbook.index.postgres.reader import vaults
+
+    database = configured()
+    try:
+        if database:
+            vaults(database, names)
+    except StorageError as error:
+        output.say(f"Whether these vaults are published is not known: {error.message}", err=True)
+    finally:
+        if database:
+            database.close()
+    if not database:
+        output.say("Whether these vaults are published is not known: SPELLBOOK_DATABASE_URL is not set.", err=True)

@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import anyio
 import anyio.to_thread
@@ -29,14 +29,18 @@ from pydantic import ValidationError
 
 from spellbook._version import __version__
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.index.metrics import CALLS, Meter
-from spellbook.server import completion, debug_log, stdio
+from spellbook.server import completion, consent, debug_log, handover, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
+from spellbook.server.base import as_json, told
 from spellbook.server.names import Names, toolsets_of
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.published import PublishedBook
 
 _MEMORY = "Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents."
 _MARKS = """\
@@ -52,6 +56,10 @@ Arguments that many tools share:
 """
 
 _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_VAULT = "vault"
+"""The argument of tools that write into one of several published vaults."""
+
+_MOST_VAULTS = 20
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
@@ -67,13 +75,14 @@ def build(
     called: threading.Event | None = None,
     may_write: bool = True,
     log: debug_log.Write | None = None,
+    writers: handover.Writers | None = None,
 ) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
     A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
     reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
-    `log` is told of each call.
+    `log` is told of each call. Over published vaults, tools that write are run by `writers`.
     Raises InvalidInput for an unknown toolset.
     """
     toolsets_of(",".join(toolsets))
@@ -93,17 +102,19 @@ def build(
         name: import_module(f"spellbook.server.toolsets.{name}")
         for name in sorted(dict.fromkeys(toolsets), key=lambda name: name != "core")
     }
-    told = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
+    said = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
     mcp = _Server(
         book.meter,
         door,
         called or threading.Event(),
         may_write,
         log,
+        cast("PublishedBook", book) if book.config.published else None,
+        writers or handover.Writers({}),
         "spellbook",
         title="Spellbook",
         version=__version__,
-        instructions="\n".join(filter(None, (_MEMORY, *told, _MARKS))),
+        instructions="\n".join(filter(None, (_MEMORY, *said, _MARKS))),
         lifespan=lifespan,
         log_level="WARNING",
     )
@@ -129,6 +140,8 @@ class _Server(MCPServer):
         called: threading.Event,
         may_write: bool,
         log: debug_log.Write | None,
+        published: PublishedBook | None,
+        writers: handover.Writers,
         *args: Any,
         **settings: Any,
     ) -> None:
@@ -138,17 +151,48 @@ class _Server(MCPServer):
         self._door = door
         self._may_write = may_write
         self._log = log
+        self._published, self._writers = published, writers
         self.toolset = "core"
         self.names = Names()
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
-        if not self.names.share(self.toolset, name or fn.__name__):
-            super().add_tool(fn, self.names.add(self.toolset, name or fn.__name__), *args, **settings)
+        name = name or fn.__name__
+        is_kept = name in handover.KEPT
+        if self._published and (is_kept or not settings["annotations"].read_only_hint):
+            full = name if name.startswith(f"{self.toolset}_") else f"{self.toolset}_{name}"
+            fn = self._handed(fn, full, is_kept)
+        if not self.names.share(self.toolset, name):
+            super().add_tool(fn, self.names.add(self.toolset, name), *args, **settings)
+
+    def _handed(self, fn: Callable[..., Any], full: str, is_kept: bool) -> Callable[..., Any]:
+        """Return a tool with the arguments of `fn`, whose work the machine with the vault's files does."""
+        book, writers = cast("PublishedBook", self._published), self._writers
+
+        @wraps(fn)
+        def run(*_: Any, sure: Any = None, **__: Any) -> str:
+            if is_kept:
+                raise PermissionDenied(f"This server has no files: {full} is not for it.", "Do it where they are.")
+            if sure is not None and not consent.agreed(sure):
+                return as_json(status="kept", message=consent.DECLINED)
+            given = dict(handover.arguments.get())
+            return writers.tool(book, full, given, str(given.pop(_VAULT, "") or ""))
+
+        return told(run)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
         tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
-        return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
+        shown = [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
+        if not self._published or not self._may_write:
+            return shown
+        book, named = self._published, list[str]()
+        with contextlib.suppress(SpellbookError):  # calls will say it
+            named = await anyio.to_thread.run_sync(lambda: [each.name for each in book.vaults])
+        for tool in shown if len(named) > 1 else ():
+            if not _only_reads(tool):
+                which = f"The vault to write into, if no id tells it: {', '.join(named[:_MOST_VAULTS])}."
+                tool.input_schema.setdefault("properties", {})[_VAULT] = {"type": "string", "description": which}
+        return shown
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
@@ -182,6 +226,9 @@ class _Server(MCPServer):
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
         name, arguments = self.names.called(name), renamed(arguments)
+        if self._published:
+            handover.arguments.set(arguments)
+            arguments = {key: value for key, value in arguments.items() if key != _VAULT}
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
         if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:

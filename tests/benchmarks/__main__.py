@@ -32,6 +32,7 @@ PARTS = (
     "archives",
     "past",
     "scale",
+    "readers",
     "shapes",
     "pages",
     "load",

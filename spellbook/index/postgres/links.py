@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.links import MOST_BETWEEN, STEPS, Linked, Superseding
+from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Superseding
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.postgres.conditions import clean
 from spellbook.notes.links import key
@@ -61,6 +61,56 @@ class Links:
             Superseding(path, id, title, float(when), LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))
             for path, id, title, when, name, target, markdown in rows
         ]
+
+    def of(self, path: str) -> list[LinkRow]:
+        rows = self._rows(
+            f"""
+            SELECT links.name, target, fragment, is_markdown, line, relation
+            FROM links JOIN notes USING (vault, note) WHERE {{own}} AND {_AT} ORDER BY ordinal
+            """,
+            paths=[path],
+        )
+        return [
+            LinkRow(name, target, fragment, bool(markdown), int(line), relation)
+            for name, target, fragment, markdown, line, relation in rows
+        ]
+
+    def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+        rows = self._rows(f"SELECT path, id, coalesce(title, '') FROM notes WHERE {{own}} AND {_AT}", paths=paths)
+        return {path: (id, title) for path, id, title in rows}
+
+    def said(self, paths: Iterable[str], key: str) -> dict[str, str]:
+        rows = self._rows(
+            f"""
+            SELECT path, value FROM fields JOIN notes USING (vault, note)
+            WHERE {{own}} AND fields.key = ANY(%(keys)s) AND {_AT}
+            """,
+            paths=paths,
+            keys=[key],
+        )
+        return {path: value for path, value in rows}
+
+    def labels(self, path: str) -> dict[str, int]:
+        rows = self._rows(
+            f"""
+            SELECT value, count(DISTINCT note) FROM fields JOIN notes USING (vault, note)
+            WHERE {{own}} AND fields.key IN {LABELS} AND value IN (
+                SELECT value FROM fields JOIN notes USING (vault, note)
+                WHERE {{own}} AND {_AT} AND fields.key IN {LABELS}) GROUP BY value
+            """,
+            paths=[path],
+        )
+        return {value: int(count) for value, count in rows}
+
+    def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
+        rows = self._rows(
+            f"""
+            SELECT DISTINCT path, value FROM fields JOIN notes USING (vault, note)
+            WHERE {{own}} AND fields.key IN {LABELS} AND {_NAMED.format("value")}
+            """,
+            names=values,
+        )
+        return [(path, value) for path, value in rows]
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
         rows = self._rows(

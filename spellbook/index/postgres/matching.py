@@ -251,8 +251,13 @@ class Matching:
             lengths[chunk] = length
             if lexeme is not None:
                 places[chunk][lexeme] = dict(zip(positions or (), letters or (), strict=True))
-        sums = "sum(tokens)::float8 / greatest(sum(chunks), 1)"
-        [[average]] = self._read.rows(f"SELECT {sums} FROM vaults WHERE vault = ANY(%(vaults)s)")
+        if self._read.sees:  # the sums of a vault tell of all its notes
+            mean = "SELECT avg(length)::float8 FROM chunks WHERE vault = ANY(%(vaults)s) {of_seen}"
+        else:
+            mean = """
+                SELECT sum(tokens)::float8 / greatest(sum(chunks), 1) FROM vaults WHERE vault = ANY(%(vaults)s)
+                """
+        [[average]] = self._read.rows(mean)
         return [
             (number, sum(each.bm25(places[number], lengths[number], average) for each in sought))
             for number in numbers

@@ -18,7 +18,8 @@ class Published:
     """
     Vaults that were published to a database; see `engine.Source`.
 
-    `names` are those to read, all if it is empty. `sees` is team or public for a reader that sees only such notes.
+    `names` are those to read, all if it is empty. `sees` is team or public for a reader that sees only such notes, and
+    `only` are the vaults that it may see, None for all.
     """
 
     config: Config
@@ -28,6 +29,7 @@ class Published:
     reranker: Reranker | None = None
     names: tuple[str, ...] = ()
     sees: str = ""
+    only: tuple[str, ...] | None = None
     whole: Index | None = None
 
     @property
@@ -37,7 +39,7 @@ class Published:
 
     def engine(self) -> Postgres:
         """Return what answers questions from these vaults."""
-        return Postgres(self.database, self.names, self.sees)
+        return Postgres(self.database, self.names, self.sees, self.only)
 
     def fits(self, width: int) -> None:
         """Do nothing: vectors of another width have another fingerprint, which is compared before them."""

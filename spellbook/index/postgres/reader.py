@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -42,6 +42,7 @@ class Vault:
     notes: int
     chunks: int
     published: float
+    generation: int
 
 
 def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
@@ -49,7 +50,7 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
     database.expect()
     rows = database.rows(
         """
-        SELECT vault, name, embedder, fingerprint, notes, chunks, extract(epoch FROM published)::float8
+        SELECT vault, name, embedder, fingerprint, notes, chunks, extract(epoch FROM published)::float8, generation
         FROM vaults WHERE is_live ORDER BY name
         """
     )
@@ -64,10 +65,13 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
 
 
 class Reader:
-    """Reads the vaults `names`, all that are there if it is empty; `sees` is as in `engine.Postgres`."""
+    """Reads the vaults `names`, all that are there if it is empty; `sees` and `only` are as in `engine.Postgres`."""
 
-    def __init__(self, database: Database, names: Sequence[str], sees: str) -> None:
+    def __init__(
+        self, database: Database, names: Sequence[str], sees: str, only: Collection[str] | None = None
+    ) -> None:
         self.database, self._names, self.sees = database, tuple(names), sees
+        self._only = None if only is None else frozenset(only)
         self._local = threading.local()
 
     @contextmanager
@@ -75,7 +79,7 @@ class Reader:
         with self.database.reading():
             outermost = not hasattr(self._local, "vaults")
             if outermost:
-                self._local.vaults = vaults(self.database, self._names)
+                self._local.vaults = self._seen()
                 self._local.frequencies = {}
             try:
                 yield
@@ -93,7 +97,14 @@ class Reader:
     def vaults(self) -> list[Vault]:
         """The vaults that are read."""
         found: list[Vault] | None = getattr(self._local, "vaults", None)
-        return vaults(self.database, self._names) if found is None else found
+        return self._seen() if found is None else found
+
+    def _seen(self) -> list[Vault]:
+        if self._only is None:
+            return vaults(self.database, self._names)
+        # An error would name the others: one that is not there is as one that nobody published.
+        there = vaults(self.database)
+        return [each for each in there if each.name in self._only and each.name in (self._names or self._only)]
 
     def rows(self, sql: str, **values: object) -> list[Any]:
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from importlib import import_module
 
 import anyio
@@ -23,7 +24,7 @@ from spellbook.server.http.served import Served, in_thread
 
 def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Guard:
     """Return the app that serves a book, behind its guard. A `live` one watches the vault."""
-    rules = rules or Rules()
+    rules = replace(rules or Rules(), vault="" if served.is_published else served.book.config.vault.name)
     called = threading.Event()
     doors = Doors(served, called, rules.hosts)
 

@@ -23,19 +23,38 @@ class Caller:
     Who asks: the name of a token, or "" for a program on this machine.
 
     `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
-    asks that has logged in.
+    asks that has logged in. `vaults` are the names of the vaults that the caller sees, none without such a limit.
     """
 
     name: str = ""
     may: May = "admin"
     sees: Sees = "private"
     by_cookie: bool = False
+    vaults: tuple[str, ...] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there may be notes that the caller does not see."""
+        return self.sees != "private" or bool(self.vaults)
+
+    def has(self, right: May) -> bool:
+        """Return whether the caller has a right."""
+        try:
+            self.require(right)
+        except PermissionDenied:
+            return False
+        return True
 
     def require(self, right: May) -> None:
         """Raise PermissionDenied unless the caller has a right."""
         if RIGHTS.index(self.may) < RIGHTS.index(right):
             raise PermissionDenied(
                 f"This token may {self.may}, and this needs {right}.", "Use a token that may: spellbook token add."
+            )
+        if self.vaults and right == "admin":
+            raise PermissionDenied(
+                "This token is limited to vaults, and this is about the whole server.",
+                "Use a token without that limit.",
             )
         if self.sees != "private" and right != "read":
             raise PermissionDenied(

@@ -104,7 +104,7 @@ class Doors:
     def _built(self, caller: Caller) -> MCPServer:
         from spellbook.server.app import build  # slow to import: a server should listen before
 
-        book, may_write = self._served.book_of(caller), caller.may != "read"
+        book, may_write = self._served.book_of(caller), caller.has("write")
         log = self._served.log
         return build(
             book,
@@ -114,4 +114,5 @@ class Doors:
             called=self._called,
             may_write=may_write,
             log=log,
+            writers=self._served.writers,
         )

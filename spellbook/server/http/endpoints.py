@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.requests import Request
@@ -19,13 +19,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import Meter
+from spellbook.server import handover
 from spellbook.server.http import served as doors
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Caller, May, Served
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
+
+if TYPE_CHECKING:
+    from spellbook.published import PublishedBook
 
 MOST_ID = 4_000
 """Most letters of an id or a path in an address."""
@@ -79,6 +83,8 @@ class Endpoint:
     right: May = "read"
     waits: bool = False
     """Whether the verb waits for other machines."""
+    needs: Literal["", "vault", "files"] = ""
+    """What it needs beyond the index: a machine that writes into the vault, or the files here."""
 
     @property
     def name(self) -> str:
@@ -107,8 +113,9 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     try:
         who.require(endpoint.right)
         body = await request.body() if endpoint.has_body else b""
-        run = doors.waiting if endpoint.waits else doors.in_thread
-        return await run(_run, endpoint, request, served, who, body)
+        is_handed = endpoint.needs == "vault" and served.is_published
+        in_thread = doors.waiting if endpoint.waits or is_handed else doors.in_thread
+        return await in_thread(_run, endpoint, request, served, who, body)
     except Exception as error:
         await doors.in_thread(_failed, served.book.meter, endpoint.name, error)
         raise
@@ -125,11 +132,23 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
-    done = endpoint.verb(Call(request, served, who, served.book_of(who), id), given)
+    done = run(endpoint, Call(request, served, who, served.book_of(who), id), given)
     reply = done if isinstance(done, Reply) else Reply(done, next(iter(endpoint.answers)))
     if reply.told is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
     return Response(json_of(reply.told), reply.status, dict(reply.headers), "application/json")
+
+
+def run(endpoint: Endpoint, call: Call, given: Given) -> Any:
+    """Run a verb; on a server without files, what writes notes is handed over, see `handover`."""
+    if not endpoint.needs or not call.served.is_published:
+        return endpoint.verb(call, given)
+    if endpoint.needs == "files":
+        raise PermissionDenied(f"This server has no files: {endpoint.name} is not for it.", "Do it where they are.")
+    book, headers = cast("PublishedBook", call.book), call.request.headers
+    asked = given.model_dump(mode="json", exclude_unset=True)
+    named, tag = handover.vault_of(headers), headers.get("if-match", "")
+    return Reply(*call.served.writers.api(book, endpoint.method, endpoint.path, call.id, asked, named, tag))
 
 
 def check_id(id: str) -> None:

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spellbook.errors import PermissionDenied, StorageError
+from spellbook.server.handover import HANDED
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
@@ -63,13 +64,15 @@ class Rules:
 
     `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
     this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
-    without a bound.
+    without a bound. `vault` is the name of the vault with files that is served, "" for published vaults: a token that
+    is limited to other ones gets nothing.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     is_local: bool = True
     is_open: bool = False
     rate: int = RATE
+    vault: str = ""
 
 
 class _Refused(Exception):
@@ -156,6 +159,13 @@ class Guard:
                     {"www-authenticate": 'Bearer realm="spellbook"'},
                 )
             )
+        if found.vaults and self._rules.vault and self._rules.vault not in found.vaults:
+            message = "This token is limited to other vaults than this server's."
+            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Use a token for this vault."}))
+        if HANDED in headers and not self._rules.vault:
+            # Two servers that name each other would hand a write to and fro.
+            message = "This server has no files either."
+            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Name the machine that has them."}))
         self._count(found)
         self._check_right(scope, found)
         return found

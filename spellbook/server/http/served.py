@@ -16,6 +16,7 @@ from starlette.requests import Request
 from spellbook import limited
 from spellbook.book import Spellbook
 from spellbook.server.debug_log import Write
+from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller as Caller
 from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
@@ -41,12 +42,19 @@ class Served:
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""
-    is_published: bool = False
-    """Whether the book is one of published vaults, see `published`."""
+    writers: Writers = field(default_factory=lambda: Writers({}))
+    """The machines that write into published vaults."""
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the book is one of published vaults, see `published`."""
+        return self.book.config.published
 
     @cached_property
     def tokens(self) -> Tokens:
         """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
+        if self.is_published:
+            return Tokens.of_published()
         return Tokens.of(self.book.config.vault)
 
     def __post_init__(self) -> None:
@@ -57,10 +65,12 @@ class Served:
 
     def book_of(self, caller: Caller) -> Spellbook:
         """Return the book as a caller sees it; see `limited`."""
+        sees = "" if caller.sees == "private" else caller.sees
+        if self.is_published:
+            whole = cast("PublishedBook", self.book)
+            return whole.seen_by(sees, caller.vaults or None) if caller.is_limited else whole
         if caller.sees == "private":
             return self.book
-        if self.is_published:
-            return cast("PublishedBook", self.book).seen_by(caller.sees)
         return limited.of(self.book, caller.sees)
 
 

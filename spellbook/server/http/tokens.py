@@ -20,9 +20,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ _SHORTEST = 16
 _MOST_LETTERS = 1_000
 """Of what a caller gives as a token or cookie: a judgement, far above what is made here."""
 
+_LONGEST_VAULT = 255
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
 _PATIENCE = 10.0
 
@@ -65,9 +66,17 @@ class Token:
     proof: bytes = field(default=b"", repr=False)
     """The SHA-256 of the proof that its cookies carry."""
 
-    def as_dict(self) -> dict[str, str]:
+    vaults: tuple[str, ...] = ()
+    """The vaults that it is limited to, by name; none without such a limit."""
+
+    def as_dict(self) -> dict[str, Any]:
         """Return what may be shown of it."""
-        return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created}
+        limit = {"vaults": [*self.vaults]} if self.vaults else {}
+        return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created, **limit}
+
+    def caller(self, *, by_cookie: bool = False) -> Caller:
+        """Return who asks with it."""
+        return Caller(self.name, self.may, self.sees, by_cookie, self.vaults)
 
 
 class Tokens:
@@ -100,12 +109,17 @@ class Tokens:
             )
         return cls(folder / FILE)
 
+    @classmethod
+    def of_published(cls) -> Tokens:
+        """Return the tokens of servers over published vaults: those of this data folder share them."""
+        return cls(Path(paths.data("published")) / FILE)
+
     # -- who asks
 
     def caller(self, token: str) -> Caller | None:
         """Return who has this token, None if nobody has. Takes as long for a wrong one. Raises StorageError."""
         found = self._having(token)
-        return Caller(found.name, found.may, found.sees) if found else None
+        return found.caller() if found else None
 
     def cookie(self, token: str) -> str | None:
         """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
@@ -128,7 +142,7 @@ class Tokens:
         if found is None:
             return None
         is_true = hmac.compare_digest(_signature(found, body), signature) & hmac.compare_digest(found.proof, proof)
-        return Caller(found.name, found.may, found.sees, True) if is_true and time.time() < expiry else None
+        return found.caller(by_cookie=True) if is_true and time.time() < expiry else None
 
     @staticmethod
     def csrf(cookie: str) -> str:
@@ -167,11 +181,12 @@ class Tokens:
         """Whether there is no token at all."""
         return not self.all()
 
-    def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
+    def add(self, name: str, may: May | None = None, sees: Sees = "private", vaults: Sequence[str] = ()) -> str:
         """
         Make a token and return it, for the only time. Raises InvalidInput, StorageError.
 
         Without `may` it may write if it sees all notes. One that does not may only read; see `spellbook.limited`.
+        With `vaults` it sees these alone, by name.
         """
         may = may or ("write" if sees == "private" else "read")
         if not _NAME.fullmatch(name) or name == VARIABLE:
@@ -185,6 +200,15 @@ class Tokens:
                 f"A token that sees what is {sees} alone may only read: what it writes could tell of others.",
                 "Give --may read, or --sees private.",
             )
+        for each in vaults:
+            if not each.strip() or len(each) > _LONGEST_VAULT or "/" in each or not each.isprintable():
+                raise InvalidInput(
+                    f"{each[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does."
+                )
+        if vaults and may == "admin":
+            raise InvalidInput(
+                "A token that is limited to vaults cannot be an admin of the whole server.", "Give --may read or write."
+            )
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         with self._changing() as tokens:
@@ -192,7 +216,7 @@ class Tokens:
                 raise InvalidInput(
                     f"There is a token named {name!r} already.", f"Remove it first: spellbook token remove {name!r}."
                 )
-            tokens.append(_token(name, may, sees, now, secret))
+            tokens.append(replace(_token(name, may, sees, now, secret), vaults=tuple(dict.fromkeys(vaults))))
         return secret
 
     def remove(self, name: str) -> Token:
@@ -263,7 +287,12 @@ def _from_dict(given: Mapping[str, Any]) -> Token:
     may, sees, hashes = given["may"], given["sees"], [bytes.fromhex(given[key]) for key in ("verifier", "proof")]
     if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
         raise ValueError("unknown rights or a broken hash")
-    return Token(str(given["name"]), may, sees, str(given["created"]), *hashes)
+    vaults = given.get("vaults", [])
+    # A limit that cannot be read must not be taken for none.
+    is_list = isinstance(vaults, list) and all(isinstance(each, str) for each in vaults)
+    if not is_list or ("vaults" in given and not vaults):
+        raise ValueError("a limit to vaults that names none")
+    return Token(str(given["name"]), may, sees, str(given["created"]), hashes[0], hashes[1], tuple(vaults))
 
 
 def _proof(secret: str) -> bytes:

@@ -59,7 +59,7 @@ def test_it_only_reads(served):
 
 def test_a_limited_token_sees_its_notes_alone(served):
     """A team token finds and counts notes of the team alone."""
-    team = Served(served, is_published=True).book_of(Caller("team", "read", "team"))
+    team = Served(served).book_of(Caller("team", "read", "team"))
     assert {hit.path for hit in team.find("harbour").hits} == {"ops/a.md"}
     assert team.state().notes == 1
     assert team.find("kettle").hits == ()
@@ -67,11 +67,12 @@ def test_a_limited_token_sees_its_notes_alone(served):
 
 def test_over_http(served):
     """The API answers as ever, and refuses what writes with 403."""
-    app = make(Served(served, is_published=True), live=False)
+    app = make(Served(served), live=False)
     with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as client:
         told = client.get("/api/search", params={"q": "crane harbour", "mode": "find"}).json()
         assert told["hits"][0]["path"] == "ops/a.md"
-        answer = client.get("/api/recent")
+        assert client.get("/api/recent").json()["total"] == 2
+        answer = client.post("/api/reindex", json={})
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
 
 

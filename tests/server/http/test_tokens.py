@@ -7,14 +7,20 @@ import json
 import stat
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from starlette.testclient import TestClient
 
+from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
+from spellbook.server.http.app import make
 from spellbook.server.http.callers import RIGHTS, SCOPES, Caller
+from spellbook.server.http.guard import Rules
+from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import COOKIE_SECONDS, FILE, Tokens
 from tests.helpers import finished, python
 
@@ -216,3 +222,37 @@ def test_the_commands(vault: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("SPELLBOOK_DATA", str(vault / "data"))
     with pytest.raises(SpellbookError, match="in the vault"):
         Tokens.of(vault)
+
+
+def test_a_limit_to_vaults(file: Path) -> None:
+    """A token keeps its vaults, cookies too; one of an earlier version has no limit, and a limit that is none locks."""
+    tokens = Tokens(file, {})
+    plain, made = tokens.add("plain"), tokens.add("ops", vaults=["ops", "home", "ops"])
+    expected = Caller("ops", "write", "private", False, ("ops", "home"))
+    assert tokens.caller(made) == expected
+    assert tokens.caller_by_cookie(str(tokens.cookie(made))) == replace(expected, by_cookie=True)
+    assert "vaults" not in json.loads(file.read_text())["tokens"][0]
+    assert tokens.caller(plain) == Caller("plain", "write", "private")
+    with pytest.raises(PermissionDenied, match="limited to vaults"):
+        replace(expected, may="admin").require("admin")
+    for wrong in ("", "a/b", "a\nb", "x" * 300):
+        with pytest.raises(InvalidInput, match="name of a vault"):
+            tokens.add("wrong", vaults=[wrong])
+    for limit in ([], "ops", [1], None):
+        told = json.loads(file.read_text())
+        told["tokens"][1]["vaults"] = limit
+        other = file.with_name("other.json")
+        other.write_text(json.dumps(told))
+        with pytest.raises(StorageError, match="nobody is let in"):
+            Tokens(other, {}).caller(made)
+
+
+def test_a_server_over_files_refuses_a_token_of_other_vaults(book: Spellbook) -> None:
+    """Nothing is answered to it, on any door; one that names this vault is let in."""
+    served = Served(book)
+    own, other = (served.tokens.add(name, vaults=[name]) for name in (book.config.vault.name, "other"))
+    with TestClient(make(served, Rules(is_local=False), live=False), "http://localhost:17950") as client:
+        for path in ("/api/status", "/api/search?q=x", "/", "/note/a", "/mcp", "/api/openapi.json", "/nowhere"):
+            answer = client.get(path, headers={"authorization": f"Bearer {other}"})
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED"), path
+        assert client.get("/api/status", headers={"authorization": f"Bearer {own}"}).status_code == 200

@@ -149,7 +149,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         yield alert(round(failed / calls, 4), _MOST_FAILING, id="errors", message="Many calls fail.", hint=hint)
     last = book.snapshots.state()["last"]
     age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
-    if age is None or age >= _SNAPSHOT_DAYS:
+    if not call.served.is_published and (age is None or age >= _SNAPSHOT_DAYS):
         days = None if age is None else int(age)
         hint = "Take one: POST /api/snapshots."
         told = alert(days, _SNAPSHOT_DAYS, id="snapshot", message="There is no recent snapshot.", hint=hint)

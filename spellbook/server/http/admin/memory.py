@@ -158,8 +158,8 @@ def reviews(call: Call, asked: Reviews) -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/admin/memory/cleanup", clean, {200: Told}, Cleanup, "admin"),
+    Endpoint("POST", "/admin/memory/cleanup", clean, {200: Told}, Cleanup, "admin", needs="files"),
     Endpoint("GET", "/admin/stats/forgetting", forgetting, {200: Told}, right="admin"),
-    Endpoint("POST", "/admin/memory/review", review, {200: Told}, Review, "admin"),
+    Endpoint("POST", "/admin/memory/review", review, {200: Told}, Review, "admin", needs="files"),
     Endpoint("GET", "/admin/memory/reviews", reviews, {200: Told}, Reviews, "admin"),
 )

@@ -170,7 +170,16 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/admin/database/optimize", optimize, {200: Told, 202: Begun}, Optimize, "admin", waits=True),
+    Endpoint(
+        "POST",
+        "/admin/database/optimize",
+        optimize,
+        {200: Told, 202: Begun},
+        Optimize,
+        "admin",
+        waits=True,
+        needs="files",
+    ),
     Endpoint("GET", "/admin/stats/cache", cache, {200: Result}, Cache, "admin"),
     Endpoint("POST", "/admin/cache/clear", clear, {200: Result}, Clear, "admin"),
 )

@@ -44,7 +44,7 @@ def routes() -> list[BaseRoute]:
 def shown(job: Job, who: Caller) -> dict[str, Any]:
     """Return a job as JSON. Its result and the words of an error name notes that not every caller may see."""
     told = job.as_dict()
-    if who.sees != "private":
+    if who.is_limited:
         told.pop("result", None)
         if job.error:
             told["error"] = {"code": job.error["code"]}
@@ -108,12 +108,16 @@ async def _stream(
 ) -> AsyncIterator[Mapping[str, str]]:
     """Yield what has changed since `after`, but for jobs that had ended by the change `at_start`."""
     feed = served.jobs.feed
+    last: dict[str, dict[str, Any]] = {}
     await _look(served)
     async with contextlib.aclosing(feed.listen(after, every=LOOK, pause=_PAUSE)) as changes:
         async for change in changes:
             if change and (change.number > at_start or not _is_over(change)):
-                id, data = f"{feed.name}-{change.number}", json_of(_told(change, who))
-                yield {"event": change.event, "data": data, "id": id}
+                data = await told(served, change, who)
+                if change.event != "job" and last.get(change.event) == data:
+                    continue  # of what the caller does not see
+                last[change.event] = data
+                yield {"event": change.event, "data": json_of(data), "id": f"{feed.name}-{change.number}"}
             await _look(served)
 
 
@@ -122,12 +126,18 @@ def _is_over(change: Change) -> bool:
     return change.event == "job" and change.data.state != "running"
 
 
-def _told(change: Change, who: Caller) -> dict[str, Any]:
+async def told(served: Served, change: Change, who: Caller) -> dict[str, Any]:
     """Return the data of an event, as a caller may know it."""
     if change.event == "job":
         return {key: value for key, value in shown(change.data, who).items() if key != "result"}
-    told: dict[str, Any] = change.data
-    return told if who.sees == "private" else {change.event: told[change.event]}
+    if who.vaults and change.event == "generation":
+        try:
+            seen = (await doors.in_thread(served.book_of(who).state)).generation
+        except SpellbookError:  # the next event says it
+            seen = 0
+        return {"generation": seen}
+    data: dict[str, Any] = change.data
+    return {change.event: data[change.event]} if who.is_limited else data
 
 
 async def _look(served: Served) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from spellbook.book import Spellbook
 from spellbook.search.question import Answer
 from spellbook.server.http.api import answers
 from spellbook.server.http.endpoints import Call, Endpoint, Given, JsonFilter
+
+if TYPE_CHECKING:
+    from spellbook.published import PublishedBook
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 Tokens = Annotated[int, Field(ge=50, le=50_000, description="Size of the answer.")]
@@ -152,7 +155,10 @@ def graph(call: Call, asked: Around) -> dict[str, Any]:
     """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
     from spellbook.search import related
 
-    found = related.graph(call.book.index, call.book.resolve(asked.id).path, asked.limit)
+    if call.served.is_published:
+        found = cast("PublishedBook", call.book).graph(asked.id, asked.limit)
+    else:
+        found = related.graph(call.book.index, call.book.resolve(asked.id).path, asked.limit)
     notes = [{"path": path, "id": id, "title": title} for path, id, title in found.notes]
     return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in found.edges]}
 

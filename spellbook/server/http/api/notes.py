@@ -177,7 +177,7 @@ def erase(call: Call, given: Erasure) -> dict[str, Any]:
 
 ENDPOINTS = (
     Endpoint("GET", "/api/notes/{id}", note, {200: answers.Note, 304: None}, Reading),
-    Endpoint("POST", "/api/notes", write, {201: answers.Written, 200: answers.Written}, Chunk, "write"),
-    Endpoint("PATCH", "/api/notes/{id}", change, {200: answers.Revised}, Change, "write"),
-    Endpoint("DELETE", "/api/notes/{id}", erase, {200: answers.Erased}, Erasure, "write"),
+    Endpoint("POST", "/api/notes", write, {201: answers.Written, 200: answers.Written}, Chunk, "write", needs="vault"),
+    Endpoint("PATCH", "/api/notes/{id}", change, {200: answers.Revised}, Change, "write", needs="vault"),
+    Endpoint("DELETE", "/api/notes/{id}", erase, {200: answers.Erased}, Erasure, "write", needs="vault"),
 )

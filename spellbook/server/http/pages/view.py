@@ -29,7 +29,7 @@ from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.callers import Caller, May
-from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
+from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked, run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
 from spellbook.text.quoting import counted
@@ -92,11 +92,7 @@ class View:
 
     def may(self, right: May) -> bool:
         """Return whether the caller has a right."""
-        try:
-            self.caller.require(right)
-        except PermissionDenied:
-            return False
-        return True
+        return self.caller.has(right)
 
     def ask(self, verb: Callable[..., Any], id: str = "", /, **given: Any) -> Any:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
@@ -105,7 +101,7 @@ class View:
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = verb(call, checked(endpoint.given, given))
+        done = run(endpoint, call, checked(endpoint.given, given))
         return done.told if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:
@@ -170,9 +166,10 @@ def page(path: str, handler: Handler) -> Route:
 
 def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
     """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
-    run = served.waiting if waits else served.in_thread
 
     async def answer(request: Request) -> Response:
+        # What a server without files writes, it hands over to another machine.
+        run = served.waiting if waits or served.served(request).is_published else served.in_thread
         body = await request.body()
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
