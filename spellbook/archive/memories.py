@@ -63,7 +63,7 @@ def convert(given: Mapping[str, Any]) -> Memory | None:
         "title": title,
         "category": "memory",
         "topic": server,
-        "tags": _tags(given.get("tags")) or _tags(given.get("categories")),
+        "tags": tags_of(given.get("tags")) or tags_of(given.get("categories")),
         "created": created,
         "updated": updated,
     }
@@ -78,7 +78,8 @@ def _is_plain(key: object, value: object) -> bool:
     return is_name and isinstance(value, str | int | float | bool) and len(str(value)) <= 200
 
 
-def _tags(given: object) -> list[str]:
+def tags_of(given: object) -> list[str]:
+    """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
     listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
     words = (" ".join(cleaned(str(each)).split()).lstrip("#")[:60] for each in listed)
     return list(dict.fromkeys(filter(None, words)))[:50]

@@ -468,6 +468,11 @@ def wikilink(path: str) -> str:
     return link if found and found["target"] == name else path
 
 
+def destination(path: str) -> str:
+    """Return a relative path as it stands in a Markdown link."""
+    return _encoded(path, _UNSAFE, False)
+
+
 def _encoded(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
     safe = unsafe.sub(lambda letter: quote(letter[0], safe=""), part)
     return re.sub(r"[^\x00-\x7f]+", lambda run: quote(run[0]), safe) if everything else safe
