@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import evernote, memories, notion
+from spellbook.archive import evernote, logseq, memories, notion
 from spellbook.archive.conversations import Conversation, convert, is_conversation
 from spellbook.archive.evernote import Notebook
 from spellbook.archive.export import FORMAT, VERSION, time_of
@@ -84,6 +84,12 @@ def _folder(place: Path) -> Source:
     found = tree(folder)
     if books := _notebooks([item.path for item in found.files]):
         return _evernote(books, lambda path: regular(folder.locate(path)))
+    times = {item.path: item.stamp.mtime_ns for item in found.files}
+    if (root := logseq.root_of([*times])) is not None:
+        source = Source(iter(()), [], [*found.faults])
+        graph = logseq.Graph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
+        source.files = logseq.files(graph, source.faults)
+        return source
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
     return Source(files, [*found.folders], [*found.faults])
 
@@ -95,7 +101,7 @@ def _notebooks(names: Sequence[str]) -> list[str]:
 
 
 def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Source:
-    return Source(evernote.files([Notebook(name[: -len(_ENEX)], partial(open, name)) for name in names]))
+    return Source(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:
@@ -120,9 +126,9 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
         return _chats([(archive.open(each), each) for each in sorted(chats)])
     if books := _notebooks([entry.filename for entry in entries]):
-        return Source(
-            evernote.files([Notebook(_decent(path)[: -len(_ENEX)], partial(archive.open, path)) for path in books])
-        )
+        return _evernote(books, archive.open)
+    if (root := logseq.root_of([entry.filename for entry in entries])) is not None:
+        return _logseq(archive, entries, root, name)
     source = Source(iter(()))
     source.files = _entries(archive, entries, source)
     if notion.is_notion([entry.filename for entry in entries]):
@@ -175,17 +181,38 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: S
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
         path = _decent(entry.filename).removeprefix(root)
-        kind, mode = stat.S_IFMT(entry.external_attr >> 16), stat.S_IMODE(entry.external_attr >> 16)
+        mode = stat.S_IMODE(entry.external_attr >> 16)
         if not path or not belongs(path):
             continue
         if entry.is_dir():
             if entry.filename not in filled:
                 source.folders.append(path.rstrip("/"))
-        elif kind not in {0, stat.S_IFREG}:
+        elif not _is_regular(entry):
             source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
         else:
             with archive.open(entry) as file:
                 yield Incoming(path, _read(file), mode or None, time_of(entry))
+
+
+def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> Source:
+    """A graph in a zip, whose pages are read twice."""
+    source = Source(iter(()))
+    by_path = {_decent(entry.filename): entry for entry in entries if not entry.is_dir()}
+    paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
+
+    def read(path: str) -> Iterator[bytes]:
+        with archive.open(by_path[path]) as file:
+            yield from _read(file)
+
+    # A browser numbers what is downloaded again.
+    stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
+    graph = logseq.Graph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
+    source.files = logseq.files(graph, source.faults)
+    return source
+
+
+def _is_regular(entry: zipfile.ZipInfo) -> bool:
+    return stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG}
 
 
 # -- JSON: an export of Spellbook's, or conversations
