@@ -8,6 +8,7 @@ only what is new. The shapes are those that these servers write. Pure.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,26 @@ def is_memory(value: object) -> bool:
     return (isinstance(value.get("content"), str) and isinstance(value.get("content_hash"), str)) or (
         isinstance(value.get("memory"), str) and isinstance(value.get("id"), str)
     )
+
+
+TABLE = "memories"
+COLUMNS = (
+    *("content", "content_hash", "tags", "memory_type", "metadata", "deleted_at"),
+    *("created_at", "created_at_iso", "updated_at", "updated_at_iso"),
+)
+"""What the database of mcp-memory-service says of a memory."""
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
+    """Yield the memories in the database of mcp-memory-service, but those that were deleted."""
+    for row in rows:
+        if row.get("deleted_at") is None and is_memory(row):
+            try:
+                about = json.loads(row.get("metadata") or "{}")
+            except (TypeError, ValueError, RecursionError):
+                about = {}
+            if made := convert({**row, "metadata": about}):
+                yield made
 
 
 def convert(given: Mapping[str, Any]) -> Memory | None:

@@ -18,19 +18,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import evernote, logseq, memories, notion
+from spellbook.archive import basic_memory, evernote, logseq, memories, notion
 from spellbook.archive.conversations import Conversation, convert, is_conversation
 from spellbook.archive.evernote import Notebook
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source
+from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
 from spellbook.archive.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes.note import Fault
+from spellbook.system import foreign_sqlite
 from spellbook.system.disk import regular
 from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
@@ -67,7 +69,12 @@ def opened(place: Path) -> Iterator[Source]:
                     yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
                 elif place.suffix.lower() == _ENEX:
                     yield _evernote([place.name], lambda _: regular(place))
-                elif file.read(2) == b"PK":
+                elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
+                    with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
+                        if rows is None:
+                            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
+                        yield Source(map(_note, memories.of_rows(rows)))
+                elif start[:2] == b"PK":
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
                     file.seek(0)
@@ -91,7 +98,19 @@ def _folder(place: Path) -> Source:
         source.files = logseq.files(graph, source.faults)
         return source
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(files, [*found.folders], [*found.faults])
+    return Source(_with_ids(files), [*found.folders], [*found.faults])
+
+
+def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
+    """The files of a folder or a zip; notes of basic-memory have ids."""
+    seen: set[str] = set()
+    for each in files:
+        head = next(each.pieces, b"") if each.path.lower().endswith(".md") else b""
+        id, text = basic_memory.with_id(each.path, head)
+        if id in seen:  # a copy that somebody made by hand
+            id, text = "", head
+        seen.add(id)
+        yield replace(each, pieces=chain([text], each.pieces), id=id)
 
 
 def _notebooks(names: Sequence[str]) -> list[str]:
@@ -130,7 +149,7 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     if (root := logseq.root_of([entry.filename for entry in entries])) is not None:
         return _logseq(archive, entries, root, name)
     source = Source(iter(()))
-    source.files = _entries(archive, entries, source)
+    source.files = _with_ids(_entries(archive, entries, source))
     if notion.is_notion([entry.filename for entry in entries]):
         source.files = _pages(source.files, name)
     return source
