@@ -89,27 +89,32 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A note as Markdown, the title that its HTML has, and its `meta` by lower-case name."""
+    """A note as Markdown, its title, and its `meta` by lower-case name."""
 
     markdown: str
     title: str
     meta: Mapping[str, str]
 
 
-def convert(given: str, around: Around, title: str = "") -> Text:
-    """Return HTML as Markdown, without a first line that repeats the title (the given one, else that of the HTML)."""
+def convert(given: str, around: Around, title: str = "", name: str = "") -> Text:
+    """
+    Return HTML as Markdown, without a first line that repeats the title.
+
+    That is the given one, else that of the HTML, else `name`.
+    """
     tree = _Tree(around.tasks)
     markup.read(given, tree)
     _arrange(tree.root)
     blocks = list(_NoteWriter(around).blocks(tree.root))
-    named = title or " ".join(tree.title.split())
-    if blocks and named and _plain(blocks[0]) == _plain(named):
-        blocks = blocks[1:]
-    return Text("\n\n".join(blocks), " ".join(tree.title.split()), tree.meta)
+    named = title or " ".join(tree.title.split()) or name
+    first, _, rest = blocks[0].partition(safe.BREAK) if blocks else ("", "", "")
+    if first and _plain(first) == _plain(named):
+        blocks[:1] = [rest] if rest else []
+    return Text("\n\n".join(blocks), named, tree.meta)
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[\W_]", "", text)
+    return re.sub(r"[\\*#~`_\s]", "", text)
 
 
 # -- the tree

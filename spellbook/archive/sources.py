@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import basic_memory, evernote, logseq, memories, notion
+from spellbook.archive import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.conversations import Conversation, convert, is_conversation
 from spellbook.archive.evernote import Notebook
 from spellbook.archive.export import FORMAT, VERSION, time_of
@@ -67,6 +67,9 @@ def opened(place: Path) -> Iterator[Source]:
                     status = os.fstat(file.fileno())
                     mode = stat.S_IMODE(status.st_mode)
                     yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
+                elif html_notes.endings([place.name]):
+                    one = Incoming(place.name, _read(file), None, os.fstat(file.fileno()).st_mtime_ns)
+                    yield Source(html_notes.notes(iter([one]), [place.name]))
                 elif place.suffix.lower() == _ENEX:
                     yield _evernote([place.name], lambda _: regular(place))
                 elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
@@ -98,7 +101,7 @@ def _folder(place: Path) -> Source:
         source.files = logseq.files(graph, source.faults)
         return source
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(_with_ids(files), [*found.folders], [*found.faults])
+    return Source(html_notes.notes(_with_ids(files), [*times]), [*found.folders], [*found.faults])
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
@@ -152,6 +155,10 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     source.files = _with_ids(_entries(archive, entries, source))
     if notion.is_notion([entry.filename for entry in entries]):
         source.files = _pages(source.files, name)
+    else:
+        root = _root([entry.filename for entry in entries])
+        paths = [entry.filename.removeprefix("./").removeprefix(root) for entry in entries]
+        source.files = html_notes.notes(source.files, list(filter(belongs, filter(None, paths))))
     return source
 
 
