@@ -51,6 +51,7 @@ _WHOLE = frozenset({"html", "body", "en-note"})
 _LEAF = frozenset({"div", "p"})
 _TREE_BLOCKS = frozenset(_BLOCKS.values())
 _CODE_STYLE = re.compile(r"-en-code-?block\s*:\s*true", re.I)
+_LANGUAGE_STYLE = re.compile(r"-en-codeblockLanguage\s*:\s*([\w+#-]{1,30})", re.I)
 _TASKS_STYLE = re.compile(r"-en-todo\s*:\s*true", re.I)
 _DONE = re.compile(r"-en-checked\s*:\s*true", re.I)
 _DONE_CLASS = re.compile(r"\b(?:done|checked|completed)\b", re.I)
@@ -190,7 +191,9 @@ class _Tree:
         if self._hidden:
             self.title += data[: max(0, 1_000 - len(self.title))] if self._hidden == "title" else ""
             return
-        if not self._code and data.strip():
+        if self._code:
+            data = data.replace("\xa0", " ")  # how editors keep an indentation
+        elif data.strip():
             self._place("")
         self._append(data)
 
@@ -322,7 +325,8 @@ class _Tree:
         SubElement(self._top, "todo", rend="x" if is_done else " ")
 
     def _begin_code(self, tag: str, given: Mapping[str, str]) -> None:
-        self._push(tag, "code", {"rend": "block", "class": given.get("class", "")})
+        named = _LANGUAGE_STYLE.search(given.get("style", ""))
+        self._push(tag, "code", {"rend": "block", "class": f"language-{named[1]}" if named else given.get("class", "")})
         self._code = len(self._open) - 1
 
     def _in_code(self, tag: str, given: Mapping[str, str]) -> None:

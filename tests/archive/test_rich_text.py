@@ -32,6 +32,7 @@ def markdown(html: str, title: str = "") -> str:
         pytest.param('<ul class="checklist"><li class="done">a</li><li>b</li></ul>', "- [x] a\n- [ ] b", id="a checklist by class"),
         pytest.param('<li><input type="checkbox" checked> a</li>', "- [x] a", id="an input"),
         pytest.param('<div style="-en-codeblock:true;"><div># a</div><div><br/></div><div>  b</div></div>', "```\n# a\n\n  b\n```", id="a code block of lines"),
+        pytest.param('<div style="--en-codeblock:true;--en-codeblockLanguage:python;x: y"><div>if a:</div><div>&nbsp; b</div></div>', "```python\nif a:\n  b\n```", id="a language"),
         pytest.param('<pre><code class="language-python">a\n  *b*</code></pre>', "```python\na\n  *b*\n```", id="pre"),
         pytest.param("a <code>x*y</code> b", "a `x*y` b", id="code in a line"),
         pytest.param("<table><tr><td><div>A</div><div>B</div></td><td>x|y</td></tr><tr><td>1</td></tr></table>z", "| A B | x\\|y |\n| --- | --- |\n| 1 |\n\nz", id="a table"),
