@@ -257,6 +257,7 @@ class _Tree:
         if kind == "item" and (at := self._within("list")):
             del self._open[at + 1 :]
         elif kind == "item":
+            self._place("list")
             self._push("", "list", {"rend": "ul"})
         elif kind == "row" and (at := self._within("table", "cell")):
             del self._open[(at if self._open[at][1].tag == "table" else self._of_cell(at) - 1) + 1 :]
@@ -388,7 +389,7 @@ def _join_lines(element: Element) -> None:
                 run = SubElement(element, "list", rend="ul")
             child.tag = "item"
             run.append(child)
-        elif is_line and not (child.text or "").strip() and all(each.tag == "lb" for each in child):
+        elif is_line and not "".join(child.itertext()).strip() and all(each.tag == "lb" for each in child):
             run = None
             if (child.tail or "").strip():
                 element.append(child)

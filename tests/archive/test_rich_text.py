@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.archive.rich_text import Around, File, convert
@@ -22,6 +22,7 @@ def markdown(html: str, title: str = "") -> str:
     ("html", "expected"),
     [
         pytest.param("<div>a</div><div>b</div><div><br/></div><div>c</div>", "a  \nb\n\nc", id="lines and a gap"),
+        pytest.param("<div><br/>a</div><table><li>b</table>", "a\n\n- b", id="a break before text, an item in a table"),
         pytest.param("<p>a</p><p>b</p>", "a\n\nb", id="paragraphs"),
         pytest.param("<ul><li><div>a</div></li><ul><li><div>b</div></li></ul><li>c</li></ul>", "- a\n  - b\n- c", id="a list in a list"),
         pytest.param("<ol><li>a<ul><li>b</ul><li>c</ol>", "1. a\n   - b\n2. c", id="items left open"),
@@ -111,6 +112,7 @@ CLOSED = [
 ]
 
 
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from([*WHOLE, *CLOSED, "one ", " two "]), max_size=30))
 def test_no_word_is_lost(parts: list[str]) -> None:
     """Whatever the tags, the words stay, in their order."""
