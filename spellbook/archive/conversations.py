@@ -23,6 +23,8 @@ from spellbook.vault.names import safe_name
 CATEGORY = "conversation"
 
 _MOST_TITLE = 80
+_MOST_SECONDS = 100_000_000_000
+"""A larger number counts milliseconds: in seconds it would be after the year 5000."""
 _NAMES = {"chatgpt": "ChatGPT", "claude": "Claude"}
 _PLACES = {"chatgpt": "https://chatgpt.com/c/", "claude": "https://claude.ai/chat/"}
 _MARKS = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
@@ -109,10 +111,15 @@ def lowered(text: str) -> str:
 
 
 def moment(value: object) -> dt.datetime | None:
-    """A time of an export (seconds since 1970 or ISO 8601) in UTC, so that every reader makes the same note."""
+    """
+    A time of an export (seconds or milliseconds since 1970, or ISO 8601) in UTC.
+
+    So every reader makes the same note.
+    """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return dt.datetime.fromtimestamp(int(value), dt.UTC)
+            seconds = value / 1000 if value > _MOST_SECONDS else value
+            return dt.datetime.fromtimestamp(int(seconds), dt.UTC)
         if isinstance(value, str) and value:
             moment = dt.datetime.fromisoformat(value).replace(microsecond=0)
             return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

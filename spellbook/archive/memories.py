@@ -8,6 +8,7 @@ only what is new. The shapes are those that these servers write. Pure.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,26 @@ def is_memory(value: object) -> bool:
     )
 
 
+TABLE = "memories"
+COLUMNS = (
+    *("content", "content_hash", "tags", "memory_type", "metadata", "deleted_at"),
+    *("created_at", "created_at_iso", "updated_at", "updated_at_iso"),
+)
+"""What the database of mcp-memory-service says of a memory."""
+
+
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
+    """Yield the memories in the database of mcp-memory-service, but those that were deleted."""
+    for row in rows:
+        if row.get("deleted_at") is None and is_memory(row):
+            try:
+                about = json.loads(row.get("metadata") or "{}")
+            except (TypeError, ValueError, RecursionError):
+                about = {}
+            if made := convert({**row, "metadata": about}):
+                yield made
+
+
 def convert(given: Mapping[str, Any]) -> Memory | None:
     """Convert a memory to a note; None if it has no text or no id."""
     server = "mcp-memory-service" if "content_hash" in given else "mem0"
@@ -63,7 +84,7 @@ def convert(given: Mapping[str, Any]) -> Memory | None:
         "title": title,
         "category": "memory",
         "topic": server,
-        "tags": _tags(given.get("tags")) or _tags(given.get("categories")),
+        "tags": tags_of(given.get("tags")) or tags_of(given.get("categories")),
         "created": created,
         "updated": updated,
     }
@@ -78,7 +99,8 @@ def _is_plain(key: object, value: object) -> bool:
     return is_name and isinstance(value, str | int | float | bool) and len(str(value)) <= 200
 
 
-def _tags(given: object) -> list[str]:
+def tags_of(given: object) -> list[str]:
+    """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
     listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
     words = (" ".join(cleaned(str(each)).split()).lstrip("#")[:60] for each in listed)
     return list(dict.fromkeys(filter(None, words)))[:50]

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from spellbook.notes.frontmatter import compose
 
 _ID = re.compile(r"[ _-]([0-9a-f]{32})(?=(?:_all)?(?:\.[^./]*)?$)")
-_LINKED_ID = re.compile(r"(?:%20|[ _-])[0-9a-f]{32}(?=[/.)#_]|$)")
-_LINK = re.compile(r"(\]\()([^()\s]{1,2000})(\))")
+_LINKED_ID = re.compile(r"(?:%20|[ _-])[0-9a-f]{32}(?=[/.)#_>]|$)")
+_LINK = re.compile(r"(\]\()(<[^<>\n]{1,2000}>|(?:[^()<>\s]|\([^()<>\s]{0,200}\)){1,2000})(\))")
 _PROPERTY = re.compile(r"([^:\n]{1,60}): (.+)")
 _MOST_PROPERTIES = 50
+_ROOT = re.compile(r"Export-[0-9a-f-]{36}/")
+"""The folder that some exports are in, of another name each time."""
 _PART = re.compile(r"(?:.*/)?[^/]*-Part-\d+\.zip|(?:.*/)?[0-9a-f-]{36}[^/]*\.zip", re.I)
 
 
@@ -42,8 +44,9 @@ def is_part(name: str) -> bool:
 
 
 def plain(path: str) -> str:
-    """Return the path of a file without the ids in it."""
-    return "/".join(_ID.sub("", part).strip() or part for part in path.split("/"))
+    """Return the path of a file without the ids in it, and without the folder of the export."""
+    found = _ROOT.match(path)
+    return "/".join(_ID.sub("", part).strip() or part for part in path[found.end() if found else 0 :].split("/"))
 
 
 def page(path: str, text: str) -> Page:

@@ -14,56 +14,36 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import memories, notion
+from spellbook.archive import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.conversations import Conversation, convert, is_conversation
+from spellbook.archive.evernote import Notebook
 from spellbook.archive.export import FORMAT, VERSION, time_of
+from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
 from spellbook.archive.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes.note import Fault
+from spellbook.system import foreign_sqlite
 from spellbook.system.disk import regular
 from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
-_UNTOUCHED = "Nothing was imported."
+_ENEX = ".enex"
 _PIECE = 1 << 20
 _MOST_GROWTH = 200
 """What people write is not two hundred times as long as its zip; what is small may be anything."""
 _SMALL = 10_000_000
-_MOST_LINE, _MOST_GRAPH = 20_000_000, 200_000_000
-
-
-@dataclass(slots=True)
-class Incoming:
-    """
-    A file as a source has it; its `pieces` are to be taken before the next file.
-
-    `id` names a note that may have been moved or renamed since it was imported before.
-    """
-
-    path: str
-    pieces: Iterator[bytes]
-    mode: int | None = None
-    mtime_ns: int | None = None
-    id: str = ""
-
-
-@dataclass(slots=True)
-class Source:
-    """What can be imported: files, and empty folders and what was left out, which are known when all files are read."""
-
-    files: Iterator[Incoming]
-    folders: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+_MOST_GRAPH = 200_000_000
 
 
 @contextmanager
@@ -87,23 +67,63 @@ def opened(place: Path) -> Iterator[Source]:
                     status = os.fstat(file.fileno())
                     mode = stat.S_IMODE(status.st_mode)
                     yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
-                elif file.read(2) == b"PK":
+                elif html_notes.endings([place.name]):
+                    one = Incoming(place.name, _read(file), None, os.fstat(file.fileno()).st_mtime_ns)
+                    yield Source(html_notes.notes(iter([one]), [place.name]))
+                elif place.suffix.lower() == _ENEX:
+                    yield _evernote([place.name], lambda _: regular(place))
+                elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
+                    with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
+                        if rows is None:
+                            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
+                        yield Source(map(_note, memories.of_rows(rows)))
+                elif start[:2] == b"PK":
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
                     file.seek(0)
                     first = _first_record(file)
                     yield _graph(file, place.name) if memories.is_graph(first) else _chats([(file, place.name)])
     except OSError as error:
-        raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", _UNTOUCHED) from error
+        raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", _UNTOUCHED) from error
+        raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", UNTOUCHED) from error
 
 
 def _folder(place: Path) -> Source:
     folder = Folder(place.resolve())
     found = tree(folder)
+    if books := _notebooks([item.path for item in found.files]):
+        return _evernote(books, lambda path: regular(folder.locate(path)))
+    times = {item.path: item.stamp.mtime_ns for item in found.files}
+    if (root := logseq.root_of([*times])) is not None:
+        source = Source(iter(()), [], [*found.faults])
+        graph = logseq.Graph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
+        source.files = logseq.files(graph, source.faults)
+        return source
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(files, [*found.folders], [*found.faults])
+    return Source(html_notes.notes(_with_ids(files), [*times]), [*found.folders], [*found.faults])
+
+
+def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
+    """The files of a folder or a zip; notes of basic-memory have ids."""
+    seen: set[str] = set()
+    for each in files:
+        head = next(each.pieces, b"") if each.path.lower().endswith(".md") else b""
+        id, text = basic_memory.with_id(each.path, head)
+        if id in seen:  # a copy that somebody made by hand
+            id, text = "", head
+        seen.add(id)
+        yield replace(each, pieces=chain([text], each.pieces), id=id)
+
+
+def _notebooks(names: Sequence[str]) -> list[str]:
+    """Return the names of the notebooks among files, if these are an export of Evernote."""
+    found = sorted(name for name in names if name.lower().endswith(_ENEX) and belongs(name))
+    return [] if any(name.lower().endswith(".md") for name in names) else found
+
+
+def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Source:
+    return Source(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:
@@ -122,15 +142,23 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * _MOST_GROWTH:
         raise InvalidInput(
-            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", _UNTOUCHED
+            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", UNTOUCHED
         )
     chats = [entry.filename for entry in entries if _CHATS.fullmatch(entry.filename.rpartition("/")[2])]
     if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
         return _chats([(archive.open(each), each) for each in sorted(chats)])
+    if books := _notebooks([entry.filename for entry in entries]):
+        return _evernote(books, archive.open)
+    if (root := logseq.root_of([entry.filename for entry in entries])) is not None:
+        return _logseq(archive, entries, root, name)
     source = Source(iter(()))
-    source.files = _entries(archive, entries, source)
+    source.files = _with_ids(_entries(archive, entries, source))
     if notion.is_notion([entry.filename for entry in entries]):
         source.files = _pages(source.files, name)
+    else:
+        root = _root([entry.filename for entry in entries])
+        paths = [entry.filename.removeprefix("./").removeprefix(root) for entry in entries]
+        source.files = html_notes.notes(source.files, list(filter(belongs, filter(None, paths))))
     return source
 
 
@@ -159,8 +187,8 @@ def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
         data = b""
         for piece in each.pieces:
             data += piece
-            if len(data) > _MOST_LINE:
-                raise InvalidInput(f"{name}: {each.path[:200]} is over {_MOST_LINE // 1_000_000} MB.", _UNTOUCHED)
+            if len(data) > MOST_TEXT:
+                raise InvalidInput(f"{name}: {each.path[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
         page = notion.page(each.path, data.decode("utf-8", "replace"))
         yield Incoming(page.path, iter([page.text.encode("utf-8")]), each.mode, each.mtime_ns, page.id)
 
@@ -179,17 +207,38 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: S
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
         path = _decent(entry.filename).removeprefix(root)
-        kind, mode = stat.S_IFMT(entry.external_attr >> 16), stat.S_IMODE(entry.external_attr >> 16)
+        mode = stat.S_IMODE(entry.external_attr >> 16)
         if not path or not belongs(path):
             continue
         if entry.is_dir():
             if entry.filename not in filled:
                 source.folders.append(path.rstrip("/"))
-        elif kind not in {0, stat.S_IFREG}:
+        elif not _is_regular(entry):
             source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
         else:
             with archive.open(entry) as file:
                 yield Incoming(path, _read(file), mode or None, time_of(entry))
+
+
+def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> Source:
+    """A graph in a zip, whose pages are read twice."""
+    source = Source(iter(()))
+    by_path = {_decent(entry.filename): entry for entry in entries if not entry.is_dir()}
+    paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
+
+    def read(path: str) -> Iterator[bytes]:
+        with archive.open(by_path[path]) as file:
+            yield from _read(file)
+
+    # A browser numbers what is downloaded again.
+    stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
+    graph = logseq.Graph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
+    source.files = logseq.files(graph, source.faults)
+    return source
+
+
+def _is_regular(entry: zipfile.ZipInfo) -> bool:
+    return stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG}
 
 
 # -- JSON: an export of Spellbook's, or conversations
@@ -230,7 +279,7 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
                 _check(head, name)
             count += 1
             if not isinstance(value, Mapping) or not isinstance(value.get("path"), str):
-                raise InvalidInput(f"{name}: file {count} has no path.", _UNTOUCHED)
+                raise InvalidInput(f"{name}: file {count} has no path.", UNTOUCHED)
             path = _decent(value["path"])
             mode, mtime_ns = (each if isinstance(each := value.get(key), int) else None for key in ("mode", "mtime_ns"))
             yield Incoming(path, _joined(path, value, found, name), mode, mtime_ns)
@@ -240,7 +289,7 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
     if head.get("count") != count:
         raise InvalidInput(
             f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.",
-            _UNTOUCHED,
+            UNTOUCHED,
         )
 
 
@@ -255,7 +304,7 @@ def _note(made: Conversation | Memory) -> Incoming:
 
 def _first_record(file: IO[bytes]) -> object:
     """Return the first line of a file if it is a JSON value, else None; the file is at its beginning then."""
-    line = file.readline(_MOST_LINE)
+    line = file.readline(MOST_TEXT)
     file.seek(0)
     try:
         return json.loads(line)
@@ -270,15 +319,15 @@ def _graph(file: IO[bytes], name: str) -> Source:
 def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
     """Yield the records of a file. Raises InvalidInput for a line that is none, as the last one of a cut file is."""
     size = 0
-    for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), 1):
+    for number, line in enumerate(iter(partial(file.readline, MOST_TEXT), b""), 1):
         if (size := size + len(line)) > _MOST_GRAPH:
-            raise InvalidInput(f"{name}: the graph is over {_MOST_GRAPH // 1_000_000} MB.", _UNTOUCHED)
+            raise InvalidInput(f"{name}: the graph is over {_MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{name}: line {number} is no JSON; is the file cut off?", _UNTOUCHED) from error
+            raise InvalidInput(f"{name}: line {number} is no JSON; is the file cut off?", UNTOUCHED) from error
         if memories.is_graph(record):
             yield record
 
@@ -287,7 +336,7 @@ def _check(head: Mapping[str, Any], name: str) -> None:
     if head.get("format") != FORMAT:
         raise InvalidInput(
             f"{name}: not an export that Spellbook knows.",
-            "It reads its own, conversations, memories of other servers, and Markdown in a folder or a zip.",
+            "It reads its own, conversations, memories of other servers, exports of other apps, and Markdown in a folder or a zip.",
         )
     if head.get("version") != VERSION:
         raise InvalidInput(
@@ -304,7 +353,7 @@ def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str)
             piece = base64.b64decode(record["base64"], validate=True) if text is None else text.encode("utf-8")
             goes_on = record.get("more")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"{name}: {path} has neither text nor base64 ({error!r:.80}).", _UNTOUCHED) from error
+            raise InvalidInput(f"{name}: {path} has neither text nor base64 ({error!r:.80}).", UNTOUCHED) from error
         sha256.update(piece)
         yield piece
         if not goes_on:

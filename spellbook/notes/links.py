@@ -122,7 +122,7 @@ class Reached:
 
 def key(path: str) -> str:
     """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
-    return _bare(_folded(path.rpartition("/")[2]))
+    return _bare(folded(path.rpartition("/")[2]))
 
 
 # -- finding
@@ -323,8 +323,8 @@ class Files:
             tuple[str, str, bool], Reached | None
         ] = {}  # a note links to the same files again and again
         for path in sorted(paths, key=lambda path: (len(path), path)):
-            folded = _folded(path)
-            self._by_name.setdefault(_bare(folded.rpartition("/")[2]), []).append((folded, path))
+            name = folded(path)
+            self._by_name.setdefault(_bare(name.rpartition("/")[2]), []).append((name, path))
 
     def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
         """
@@ -345,7 +345,7 @@ class Files:
 
         It names a note by its id, its path, its former path, its name or former name, or an alias, in this order.
         """
-        if path := self._ids.get(_folded(target)):
+        if path := self._ids.get(folded(target)):
             return Reached(path, By.ID)
         now = self.follow(source, target, False)
         then = self._then.follow(source, target, False) if self._then else None
@@ -353,7 +353,7 @@ class Files:
         return Reached(self._moved[then.path], By.MOVED) if then and is_loose else now
 
     def _reached(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
-        wanted = _folded(target)
+        wanted = folded(target)
         if wanted.startswith("/"):
             return self._exact(target.lstrip("/"), By.ROOT)
         if is_markdown or wanted.startswith(("./", "../")):
@@ -364,22 +364,22 @@ class Files:
             return reached
         found = self.ending(target)
         if found:
-            near = _folded(folder) + "/" if folder else ""
-            return Reached(next((path for path in found if _folded(path).startswith(near)), found[0]), By.NAME)
+            near = folded(folder) + "/" if folder else ""
+            return Reached(next((path for path in found if folded(path).startswith(near)), found[0]), By.NAME)
         alias = self._aliases.get(wanted) if not is_markdown else None
         return Reached(alias, By.ALIAS) if alias else None
 
     def ending(self, target: str) -> list[str]:
         """Return the files whose path is `target` or ends with it, shortest first."""
-        wanted = _folded(target)
+        wanted = folded(target)
         ends = (f"/{wanted}", f"/{wanted}.md")
         named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
-        return [path for folded, path in named if f"/{folded}".endswith(ends)]
+        return [path for name, path in named if f"/{name}".endswith(ends)]
 
     def _exact(self, target: str, by: By) -> Reached | None:
-        wanted = _folded(target)
+        wanted = folded(target)
         named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
-        same = [path for folded, path in named if folded in {wanted, f"{wanted}.md"}]
+        same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
         # Where case matters, the one that is spelled so.
         spelled = unicodedata.normalize("NFC", target)
         exact = (path for path in same if unicodedata.normalize("NFC", path) in {spelled, f"{spelled}.md"})
@@ -387,7 +387,8 @@ class Files:
         return Reached(path, by) if path else None
 
 
-def _folded(path: str) -> str:
+def folded(path: str) -> str:
+    """Return a name in the form that links are compared in: NFC, without case."""
     return unicodedata.normalize("NFC", path).casefold()
 
 
@@ -466,6 +467,11 @@ def wikilink(path: str) -> str:
     name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
     found = _WIKI.fullmatch(link := f"[[{name}]]")
     return link if found and found["target"] == name else path
+
+
+def destination(path: str) -> str:
+    """Return a relative path as it stands in a Markdown link."""
+    return _encoded(path, _UNSAFE, False)
 
 
 def _encoded(part: str, unsafe: re.Pattern[str], everything: bool) -> str:

@@ -15,7 +15,7 @@ from spellbook.index.catalog import links as stored_links
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
-from spellbook.notes.links import Files, Reached
+from spellbook.notes.links import Files, Reached, folded, key
 from spellbook.search.presentation import says_outside
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def around(index: Index, path: str) -> Around:
 def links(stored: stored_links.Links, path: str) -> tuple[Leading, ...]:
     """Return the links of the note at `path`, in order, each with the note it leads to."""
     rows = stored.of(path)
-    files = _files(stored, {row.name for row in rows})
+    files = _files(stored, _names_in(rows))
     reached = [_reached(files, path, row) for row in rows]
     titles = stored.titles(each.path for each in reached if each)
     return tuple(
@@ -252,7 +252,7 @@ def _superseded(catalog: Linking, paths: Collection[str], hiding: Sequence[Condi
     found = catalog.links.superseding(paths)
     if not found:
         return {}
-    files = _files(catalog.links, {each.link.name for each in found})
+    files = _files(catalog.links, _names_in(each.link for each in found))
     notes = {each.path: each for each in found}
     above: dict[str, set[str]] = defaultdict(set)
     for each in found:
@@ -290,6 +290,7 @@ def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -
     if not wanted:
         return []
     names = stored.names_of(wanted)
+    names |= set(map(key, names))  # an alias or an id may hold a slash, and links are stored by what is after it
     found = stored.to(names) if lines else stored.once_to(names)
     files = _files(stored, names if found else ())
     reached = ((linked, _reached(files, linked.source, linked.link)) for linked in found)
@@ -299,6 +300,11 @@ def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -
 def _reached(files: Files, source: str, link: LinkRow) -> Reached | None:
     """Return where a link in the note `source` leads."""
     return files.relation(source, link.target) if link.relation else files.follow(source, link.target, link.is_markdown)
+
+
+def _names_in(rows: Iterable[LinkRow]) -> set[str]:
+    """Return the names and the whole targets of links; a whole target may be an alias or an id."""
+    return {name for row in rows for name in (row.name, folded(row.target))}
 
 
 def _files(stored: Links, names: Iterable[str]) -> Files:

@@ -48,7 +48,7 @@ MEM0 = {
             "updated_at": None,
             "user_id": "dev",
         },
-        {"id": "../../x", "memory": "Leads the API redesign.", "created_at": "2026-01-03T10:00:00Z"},
+        {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000},
     ],
 }
 GRAPH = [
@@ -112,6 +112,7 @@ def test_memories_of_mem0(book: Spellbook, tmp_path: Path, given: Any) -> None:
     chunk = found["mem0-f1a0-77"]
     assert (chunk.title, chunk.tags, chunk.meta["user_id"]) == ("Prefers morning meetings", ("work",), "dev")
     assert chunk.meta["type"] == "preference"
+    assert found["mem0-------x"].created == "2026-01-03T10:00:00+00:00"
     assert book.import_(file).added == []
     assert all(path.is_relative_to(book.config.vault) for path in book.config.vault.rglob("*.md"))
 
@@ -159,6 +160,27 @@ def test_an_export_of_notion(book: Spellbook, tmp_path: Path, parts: bool) -> No
     assert (again.added, again.unchanged) == ([], 4)
     book.move("Home/Plans.md", "Ideas/Plans.md")
     assert book.import_(file).added == []
+
+
+def test_names_with_brackets_and_the_folder_of_an_export(book: Spellbook, tmp_path: Path) -> None:
+    """Links to pages whose names hold brackets or blanks lead on; another export of the same pages brings nothing."""
+    page = f"[x](Sub%20(1)%20{B}.md) [y](<Sub (1) {B}.md>) [z](https://www.notion.so/Sub-(1)-{B})\n"
+    for number in "12":
+        root = f"Export-d2b14fbf-86de-4508-a1b2-6515ff8d7aa{number}"
+        files = {
+            f"{root}/Home {A}.md": page,
+            f"{root}/Sub (1) {B}.md": "# Sub (1)\n",
+            f"{root}/a.png": b"1",
+            "__MACOSX/._x": "x",
+        }
+        file = tmp_path / f"{number}.zip"
+        file.write_bytes(zipped({"Export-x-Part-1.zip": zipped(files)}))
+        done = book.import_(file)
+        assert sorted(done.added) == (["Home.md", "Sub (1).md", "a.png"] if number == "1" else [])
+    text = (book.config.vault / "Home.md").read_text("utf-8")
+    assert text.endswith(f"[x](Sub%20(1).md) [y](<Sub (1).md>) [z](https://www.notion.so/Sub-(1)-{B})\n")
+    notes(book)
+    assert {link.id for link in book.around(f"notion-{A}").links} == {f"notion-{B}"}
 
 
 def test_a_plain_zip_is_no_export_of_notion(book: Spellbook, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ SAID = {
 TO_AGENTS = {"server/arguments.py", "server/render.py", "search/briefing.py"}
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
-REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
+REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
 LISTS = {"reasons", "warnings", "said", "half", "secrets"}

@@ -250,17 +250,17 @@ def _nothing() -> FetchError:
 
 def markdown(body: Any, url: str = "", title: str = "") -> str:
     """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
-    writer = _Writer(url, safe.image_label("".join(body.itertext())))
+    writer = Writer(url, safe.image_label("".join(body.itertext())))
     blocks = list(writer.blocks(body))
     if blocks and title and re.sub(r"\W", "", blocks[0].removeprefix("# ")) == re.sub(r"\W", "", title):
         blocks = blocks[1:]
     return safe.safe("\n\n".join(blocks))
 
 
-_BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell"})
+_BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
 
 
-class _Writer:
+class Writer:
     """Writes elements of trafilatura's tree; `url` is what addresses in it are relative to."""
 
     def __init__(self, url: str, label: str) -> None:
@@ -270,23 +270,24 @@ class _Writer:
         """Yield the blocks in an element."""
         run: list[str] = [Plain(_flat(element.text))]
         for child in element:
-            is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_block(child))
+            is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
             is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, Plain(" ")])
             if is_block or is_gap:
                 yield from filter(None, [written(run)])
                 run = []
             if is_block:
-                yield from self._block(child)
+                yield from self.block(child)
             elif not is_gap:
-                run += self._inline(child)
+                run += self.inline(child)
             if tail := _flat(child.tail):
                 run.append(Plain(tail))
         yield from filter(None, [written(run)])
 
-    def _block(self, element: Any) -> Iterator[str]:
+    def block(self, element: Any) -> Iterator[str]:
+        """Yield an element that is a block, as one or several."""
         if element.tag == "head":
             level = re.sub(r"\D", "", element.get("rend") or "") or "2"
-            title = " ".join(written(self._within(element)).split())
+            title = " ".join(written(self.within(element)).split())
             yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
         elif element.tag == "list":
             yield self._list(element)
@@ -298,6 +299,8 @@ class _Writer:
             yield safe.code(visible("".join(element.itertext())), language[1] if language else "")
         elif element.tag == "table":
             yield from self._table(element)
+        elif element.tag == "rule":
+            yield "***"
         else:
             yield from self.blocks(element)
 
@@ -320,18 +323,19 @@ class _Writer:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        cells = [[" ".join(written(self._within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
+        cells = [[" ".join(written(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
         cells[0] += [""] * (width - len(cells[0]))
         yield "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * width, *cells[1:]))
 
-    def _within(self, element: Any) -> list[str]:
+    def within(self, element: Any) -> list[str]:
         """Return what is in an element as parts of one run of text."""
         parts: list[str] = [Plain(_flat(element.text))]
         for child in element:
-            parts += [*self._inline(child), Plain(_flat(child.tail))]
+            parts += [*self.inline(child), Plain(_flat(child.tail))]
         return [part for part in parts if part]
 
-    def _inline(self, element: Any) -> list[str]:
+    def inline(self, element: Any) -> list[str]:
+        """Return an element within a line as parts of one run of text."""
         if element.tag == "lb":
             return [BREAK]
         if element.tag == "code":
@@ -339,21 +343,26 @@ class _Writer:
         if element.tag == "graphic":
             url = _joined(self._url, element.get("src") or "")
             return [safe.image(element.get("alt") or element.get("title") or "", url, self._label)]
-        parts = self._within(element)
+        parts = self.within(element)
         if element.tag == "ref":
             target = (element.get("target") or "").strip()
             address = "" if target.startswith("#") else _joined(self._url, target)
             # What is in a link may not be one.
             text = [Plain("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
             return [safe.link(" ".join(written(text).split()), address)]
-        is_bold = element.tag == "hi" and element.get("rend") == "#b"
-        # Marks beside other signs are none in Korean, where a particle follows at once.
-        return ["**", *parts, "**"] if is_bold and re.fullmatch(r"\w(?:.*\w)?", written(parts)) else parts
+        return marked("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
+
+    def is_code_block(self, code: Any) -> bool:
+        """Say whether code stands by itself, not in a line."""
+        is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
+        return "\n" in "".join(code.itertext()).strip() or is_alone
+
+
+def marked(mark: str, parts: list[str]) -> list[str]:
+    """Return a run of text between marks of emphasis, where these are sure to be read as such."""
+    # Marks beside other signs are none in Korean, where a particle follows at once.
+    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", written(parts)) else parts
 
 
 def _flat(text: str | None) -> str:
     return re.sub(r"\s+", " ", visible(text or ""))
-
-
-def _is_block(code: Any) -> bool:
-    return "\n" in "".join(code.itertext()).strip() or code.getparent().tag in {"body", "main", "div", "quote"}

@@ -122,7 +122,7 @@ def link(text: str, url: str) -> str:
     url = "".join(url.split())
     if not _LINK.match(url):
         return text
-    return f"[{text.strip() or escaped(url)}]({_address(url)})"
+    return f"[{text.strip() or escaped(url)}]({address(url)})"
 
 
 def image(alt: str, url: str, label: str = "image") -> str:
@@ -138,7 +138,8 @@ def code(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _address(url: str) -> str:
+def address(url: str) -> str:
+    """Return an address as it stands in a Markdown link."""
     from urllib.parse import quote
 
     # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.

@@ -1,0 +1,343 @@
+"""
+Read exports of Evernote: ENEX, an XML file for each notebook, with the notes' files in it as base64.
+
+Each is read twice: first for titles, files and whether it is whole, then for the notes. Nothing larger than one note's
+text is held in memory. The XML may be hostile: entities are refused, and nothing outside of the file is opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import html
+import mimetypes
+import posixpath
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import IO, NoReturn
+from xml.parsers import expat
+
+from spellbook.archive import rich_text
+from spellbook.archive.conversations import moment
+from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, unreadable
+from spellbook.archive.memories import tags_of
+from spellbook.archive.pages.safe import escaped, line
+from spellbook.archive.rich_text import Around, File
+from spellbook.errors import InvalidInput
+from spellbook.notes.frontmatter import compose
+from spellbook.notes.links import destination
+from spellbook.vault.names import safe_name
+
+_MOST_DEEP = 12
+_MOST_FIELD = 20_000
+_MOST_TITLE, _MOST_NAME = 300, 80
+_READ = 1 << 16
+_START, _TEXT, _END = range(3)
+_KEPT = ("author", "source-application", "place-name", "latitude", "longitude", "altitude", "subject-date")
+_REMINDERS = ("reminder-time", "reminder-done-time")
+_FIELDS = {f"note/{name}" for name in ("title", "content", "created", "updated", "tag", "guid")}
+_TASK = {f"note/task/{name}" for name in ("title", "taskStatus", "taskGroupNoteLevelID", "sortWeight")}
+_FILE = {"note/resource/mime", "note/resource/resource-attributes/file-name"}
+_DATA = "note/resource/data"
+_GUID = re.compile(r"evernote:(?://view-note/|///view/[^/]+/[^/]+/)([\w-]{8,64})", re.I)
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp", "image/avif"})
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """An ENEX file: its path without the ending, which is the notebook's folder, and how to open it."""
+
+    path: str
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+@dataclass(slots=True)
+class _Note:
+    """What an export says of a note, by the path of the elements; `files` are its files by their MD5."""
+
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    tasks: list[dict[str, str]] = field(default_factory=list)
+    files: dict[str, File] = field(default_factory=dict)
+
+    def get(self, name: str) -> str:
+        return next(iter(self.fields.get(f"note/{name}", ())), "").strip()
+
+
+@dataclass(slots=True)
+class _File:
+    """A file in a note: the pieces of its data, which must be taken, and then its type and name."""
+
+    pieces: Iterator[bytes]
+    about: dict[str, str] = field(default_factory=dict)
+    md5: str = ""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What the first reading found: the id of each note in order, and each of their files as MD5 and path."""
+
+    ids: deque[str] = field(default_factory=deque)
+    files: deque[tuple[str, str, File]] = field(default_factory=deque)
+
+
+def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
+    """Yield the notes of notebooks as Markdown, and their files. Raises InvalidInput before anything if one is bad."""
+    known = _Known()
+    plans = [_survey(each, known) for each in notebooks]
+    for notebook, plan in zip(notebooks, plans, strict=True):
+        with notebook.open() as file:
+            shown: dict[str, File] = {}
+            for found in _notes(file, notebook.path):
+                if isinstance(found, _File):
+                    if not plan.files:
+                        raise unreadable(notebook.path, "it changes while it is read")
+                    md5, path, shown[md5] = plan.files.popleft()
+                    yield Incoming(path, found.pieces)
+                elif plan.ids:
+                    found.files, shown = shown, {}
+                    yield _markdown(found, notebook, plan.ids.popleft(), known)
+                else:
+                    raise unreadable(notebook.path, "it changes while it is read")
+
+
+# -- the first reading
+
+
+@dataclass(slots=True)
+class _Known:
+    """All notes of an import: how many have a title, where they are, and which ids are taken by which text."""
+
+    titles: Counter[str] = field(default_factory=Counter)
+    places: dict[str, str] = field(default_factory=dict)
+    guids: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, bytes] = field(default_factory=dict)
+
+
+def _survey(notebook: Notebook, known: _Known) -> _Plan:
+    plan = _Plan()
+    count = 0
+    with notebook.open() as file:
+        held: list[_File] = []
+        for found in _notes(file, notebook.path):
+            if isinstance(found, _File):
+                md5 = hashlib.md5(usedforsecurity=False)
+                for piece in found.pieces:
+                    md5.update(piece)
+                found.md5 = md5.hexdigest()
+                held.append(found)
+                continue
+            count += 1
+            place = _place(notebook, found)
+            title = _title(found)
+            known.titles[title.casefold()] += 1
+            known.places[title.casefold()] = place
+            if guid := found.get("guid").lower():
+                known.guids[guid] = place
+            plan.ids.append(_id(found, known.ids))
+            plan.files.extend((each.md5, *_beside(place, each)) for each in held)
+            held = []
+    if not count:
+        raise unreadable(notebook.path, "there is no note in it")
+    return plan
+
+
+def _id(note: _Note, taken: dict[str, bytes]) -> str:
+    """Return an id that the same note gets from every export of it: Evernote does not say its own."""
+    if guid := re.sub(r"[^\w-]", "-", note.get("guid"))[:64]:
+        return f"evernote-{guid}"
+    text = hashlib.sha256("\0".join((note.get("content"), *note.fields.get("note/tag", ()))).encode()).digest()
+    whole = f"{note.get('created')}\0{note.get('title')}"
+    id = hashlib.sha256(whole.encode()).hexdigest()[:24]
+    if taken.setdefault(id, text) != text:  # made within one second, and of one title
+        id = hashlib.sha256(whole.encode() + text).hexdigest()[:24]
+    return f"evernote-{id}"
+
+
+def _title(note: _Note) -> str:
+    return line(note.get("title"), _MOST_TITLE) or "Untitled"
+
+
+def _place(notebook: Notebook, note: _Note) -> str:
+    return f"{notebook.path}/{safe_name(_title(note)[:_MOST_NAME])}.md"
+
+
+def _beside(place: str, found: _File) -> tuple[str, File]:
+    """Return the path of a file of the note at `place`, and how the note links to it."""
+    kind = found.about.get("note/resource/mime", "").strip().lower()
+    given = found.about.get("note/resource/resource-attributes/file-name", "").strip()
+    stem, ending = posixpath.splitext(posixpath.basename(given.replace("\\", "/")))
+    ending = ending if 1 < len(ending) <= 12 else mimetypes.guess_extension(kind) or ""
+    is_image = kind in _IMAGES
+    # The hash keeps two files of one name apart, and is the same in every export.
+    name = safe_name(f"{stem[:_MOST_NAME] or ('image' if is_image else 'file')}-{found.md5[:8]}") + safe_ending(ending)
+    folder = place.removesuffix(".md")
+    target = destination(f"{posixpath.basename(folder)}/{name}")
+    return f"{folder}/{name}", File(line(given, 200) or name, target, is_image)
+
+
+def safe_ending(ending: str) -> str:
+    """Return the ending of a file's name with letters and digits alone; a note's would make it a note."""
+    ending = re.sub(r"[^\w.]", "", ending)
+    return f"{ending}.txt" if ending.lower() == ".md" else ending
+
+
+# -- the second reading
+
+
+def _markdown(note: _Note, notebook: Notebook, id: str, known: _Known) -> Incoming:
+    place, title = _place(notebook, note), _title(note)
+
+    def follow(address: str, text: str) -> str:
+        guid = _GUID.match(address)
+        if not guid:
+            return ""
+        name = line(text, _MOST_TITLE).casefold()
+        there = known.guids.get(guid[1].lower()) or (known.places[name] if known.titles[name] == 1 else "")
+        return destination(posixpath.relpath(there, posixpath.dirname(place) or ".")) if there else ""
+
+    groups: dict[str, list[tuple[bool, str]]] = {}
+    for task in sorted(note.tasks, key=lambda each: each.get("note/task/sortWeight", "")):
+        entry = task.get("note/task/taskStatus", "").strip() == "completed", task.get("note/task/title", "").strip()
+        groups.setdefault(task.get("note/task/taskGroupNoteLevelID", "").strip(), []).append(entry)
+    content = note.get("content")
+    body = rich_text.convert(
+        content, Around(follow, lambda given: note.files.get(given.get("hash", "").lower()), groups), title
+    ).markdown
+    lost = [entry for group, entries in groups.items() if group not in content for entry in entries]
+    unseen = [each for md5, each in note.files.items() if md5 not in content.lower()]
+    parts = [
+        note.get("title") if len(note.get("title")) > _MOST_TITLE else "",
+        body,
+        "\n".join(f"- [{'x' if is_done else ' '}] {escaped(text)}" for is_done, text in lost),
+        "\n".join(f"- [{escaped(each.name)}]({each.destination})" for each in unseen),
+    ]
+    created, updated = moment(note.get("created")), moment(note.get("updated"))
+    about = {name: line(note.get(f"note-attributes/{name}"), _MOST_TITLE) for name in (*_KEPT, *_REMINDERS)}
+    meta: dict[str, object] = {
+        "id": id,
+        "title": title,
+        "tags": tags_of([each.strip() for each in note.fields.get("note/tag", ())]),
+        "source": line(note.get("note-attributes/source-url"), 2_000),
+        **about,
+        "created": created,
+        "updated": updated,
+    }
+    kept = {key: value for key, value in meta.items() if value}
+    text = compose(kept, "\n\n".join(filter(None, parts)))
+    mtime_ns = int(updated.timestamp()) * 1_000_000_000 if updated else None
+    return Incoming(place, iter([text.encode("utf-8", "replace")]), None, mtime_ns, id)
+
+
+# -- XML
+
+
+def _notes(file: IO[bytes], name: str) -> Iterator[_Note | _File]:
+    """Yield the notes of a file, each after its files."""
+    events = _events(file, name)
+    note, held, task = _Note(), list[_File](), dict[str, str]()
+    for kind, path, text in events:
+        if kind == _START:
+            if path == "note":
+                note, held = _Note(), []
+            elif path == "note/task":
+                task = {}
+                note.tasks.append(task)
+            elif path == _DATA:
+                held.append(_File(_decoded(events, name, note)))
+                yield held[-1]
+                deque(held[-1].pieces, 0)
+            elif path in _FIELDS or path.startswith("note/note-attributes/"):
+                note.fields.setdefault(path, []).append("")
+        elif kind == _END:
+            if path == "note":
+                yield note
+        elif path in _FIELDS or path.startswith("note/note-attributes/"):
+            if path in note.fields:
+                so_far = note.fields[path][-1]
+                most = MOST_TEXT if path == "note/content" else _MOST_FIELD
+                if path == "note/content" and len(so_far) > most:
+                    raise InvalidInput(f"{name}: {_title(note)[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
+                note.fields[path][-1] = (so_far + text)[:most] if path != "note/content" else so_far + text
+        elif path in _TASK:
+            task[path] = (task.get(path, "") + text)[:_MOST_FIELD]
+        elif path in _FILE and held:
+            held[-1].about[path] = (held[-1].about.get(path, "") + text)[:_MOST_FIELD]
+
+
+def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _Note) -> Iterator[bytes]:
+    """Yield the bytes of a file, up to the end of its element."""
+    left = ""
+    for kind, path, text in events:
+        if kind == _END and path == _DATA:
+            break
+        left += "".join(text.split()) if kind == _TEXT else ""
+        if len(left) >= _READ:
+            whole = len(left) // 4 * 4
+            yield _bytes(left[:whole], name, note)
+            left = left[whole:]
+    if left:
+        yield _bytes(left, name, note)
+
+
+def _bytes(text: str, name: str, note: _Note) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise unreadable(name, f"a file in {_title(note)[:80]} is damaged") from error
+
+
+def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
+    """Yield beginnings, texts and ends of elements, with the path of the element below the root."""
+    found: deque[tuple[int, str, str]] = deque()
+    path: list[str] = []
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.buffer_size = _READ
+
+    def start(tag: str, _: Mapping[str, str]) -> None:
+        path.append(tag)
+        if len(path) > _MOST_DEEP:
+            raise unreadable(name, "its elements are nested too deep")
+        if len(path) == 1 and tag != "en-export":
+            raise unreadable(name, "it is no export of Evernote, which begins with en-export")
+        found.append((_START, "/".join(path[1:]), ""))
+
+    def end(_: str) -> None:
+        found.append((_END, "/".join(path[1:]), ""))
+        path.pop()
+
+    def text(data: str) -> None:
+        found.append((_TEXT, "/".join(path[1:]), data))
+
+    def entity(*_: object) -> NoReturn:
+        raise unreadable(name, "it declares entities, which no export of Evernote does")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = text
+    parser.EntityDeclHandler = entity
+    # Names like &nbsp; are declared in a file on the web, which is not opened.
+    parser.SkippedEntityHandler = lambda entity, _: text(html.unescape(f"&{entity};"))
+    size = 0
+    while True:
+        piece = file.read(_READ)
+        size += len(piece)
+        try:
+            parser.Parse(piece, not piece)
+        except expat.ExpatError as error:
+            if not piece:
+                raise unreadable(name, "it breaks off") from error
+            raise unreadable(name, f"line {error.lineno} is no XML ({expat.ErrorString(error.code)})") from error
+        if size - parser.CurrentByteIndex > MOST_TEXT:  # one tag that does not end is held by the parser
+            raise unreadable(name, "one of its tags is too long")
+        yield from _taken(found)
+        if not piece:
+            return
+
+
+def _taken(found: deque[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
+    while found:
+        yield found.popleft()

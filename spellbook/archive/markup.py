@@ -1,0 +1,109 @@
+"""
+HTML as tags and text, in time that grows with its length alone, however broken it is. Pure.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/\"'=]{0,100})")
+_STOP = re.compile(r"[<>\"']")
+_ATTRIBUTE = re.compile(r"""([^\s=/"'>]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++)))?""")
+_LONG_NUMBER = re.compile(r"&(?=#[xX]?[0-9a-fA-F]{8})")
+_RAW = {tag: re.compile(f"</{tag}", re.I) for tag in ("script", "style", "title")}
+
+
+class Tree(Protocol):
+    """What takes tags and text."""
+
+    def start(self, tag: str, given: Mapping[str, str]) -> None:
+        """Take a tag that opens, in lower case, with its attributes."""
+
+    def end(self, tag: str) -> None:
+        """Take a tag that closes."""
+
+    def data(self, data: str) -> None:
+        """Take text."""
+
+
+def read(text: str, tree: Tree) -> None:
+    """
+    Feed a tree with tags and text.
+
+    What is no whole tag is text. The standard library's parser takes quadratic time for unfinished tags; here each
+    search that found nothing is not made again, and tags that break off cost a few times the text at most.
+    """
+    missing: set[str] = set()
+    wasted, at = 0, 0
+
+    def after(sign: str, start: int) -> int:
+        """Return the position behind the next `sign`, -1 if there is none."""
+        found = -1 if sign in missing else text.find(sign, start)
+        missing.update([sign] if found < 0 else [])
+        return found + len(sign) if found >= 0 else -1
+
+    found: re.Match[str] | None
+    while at < len(text):
+        opened = text.find("<", at) if wasted <= 4 * len(text) else -1
+        opened = len(text) if opened < 0 else opened
+        if opened > at:
+            tree.data(_unescaped(text[at:opened]))
+        if opened == len(text):
+            return
+        special = text[opened : opened + 2] in {"<!", "<?"}
+        if special:
+            is_text = text.startswith("<![CDATA[", opened)
+            sign = "-->" if text.startswith("<!--", opened) else "]]>" if is_text else ">"
+            end, found = after(sign, opened + 2), None
+            if is_text and end > 0:
+                tree.data(text[opened + 9 : end - 3])
+        elif found := _TAG.match(text, opened):
+            end = _tag_end(text, found.end())
+            wasted += -end - opened if end < 0 else 0
+        else:
+            end = -1
+        if end < 0:
+            tree.data("<")
+            at = opened + 1
+            continue
+        at = end
+        if not found:
+            continue
+        tag = found[2].lower()
+        if found[1]:
+            tree.end(tag)
+            continue
+        inner = text[found.end() : end - 1]
+        tree.start(tag, {name.lower(): _unescaped(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(inner)})
+        if inner.endswith("/"):
+            tree.end(tag)
+        elif tag in _RAW and tag not in missing:
+            close = _RAW[tag].search(text, at)
+            missing.update([] if close else [tag])
+            if close:
+                tree.data(text[at : close.start()])
+                at = close.start()
+
+
+def _tag_end(text: str, at: int) -> int:
+    """Return the position behind a tag of which `at` is in; if it breaks off, the negative of where."""
+    while found := _STOP.search(text, at):
+        at = found.end()
+        if found[0] == ">":
+            return at
+        if found[0] == "<":
+            return -at
+        if text[max(0, at - 20) : at - 1].rstrip().endswith("="):  # else the quote is a letter of a name
+            close = text.find(found[0], at)
+            if close < 0:
+                return -at
+            at = close + 1
+    return -len(text)
+
+
+def _unescaped(text: str) -> str:
+    # Python refuses to read numbers of thousands of digits.
+    return html.unescape(_LONG_NUMBER.sub("&amp;", text)) if "&" in text else text

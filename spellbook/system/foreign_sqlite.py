@@ -1,0 +1,97 @@
+"""
+Read a table of somebody else's SQLite file, which may be hostile, damaged, or in use.
+
+A copy is read, so that nothing is written beside the file and no lock of its owner is taken. Nothing that is stored in
+it is run: no view, trigger, function or virtual table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spellbook.errors import InvalidInput
+from spellbook.system.disk import regular
+
+MAGIC = b"SQLite format 3\0"
+MOST_BYTES = 4_000_000_000
+_MOST_VALUE = 20_000_000
+_SOME = 500
+
+
+@contextmanager
+def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[Iterator[dict[str, Any]] | None]:
+    """
+    Yield the rows of a table as mappings of those of `columns` that it has; None if there is none with the first two.
+
+    Changes that are still in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large
+    or damaged, also while rows are taken.
+    """
+    with tempfile.TemporaryDirectory() as scratch, _translated(place):
+        copy = Path(scratch) / "copy.db"
+        _copy(place, copy)
+        with contextlib.suppress(FileNotFoundError):  # not the journal: it may name a file that SQLite would delete
+            _copy(place.with_name(f"{place.name}-wal"), copy.with_name(f"{copy.name}-wal"))
+        connection = sqlite3.connect(copy, isolation_level=None)
+        try:
+            yield _rows(connection, place, table, columns)
+        finally:
+            connection.close()
+
+
+def _copy(source: Path, target: Path) -> None:
+    with regular(source) as file, target.open("wb") as copy:
+        if file.seek(0, 2) > MOST_BYTES:
+            raise InvalidInput(f"{source.name} is over {MOST_BYTES // 1_000_000_000} GB.", "Export it as JSON instead.")
+        file.seek(0)
+        shutil.copyfileobj(file, copy, 1 << 20)
+
+
+def _rows(
+    connection: sqlite3.Connection, place: Path, table: str, columns: Sequence[str]
+) -> Iterator[dict[str, Any]] | None:
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+    if len(kinds) != 1 or kinds[0][0] != "table" or not str(kinds[0][1]).upper().startswith("CREATE TABLE"):
+        return None
+    (told,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
+    if told != "ok":
+        raise sqlite3.DatabaseError(told)
+    # Hidden and computed columns are not those of the table.
+    there = {row[1] for row in connection.execute(f"PRAGMA table_xinfo('{table}')") if row[6] == 0}
+    names = [name for name in columns if name in there]
+
+    def allow(action: int, first: str | None, *_: object) -> int:
+        is_read = action == sqlite3.SQLITE_READ and first == table
+        return sqlite3.SQLITE_OK if is_read or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(allow)
+    if not set(columns[:2]) <= there:
+        return None
+    return _taken(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
+
+
+def _taken(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with _translated(place):
+        cursor = connection.execute(sql)
+        while rows := cursor.fetchmany(_SOME):
+            yield from (dict(zip(names, row, strict=True)) for row in rows)
+
+
+@contextmanager
+def _translated(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise InvalidInput(
+            f"{place.name}: the database cannot be read ({error}).", "Is the file whole? Nothing was imported."
+        ) from error

@@ -1,0 +1,134 @@
+"""Projects of basic-memory, and the database of mcp-memory-service: what comes of them, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from tests.archive.test_logseq import body, written
+from tests.archive.test_moving_in import SERVICE, notes, zipped
+
+PROJECT: dict[str, str | bytes] = {
+    "specs/SPEC-1 Search: words.md": "---\ntitle: 'SPEC-1: Search / words'\ntype: note\npermalink: main/specs/spec-1-search\ntags:\n- spec\n---\n\n"
+    "# Search\n\n## Observations\n- [decision] BM25F it is #ranking (measured)\n\n## Relations\n- relates_to [[Coffee]]\n- part_of [[gone]]\n",
+    "Coffee.md": "---\r\ntitle: Coffee\r\ntype: note\r\npermalink: coffee\r\n---\r\n\r\n- implements [[SPEC-1: Search / words]]\r\n"
+    "- see [[main/specs/spec-1-search|the spec]] and memory://coffee\r\n",
+    "copy.md": "---\ntitle: Copy\ntype: note\npermalink: coffee\n---\nby hand\n",
+    "page.md": "---\nlayout: x\ntitle: P\ntype: a\npermalink: search\n---\nof a web site\n",
+    "bad.md": "---\ntitle: [\npermalink: x\ntype: y\n---\nno YAML\n",
+    "own.md": "---\nid: mine\ntitle: Own\ntype: note\npermalink: own\n---\nx\n",
+    "plain.md": "text\n",
+}
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_a_project_of_basic_memory(book: Spellbook, tmp_path: Path, is_zip: bool) -> None:
+    """Permalinks become ids, links by title and permalink lead on, and all other bytes stay."""
+    place = tmp_path / "project.zip"
+    if is_zip:
+        place.write_bytes(zipped({f"./{name}": data for name, data in PROJECT.items()}))
+    else:
+        place = written(tmp_path / "project", PROJECT)
+    assert len(book.import_(place, into="basic").added) == 7
+    found = notes(book)
+    assert {"main/specs/spec-1-search", "coffee", "mine", "basic/copy", "basic/page", "basic/plain"} <= found.keys()
+    spec, coffee = found["main/specs/spec-1-search"], found["coffee"]
+    assert set(spec.tags) == {"spec", "ranking"}
+    assert {link.id for link in book.around(coffee.note).links} == {spec.note}
+    assert coffee.note in {link.id for link in book.around(spec.note).links}
+    assert book.show("coffee")[0].path == "basic/Coffee.md"
+    text = (book.config.vault / "basic/Coffee.md").read_bytes()
+    assert text == str(PROJECT["Coffee.md"]).replace("---\r\n", "---\r\nid: coffee\r\n", 1).encode()
+    for name in ("copy.md", "page.md", "bad.md", "own.md", "plain.md"):
+        assert (book.config.vault / "basic" / name).read_bytes() == str(PROJECT[name]).encode()
+    assert book.import_(place, into="basic").added == []
+    book.move("basic/Coffee.md", "drinks/Coffee.md")
+    assert book.import_(place, into="basic").added == []
+
+
+SCHEMA = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE memories (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, content_hash TEXT UNIQUE NOT NULL, content TEXT NOT NULL, tags TEXT,
+    memory_type TEXT, metadata TEXT, created_at REAL, updated_at REAL, created_at_iso TEXT, updated_at_iso TEXT,
+    deleted_at REAL DEFAULT NULL
+);
+CREATE TRIGGER told AFTER INSERT ON memories BEGIN SELECT 1; END;
+CREATE INDEX idx_deleted_at ON memories(deleted_at);
+"""
+
+
+def database(place: Path, schema: str = SCHEMA) -> sqlite3.Connection:
+    """Return a connection to a new database with the memories of `SERVICE`, and one that was deleted."""
+    connection = sqlite3.connect(place, isolation_level=None)
+    connection.executescript(schema)
+    for each in SERVICE["memories"]:  # type: ignore[attr-defined]
+        tags = each["tags"] if isinstance(each["tags"], str) else ",".join(each["tags"])
+        values = (
+            each["content_hash"],
+            each["content"],
+            tags,
+            each.get("memory_type"),
+            json.dumps(each.get("metadata", {})),
+        )
+        connection.execute(
+            "INSERT INTO memories (content_hash, content, tags, memory_type, metadata, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*values, each["created_at"], each.get("updated_at")),
+        )
+    connection.execute(
+        "INSERT INTO memories (content_hash, content, metadata, deleted_at) VALUES ('gone', 'secret', 'no JSON', 1.0)"
+    )
+    return connection
+
+
+def test_the_database_of_mcp_memory_service(book: Spellbook, tmp_path: Path) -> None:
+    """It is read while the service writes it, nothing is left beside it, and its JSON export is the same memories."""
+    place = tmp_path / "sqlite_vec.db"
+    with contextlib.closing(database(place)):
+        assert (tmp_path / "sqlite_vec.db-wal").stat().st_size
+        before = {file.name: file.read_bytes() for file in tmp_path.glob("sqlite_vec*")}
+        assert len(book.import_(place, dry_run=True).added) == 2
+        assert len(book.import_(place).added) == 2
+        assert {file.name: file.read_bytes() for file in tmp_path.glob("sqlite_vec*")} == before
+    found = notes(book)
+    assert found["mcp-memory-service-a1b2c3d4"].tags == ("ops", "keys")
+    assert found["mcp-memory-service-a1b2c3d4"].created[:10] == "2026-01-01"
+    assert "secret" not in body(book, found["mcp-memory-service-e5f6"].path)
+    file = tmp_path / "export.json"
+    file.write_text(json.dumps(SERVICE), "utf-8")
+    assert book.import_(file).unchanged == 2
+    assert book.import_(place).unchanged == 2
+
+
+COMPUTED = SCHEMA.replace("content TEXT NOT NULL", "content TEXT AS (hex(zeroblob(9)))")
+VIEW = "CREATE TABLE other (content, content_hash); CREATE VIEW memories AS SELECT content, content_hash FROM other;"
+VIRTUAL = "CREATE VIRTUAL TABLE memories USING fts5(content, content_hash);"
+
+
+@pytest.mark.parametrize("schema", [VIEW, VIRTUAL, COMPUTED, "CREATE TABLE other (x);", "CREATE TABLE memories (x);"])
+def test_databases_of_others(book: Spellbook, tmp_path: Path, schema: str) -> None:
+    """What is no table of memories is not read; no view, virtual table or computed column is run."""
+    place = tmp_path / "x.db"
+    with contextlib.closing(sqlite3.connect(place)) as connection:
+        connection.executescript(schema)
+    with pytest.raises(InvalidInput, match="no memories"):
+        book.import_(place)
+
+
+@pytest.mark.parametrize("cut", [100, 4096, 6000])
+def test_a_cut_database(book: Spellbook, tmp_path: Path, cut: int) -> None:
+    """Nothing is written."""
+    place = tmp_path / "x.db"
+    with contextlib.closing(database(place)) as connection:
+        connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;")
+    place.write_bytes(place.read_bytes()[:cut])
+    with pytest.raises(InvalidInput):
+        book.import_(place)
+    assert list(book.config.vault.rglob("*")) == []
