@@ -78,7 +78,11 @@ class _File:
 
 @dataclass(slots=True)
 class _Plan:
-    """What the first reading found: the id of each note in order, and each of their files as MD5 and path."""
+    """
+    What the first reading found: the id of each note in order, and each of their files as MD5 and path.
+
+    Both are "" for what was there before.
+    """
 
     ids: deque[str] = field(default_factory=deque)
     files: deque[tuple[str, str, File]] = field(default_factory=deque)
@@ -96,10 +100,12 @@ def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
                     if not plan.files:
                         raise unreadable(notebook.path, "it changes while it is read")
                     md5, path, shown[md5] = plan.files.popleft()
-                    yield Incoming(path, found.pieces)
+                    if path:
+                        yield Incoming(path, found.pieces)
                 elif plan.ids:
                     found.files, shown = shown, {}
-                    yield _markdown(found, notebook, plan.ids.popleft(), known)
+                    if id := plan.ids.popleft():
+                        yield _markdown(found, notebook, id, known)
                 else:
                     raise unreadable(notebook.path, "it changes while it is read")
 
@@ -133,28 +139,36 @@ def _survey(notebook: Notebook, known: _Known) -> _Plan:
             count += 1
             place = _place(notebook, found)
             title = _title(found)
+            plan.ids.append(id := _id(found, known.ids))
+            for each in held:
+                path, shown = _beside(place, each)
+                plan.files.append((each.md5, path if id else "", shown))
+            held = []
+            if not id:
+                continue
             known.titles[title.casefold()] += 1
             known.places[title.casefold()] = place
             if guid := found.get("guid").lower():
                 known.guids[guid] = place
-            plan.ids.append(_id(found, known.ids))
-            plan.files.extend((each.md5, *_beside(place, each)) for each in held)
-            held = []
     if not count:
         raise unreadable(notebook.path, "there is no note in it")
     return plan
 
 
 def _id(note: _Note, taken: dict[str, bytes]) -> str:
-    """Return an id that the same note gets from every export of it: Evernote does not say its own."""
-    if guid := re.sub(r"[^\w-]", "-", note.get("guid"))[:64]:
-        return f"evernote-{guid}"
-    text = hashlib.sha256("\0".join((note.get("content"), *note.fields.get("note/tag", ()))).encode()).digest()
-    whole = f"{note.get('created')}\0{note.get('title')}"
-    id = hashlib.sha256(whole.encode()).hexdigest()[:24]
-    if taken.setdefault(id, text) != text:  # made within one second, and of one title
-        id = hashlib.sha256(whole.encode() + text).hexdigest()[:24]
-    return f"evernote-{id}"
+    """
+    Return an id that the same note gets from every export of it, as Evernote does not say its own.
+
+    "" if the very same note was there before, in another file, say.
+    """
+    text = hashlib.sha256(repr((sorted(note.fields.items()), note.tasks)).encode("utf-8", "surrogatepass")).digest()
+    whole = f"{note.get('created')}\0{note.get('title')}".encode("utf-8", "surrogatepass")
+    id = re.sub(r"[^\w-]", "-", note.get("guid"))[:64] or hashlib.sha256(whole).hexdigest()[:24]
+    if taken.get(id, text) != text:  # made within one second, and of one title
+        id = hashlib.sha256(whole + text).hexdigest()[:24]
+    is_known = id in taken
+    taken[id] = text
+    return "" if is_known else f"evernote-{id}"
 
 
 def _title(note: _Note) -> str:

@@ -92,11 +92,14 @@ def files(graph: Graph, faults: list[Fault]) -> Iterator[Incoming]:
         if day := _day(path):
             for form in (title_format, "MMM do, yyyy", "yyyy-MM-dd", "yyyy_MM_dd"):
                 known.pages.setdefault(_written(day, form).casefold(), known.files[path])
+    ids: set[str] = set()
     for path in inside:
         whole = graph.root + path
         if path in pages:
-            text = _note(_text(graph, path), path, pages[path], graph.name, known)
-            id = _id(graph.name, pages[path])
+            id = _id(graph.name, pages[path].casefold())
+            id = _id(graph.name, path) if id in ids else id  # files of one page, as other formats of names leave them
+            ids.add(id)
+            text = _note(_text(graph, path), path, pages[path], id, known)
             yield Incoming(known.files[path], iter([text.encode("utf-8", "replace")]), None, graph.mtime(whole), id)
         elif not path.startswith("logseq/"):
             if path.lower().endswith(".org"):
@@ -140,7 +143,7 @@ def _new_path(path: str, name: str) -> str:
 
 
 def _id(graph: str, name: str) -> str:
-    return f"logseq-{hashlib.sha256(f'{graph}/{name.casefold()}'.encode()).hexdigest()[:24]}"
+    return f"logseq-{hashlib.sha256(f'{graph}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 def _written(day: dt.date, form: str) -> str:
@@ -238,7 +241,7 @@ def _label(text: str) -> str:
     return plain if len(plain) <= _MOST_LABEL else f"{plain[: _MOST_LABEL - 1].rstrip()}…"
 
 
-def _note(text: str, path: str, name: str, graph: str, known: _Known) -> str:
+def _note(text: str, path: str, name: str, id: str, known: _Known) -> str:
     """Return a page as a note."""
     given, body = _divided(text)
     place = known.files[path]
@@ -246,7 +249,7 @@ def _note(text: str, path: str, name: str, graph: str, known: _Known) -> str:
     shown = {key: _inline(value, path, place, known) for key, value in given.items()}
     names = [each for key in ("alias", "aliases") for each in _listed(given.get(key, "")) if each]
     meta: dict[str, object] = {
-        "id": _id(graph, name),
+        "id": id,
         "title": given.get("title") or name,
         "aliases": names,
         "tags": tags_of(_listed(given.get("tags", ""))),

@@ -336,7 +336,7 @@ def _check(head: Mapping[str, Any], name: str) -> None:
     if head.get("format") != FORMAT:
         raise InvalidInput(
             f"{name}: not an export that Spellbook knows.",
-            "It reads its own, conversations, memories of other servers, exports of other apps, and Markdown in a folder or a zip.",
+            "It reads its own, conversations, exports of other apps and servers, and Markdown in a folder or a zip.",
         )
     if head.get("version") != VERSION:
         raise InvalidInput(

@@ -183,11 +183,11 @@ def test_a_large_file_takes_little_memory() -> None:
 
 
 def test_what_one_second_made(book: Spellbook, tmp_path: Path) -> None:
-    """Notes of one title and one second stay several; a note that is in two files is one."""
+    """Notes of one title and one second stay several; a note that is in two files is one, with its files."""
     first, second = note("Untitled", "<div>one</div>"), note("Untitled", "<div>two</div>")
     place = tmp_path / "export"
     place.mkdir()
-    (place / "a.enex").write_text(enex(first, second), "utf-8")
-    (place / "b.enex").write_text(enex(first), "utf-8")
-    assert len(book.import_(place).added) == 2
+    (place / "a.enex").write_text(enex(first, second, PLAN, PACKING), "utf-8")
+    (place / "b.enex").write_text(enex(PLAN, note("Other"), first), "utf-8")
+    assert len(book.import_(place).added) == 7
     assert book.import_(place).added == []

@@ -132,3 +132,17 @@ def test_a_cut_zip(book: Spellbook, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         book.import_(file)
     assert list(book.config.vault.rglob("*")) == []
+
+
+def test_files_of_one_page(book: Spellbook, tmp_path: Path) -> None:
+    """Two files of one name, and one block in two pages, as merged graphs have them, are all imported."""
+    twice = {
+        "a___b.md": f"- x\n  id:: {ONE}",
+        "a%2Fb.md": f"id:: {ONE}\n- (({ONE}))",
+        "Same.md": "- 1",
+        "same.md": f"```\n  id:: {ONE}\n```\n  id:: {ONE}",
+    }
+    file = tmp_path / "g.zip"
+    file.write_bytes(zipped({"logseq/config.edn": "{}", **{f"pages/{name}": text for name, text in twice.items()}}))
+    assert len(book.import_(file).paths) == 4
+    assert book.import_(file).paths == []
