@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from spellbook import config
 from spellbook.archive import sources
-from spellbook.archive.incoming import Incoming
+from spellbook.archive.formats.incoming import Incoming
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.index.embed import Progress

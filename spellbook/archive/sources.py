@@ -22,12 +22,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.archive import basic_memory, evernote, html_notes, logseq, memories, notion
-from spellbook.archive.conversations import Conversation, convert, is_conversation
-from spellbook.archive.evernote import Notebook
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
-from spellbook.archive.memories import Memory
+from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
+from spellbook.archive.formats.conversations import Conversation, convert, is_conversation
+from spellbook.archive.formats.evernote import Notebook
+from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
+from spellbook.archive.formats.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.errors import InvalidInput, PathOutsideVault

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.archive import evernote
+from spellbook.archive.formats import evernote
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from tests.archive.test_moving_in import notes, zipped
+from tests.archive.formats.test_moving_in import notes, zipped
 
 PNG, PDF = b"\x89PNG" + bytes(200), b"%PDF-1.4 " + bytes(500)
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE en-export SYSTEM "http://xml.evernote.com/pub/evernote-export4.dtd">\n'

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from spellbook.archive.conversations import cleaned
-from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming
-from spellbook.archive.memories import tags_of
+from spellbook.archive.formats.conversations import cleaned
+from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming
+from spellbook.archive.formats.memories import tags_of
 from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, compose, load
 from spellbook.notes.links import destination

@@ -15,13 +15,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import unquote, unquote_to_bytes
 
-from spellbook.archive import rich_text
-from spellbook.archive.conversations import cleaned, moment
-from spellbook.archive.incoming import UNTOUCHED, Incoming
-from spellbook.archive.memories import tags_of
+from spellbook.archive.formats import rich_text
+from spellbook.archive.formats.conversations import cleaned, moment
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming
+from spellbook.archive.formats.memories import tags_of
+from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.html import decoded
 from spellbook.archive.pages.safe import line
-from spellbook.archive.rich_text import Around, File
 from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.archive.rich_text import Around, File, convert
+from spellbook.archive.formats.rich_text import Around, File, convert
 
 TODO = '<ul style="--en-todo:true;"><li style="--en-checked:%s;"><div>%s</div></li>%s</ul>'
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.archive.conversations import cleaned, lowered, moment
+from spellbook.archive.formats.conversations import cleaned, lowered, moment
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose
 from spellbook.vault.names import safe_name

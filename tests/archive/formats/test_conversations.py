@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.archive.conversations import convert, lowered
+from spellbook.archive.formats.conversations import convert, lowered
 from spellbook.archive.sources import opened
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import blocks, parse

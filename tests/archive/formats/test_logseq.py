@@ -8,7 +8,7 @@ import pytest
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, PathOutsideVault
-from tests.archive.test_moving_in import notes, zipped
+from tests.archive.formats.test_moving_in import notes, zipped
 
 ONE, TWO, LOST = (f"6{number}f1c2d3-0000-4000-8000-0123456789ab" for number in range(3))
 GRAPH: dict[str, str | bytes] = {

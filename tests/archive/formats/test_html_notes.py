@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.book import Spellbook
-from tests.archive.test_logseq import body, written
-from tests.archive.test_moving_in import notes, zipped
+from tests.archive.formats.test_logseq import body, written
+from tests.archive.formats.test_moving_in import notes, zipped
 
 PNG = b"\x89PNG" + bytes(50)
 PAGE = (

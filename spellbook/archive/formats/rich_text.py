@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
-from spellbook.archive import markup
+from spellbook.archive.formats import markup
 from spellbook.archive.pages import safe
 from spellbook.archive.pages.html import Writer, marked
 from spellbook.archive.pages.safe import Plain, escaped, visible, written

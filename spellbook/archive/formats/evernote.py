@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from typing import IO, NoReturn
 from xml.parsers import expat
 
-from spellbook.archive import rich_text
-from spellbook.archive.conversations import moment
-from spellbook.archive.incoming import MOST_TEXT, UNTOUCHED, Incoming, unreadable
-from spellbook.archive.memories import tags_of
+from spellbook.archive.formats import rich_text
+from spellbook.archive.formats.conversations import moment
+from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, unreadable
+from spellbook.archive.formats.memories import tags_of
+from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.safe import escaped, line
-from spellbook.archive.rich_text import Around, File
 from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
