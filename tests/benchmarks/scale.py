@@ -33,6 +33,7 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import VERBS, Question
 from spellbook.search.searcher import Searcher
 from spellbook.text.expressions import Phrase
+from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, table
 from tests.index.postgres import server
@@ -40,6 +41,7 @@ from tests.index.postgres import server
 WIDTH, TEXTS, WORDS, NOTE = 384, 2_000, 120, 5
 """Dimensions, different texts, words of each, and chunks of a note."""
 
+_NOTES = 500
 _NARROW = conditions({"topic": "topic3"})
 
 INDEXES = {
@@ -140,7 +142,7 @@ def measured(data: Path, chunks: int, vaults: int) -> Iterator[Figure]:
         held = database.rows("SELECT pg_database_size(current_database())")[0][0]
         yield Figure(f"{size}: size", held / 1e6, "MB", also=f"{held / chunks / 1e3:.1f} kB a chunk")
         yield from asked(database, vaults, size)
-        yield Figure(f"{size}: a new version published", published(database, url))
+        yield from published(database, url, size)
         database.close()
     finally:
         server.stop(data)
@@ -175,12 +177,17 @@ def asked(database: Database, vaults: int, size: str) -> Iterator[Figure]:
             yield Figure(f"{size}: nearest 50, {where}, filtered, fewest", min(map(len, near)), "rows")
 
 
-def published(database: Database, url: str) -> float:
-    """Return the seconds from a note's new version in the catalog to its being found by another connection."""
+def published(database: Database, url: str, size: str) -> Iterator[Figure]:
+    """Publish a vault from nothing, then new versions of a note, until another connection finds them."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "live"
-        vault.mkdir()
+        write(vault, range(_NOTES), Writer())
         index = Index.open(Config(vault=vault, state=Path(folder) / "state", embedder="hash"), HashEmbedder())
+        sync.run(index)
+        began = time.perf_counter()
+        publish.publish(index, database)
+        rate = index.catalog.counts().chunks / (time.perf_counter() - began)
+        yield Figure(f"{size}: published beside them, with vectors", rate, "chunks/s", also=f"{_NOTES} notes")
         other, taken = Postgres(Database(url), ["live"]), []
         for i in range(20):
             (vault / "note.md").write_text(f"# Note\n\nVersion number{i}.\n", "utf-8")
@@ -190,7 +197,9 @@ def published(database: Database, url: str) -> float:
             assert other.match(Phrase((f"number{i}",)), (), 5)
             taken.append(time.perf_counter() - began)
         index.close()
-    return statistics.median(taken)
+    yield Figure(f"{size}: a new version published", statistics.median(taken))
+    with database.writing() as connection:
+        connection.execute("DELETE FROM vaults WHERE name = 'live'")
 
 
 def main(chunks: str, vaults: str, folder: str = "") -> None:
