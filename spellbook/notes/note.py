@@ -38,6 +38,7 @@ _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
 # `](#part)` and `[[#part]]` are links into the page.
+_OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 _MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 MERGED = "merged"
@@ -353,6 +354,12 @@ def _one(value: object) -> str:
     if value is None or isinstance(value, bool | dict):
         return ""
     return unicodedata.normalize("NFC", str(value).strip())
+
+
+def comes_from_outside(trust: str, source: str) -> bool:
+    """Say whether a note is not the person's own, by its keys `trust` and `source`; `trust: trusted` ends that."""
+    trust = trust.strip().lower()
+    return trust == "untrusted" or (trust != "trusted" and bool(_OUTSIDE.match(source.strip())))
 
 
 def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ Whatever a note says of itself stays within its line; see `text.quoting`. Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
+from spellbook.notes.note import comes_from_outside
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
 
-_OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 _MOST_SOURCE = 200
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
@@ -165,13 +164,7 @@ def is_outside(by: object) -> bool:
     `trust: trusted`, which a person writes into a note, ends that.
     """
     chunk = getattr(by, "chunk", by)
-    return says_outside(str(getattr(chunk, "meta", {}).get("trust") or ""), getattr(chunk, "source", ""))
-
-
-def says_outside(trust: str, source: str) -> bool:
-    """Say the same of a note by what its frontmatter holds."""
-    trust = trust.strip().lower()
-    return trust == "untrusted" or (trust != "trusted" and bool(_OUTSIDE.match(source.strip())))
+    return comes_from_outside(str(getattr(chunk, "meta", {}).get("trust") or ""), getattr(chunk, "source", ""))
 
 
 def outside(by: Hit | StoredChunk) -> str:

@@ -16,7 +16,7 @@ from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
 from spellbook.notes.links import Files, Reached, folded, key
-from spellbook.search.presentation import says_outside
+from spellbook.notes.note import comes_from_outside
 
 if TYPE_CHECKING:
     from spellbook.index.engine import Linking, Links
@@ -318,7 +318,7 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
 def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     """Return the notes that come from outside."""
     trust, source = (index.catalog.links.said(paths, key) for key in ("trust", "source"))
-    return {path for path in {*trust, *source} if says_outside(trust.get(path, ""), source.get(path, ""))}
+    return {path for path in {*trust, *source} if comes_from_outside(trust.get(path, ""), source.get(path, ""))}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
