@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spellbook.book import Spellbook
 from spellbook.errors import (
     Conflict,
     InvalidInput,
@@ -572,3 +573,19 @@ def test_a_stamp_fits_into_a_catalog():
     for size, mtime_ns in ((5, 10**30), (2**70, -(10**30))):
         status = os.stat_result((0o100644, 2**64 - 1, 0, 1, 0, 0, size, 0, 0, 0), {"st_mtime_ns": mtime_ns})
         assert all(-(2**63) <= number < 2**63 for number in stamp_of(status))
+
+
+def test_an_editor_between_truncating_and_writing_loses_nothing(book: Spellbook, vault: Path) -> None:
+    """A note that is empty because an editor is just saving it is replaced after the save; one that stays empty is."""
+    note = vault / "a.md"
+    note.write_text("# A\n\nBefore.\n")
+    book.reindex()
+    with open(note, "w") as saving:
+        later = threading.Timer(0.1, lambda: (saving.write("# A\n\nSaved.\n"), saving.flush()))
+        later.start()
+        book.revise("a", append="Added.")
+        later.join()
+    assert note.read_text() == "# A\n\nSaved.\n\nAdded.\n"
+    note.write_text("")
+    book.revise("a", append="Alone.")
+    assert "Alone." in note.read_text()
