@@ -31,6 +31,7 @@ from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.maintenance import upkeep
 from spellbook.models.base import short_hash
+from spellbook.search import searcher
 from spellbook.system import disk
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.past import Past
@@ -143,6 +144,11 @@ class _Past(Spellbook):
         now, taken = whole.index.vault, whole.snapshots
         vault = Past(settings.state, lambda: past.written(now, taken, moment))
         self.index = replace(self.index, vault=vault)
+
+    @property
+    def _searcher(self) -> searcher.Searcher:
+        self._loaded = self._loaded or searcher.Searcher(self.index, lambda: self.moment.until)
+        return self._loaded
 
     def refresh(self, *, embed: bool = False) -> None:
         """Do nothing: what was written then does not change."""

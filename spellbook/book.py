@@ -117,8 +117,8 @@ class Spellbook:
         """
         Search by meaning and by words.
 
-        `options` are `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md), `min_score` (0..1) and
-        `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for a query or an option that makes no sense.
+        `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
+        `min_score` (0..1), `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for what makes no sense.
         """
         return self._ask("search", query, **options)
 
@@ -148,10 +148,13 @@ class Spellbook:
         self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
     ) -> question.Answer:
         asked = question.question(verb, query, match, **options)
+        is_by_words = asked.mode == "keyword"
         with self.meter.timed(verb) as taken:
-            self.refresh(embed=asked.mode != "keyword")
-            answer = self._searcher.ask(asked)
-        self.meter.searched(answer.is_cached, asked.text, taken.ms)
+            self.refresh(embed=not is_by_words)
+            loaded = self._searcher
+            answer = loaded.ask(asked)
+        self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
+        loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
         is_degraded = answer.index.degraded or bool(reason)
         state = replace(answer.index, degraded=is_degraded, reason=reason)
@@ -265,9 +268,9 @@ class Spellbook:
         """
         Save finished chunks, each as one note; the options are those of `write.Options`. Search finds them at once.
 
-        All chunks are checked first. Raises InvalidInput if one is not valid. If one repeats an existing chunk,
-        nothing is written unless `force` is set.
+        All are checked first: raises InvalidInput; if one repeats a chunk, nothing is written unless `force` is set.
         """
+        self.index.vault.check_there()
         self.follow()
         with self.meter.timed("scribe"):
             return write.scribe(self.index, self._searcher, given, **options)
@@ -300,15 +303,12 @@ class Spellbook:
         return self._known(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
-        """
-        Move a note (its id or path) or one section (its id) to the trash; `hard` deletes it.
-
-        With `whole` a section's id means its note.
-        """
+        """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
         return self._known(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
 
     def _known(self, change: Callable[[], T]) -> T:
         """Run `change`; if the note is not where the index has it, scan the vault and try again."""
+        self.index.vault.check_there()
         self.follow()
         try:
             return change()
@@ -318,11 +318,13 @@ class Spellbook:
 
     def forget_working(self, days: float | None = None) -> Erased | None:
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
+        self.index.vault.check_there()
         self.refresh()
         return cleanup.forget(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
+        self.index.vault.check_there()
         self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
         return revise.erase_topic(self.index, name, category, hard=hard)
@@ -333,6 +335,7 @@ class Spellbook:
 
     def restore(self, name: str) -> tuple[str, ...]:
         """Restore what was erased: name its path in the trash, or the id, path or topic. See `editing.undo.restore`."""
+        self.index.vault.check_there()
         return undo.restore(self.index, name)
 
     def log(self, most: int | None = 20) -> list[Entry]:
@@ -341,11 +344,13 @@ class Spellbook:
 
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
+        self.index.vault.check_there()
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> moves.Moved:
         """Move the note or folder `old` to `new`, and update the links to it and in it. See `editing.moves.move`."""
+        self.index.vault.check_there()
         return moves.move(self.index, old, new, dry_run=dry_run)
 
     # -- backups
@@ -358,11 +363,7 @@ class Spellbook:
         filter: Filter | None = None,
         attachments: bool = True,
     ) -> Exported:
-        """
-        Write the vault, or the notes that meet `filter`, into a file or an open stream; see `archive.export.run`.
-
-        `format` is json or markdown (a zip). Without it, the file's name decides, and JSON is the default.
-        """
+        """Write the vault, or the notes that meet `filter`, to a file or an open stream; see `archive.export.run`."""
         if filter:
             self.refresh()
         only = set(self.index.catalog.paths(conditions(filter))) if filter else None
@@ -376,20 +377,21 @@ class Spellbook:
         dry_run: bool = False,
         into: str = "",
         attachments: bool = True,
+        drop: bool = False,
         progress: Progress | None = None,
     ) -> importer.Imported:
         """
-        Import an export, a folder, a zip or a note: all of it, or nothing; without a source, finish an interrupted one.
+        Import an export, a folder, a zip or a note: all of it, or nothing; without a source, go on with an earlier one.
 
         The options are those of `archive.importer.Asked`. Search by words finds the notes when this returns.
+        An import that was cut short goes on, or with `drop` ends, when it is called without a source; until then, a
+        source raises Conflict.
         """
+        self.index.vault.check_there()
         self.refresh()  # the catalog knows where earlier imports put their notes
-        asked = importer.Asked(on_conflict, dry_run, into, attachments)
+        asked = importer.Asked(on_conflict, dry_run, into, attachments, drop)
         given = None if source is None else Path(source).expanduser()
-        done = importer.run(self.index, given, asked, progress) if given else importer.finish(self.index)
-        if not done.dry_run:
-            sync.scan(self.index)
-        return done
+        return importer.run(self.index, given, asked, progress)
 
     @cached_property
     def snapshots(self) -> Snapshots:
@@ -460,11 +462,7 @@ class Spellbook:
         all_notes: bool = False,
         progress: Progress | None = None,
     ) -> evaluate.Checked:
-        """
-        Ask every note its own questions, and compare all texts; the options are those of `evaluate.Standard`.
-
-        Raises InvalidInput for a filter, a share or golden queries that make no sense.
-        """
+        """Ask every note its own questions, and compare all texts; options and errors are `evaluate.Standard`'s."""
         standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
         self.refresh(embed=True)
         checked = evaluate.run(self.index, self._searcher, standard, progress)
@@ -478,9 +476,10 @@ class Spellbook:
         """
         Switch to the embedder `to` without search downtime; with `checked`, run `check` before and after.
 
-        The new vectors are built beside those in use. An interrupted migration goes on with the next call. Raises
-        InvalidInput for an embedder that the vault cannot use, Conflict if another process migrates, EmbeddingError.
+        The new vectors are built beside those in use; an interrupted migration goes on with the next call. Raises
+        InvalidInput for an embedder that does not fit, Conflict if another process migrates, EmbeddingError.
         """
+        self.index.vault.check_there()
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
             self.refresh()
         check = partial(self.check, progress=progress) if checked else None
@@ -497,4 +496,5 @@ class Spellbook:
 
     def mend_links(self, *, dry_run: bool = False) -> repair_links.Offer:
         """Repair broken links whose target is known; see `editing.repair_links.mend`."""
+        self.index.vault.check_there()
         return repair_links.mend(self.index, dry_run=dry_run)

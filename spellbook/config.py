@@ -59,6 +59,7 @@ _FORMS = {
     "rerank": "rerank:MODEL@URL",
 }
 _OPENAI = "https://api.openai.com/v1"
+GUESSER = "Set SPELLBOOK_GUESSER to ollama:MODEL or MODEL@URL, or unset it."
 _KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
 # A model may begin with @ (`@cf/baai/bge-m3`); an address always names its scheme, and options belong to the model.
 _PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
@@ -90,16 +91,18 @@ class Config:
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
+    `guesser`: the language model that guesses further texts of a question, as `service` reads it; "" for none.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
     `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
+    `named`: the absolute path by which the vault was named; `vault` is where it led then.
     `published`: whether this is a server's view of published vaults, which has no files; see `published`.
 
-    `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or an
-    argument, never from the vault: a vault that somebody hands you must not send your notes anywhere, nor choose what
-    else is read.
+    `guesser`, `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or
+    an argument, never from the vault: a vault that somebody hands you must not send your notes or questions anywhere,
+    nor choose what else is read.
     """
 
     vault: Path
@@ -124,6 +127,7 @@ class Config:
     working_days: int = 7
     forget_working: bool = False
     snapshot_folder: Path = Path()
+    guesser: str = ""
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
     wikis: tuple[str, ...] = ()
@@ -131,6 +135,12 @@ class Config:
     polls: bool = False
     sees: str = ""
     published: bool = False
+    named: str = ""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
+        return bool(self.named) and os.path.realpath(self.named) != str(self.vault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +208,12 @@ def load(
         embedder_given=bool(given["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
         snapshot_folder=Path(paths.snapshots(str(root))),
+        guesser=_guesser(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
         polls=watch == "poll",
+        named=os.path.abspath(paths.vault(str(vault or ""))),
         **settings,
     )
 
@@ -276,6 +288,15 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
         return filed
     hint = f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line."
     raise InvalidInput(danger, hint)
+
+
+def _guesser(name: str) -> str:
+    """Return the language model's name as `service` reads it; MODEL@URL means openai:MODEL@URL. Raises InvalidInput."""
+    full = f"openai:{name}" if "@" in name and not _KIND.match(name) else name
+    named = service(full)
+    if full and (named is None or named.kind in {"tei", "rerank"} or named.options):
+        raise InvalidInput(f"SPELLBOOK_GUESSER={name!r:.80} names no language model.", GUESSER)
+    return full
 
 
 def _address(url: str) -> str:

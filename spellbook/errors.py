@@ -12,6 +12,8 @@ The errors that Spellbook raises, and the code of each.
     ├── RestInvalid         REST_INVALID          an unknown session id
     ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
+    │   ├── SearchError     SEARCH_ERROR          the full-text index cannot answer
+    │   └── DatabaseAway    STORAGE_ERROR         the database of published vaults does not answer
     ├── PermissionDenied    PERMISSION_DENIED     a file or an address that Spellbook does not read for an agent
     ├── FetchError          FETCH_ERROR           a page that could not be fetched, or that has no article
     └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
@@ -112,6 +114,16 @@ class StorageError(SpellbookError):
     """The disk or the catalog failed."""
 
     code = "STORAGE_ERROR"
+
+
+class SearchError(StorageError):
+    """The full-text index cannot answer, because it is damaged or incomplete."""
+
+    code = "SEARCH_ERROR"
+
+
+class DatabaseAway(StorageError):
+    """The database of published vaults does not answer, now."""
 
 
 class PermissionDenied(SpellbookError):

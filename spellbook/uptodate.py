@@ -116,7 +116,7 @@ def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str | int]]]:
                     continue
                 if name[-3:].lower() == ending and not entry.is_dir():
                     status = entry.stat()
-                    seen += name, status.st_size, status.st_mtime_ns, status.st_ino
+                    seen += name, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
                 elif entry.is_dir(follow_symlinks=False):
                     todo.append(entry.path)
         yield folder, seen
@@ -127,4 +127,4 @@ def _stamp(path: str) -> str:
         status = os.stat(path)
     except FileNotFoundError:
         return ""
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"

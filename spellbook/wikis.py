@@ -312,9 +312,7 @@ def _local(seconds: float) -> str:
 
 
 def _asked(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tokens: int) -> Answer:
-    found = wiki.book.search(
-        query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter, only_related=True
-    )
+    found = wiki.book.search(query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter)
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spellbook.vault.names import DEVICES
 from spellbook.vault.rules import refusal
-from tests.helpers import python
+from tests.helpers import PATIENCE, python
 
 
 def grow(folder: Path, files: dict[str, bytes], folders: tuple[str, ...] = ()) -> Path:
@@ -53,7 +53,7 @@ def run(*args: object, code: int = 0, **options: Any) -> subprocess.CompletedPro
         [sys.executable, "-m", "spellbook", *map(str, args)],
         env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         **options,
     )
     assert done.returncode == code, done.stderr.decode()
@@ -116,6 +116,6 @@ def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
     got that far.
     """
     child = python(_KILLED, vault, place, verb, at)
-    _, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=PATIENCE)
     assert child.returncode in {0, -9}, errors
     return child.returncode == -9

@@ -36,7 +36,9 @@ class Blobs:
         """Make the folder for contents whose hash begins with `name`. Raises StorageError."""
         place = self.folder / "blobs" / name
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for made in (self.folder / "blobs", place):
+                made.mkdir(disk.openness(self.folder), exist_ok=True)
         except OSError as error:
             raise StorageError(
                 f"{place}: the folder for snapshots cannot be made ({error.strerror}).",
@@ -60,7 +62,7 @@ class Blobs:
         self.make()
         temporary = disk.aside(self.folder)
         try:
-            with temporary.open("xb") as file:
+            with open(temporary, "xb", opener=disk.closed) as file:
                 if is_packed:
                     with gzip.GzipFile("", "wb", 6, file, mtime=0) as target:
                         target.writelines(hashed)

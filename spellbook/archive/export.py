@@ -89,7 +89,7 @@ def run(
                 f"{file} lies in the vault and would be a part of the next export.", "Name a file outside of it."
             )
         try:
-            with replacing(place) as stream:
+            with replacing(place, like=vault.root) as stream:
                 write(vault, stream, folders, files)
         except OSError as error:
             raise storage_error(str(file), error) from error

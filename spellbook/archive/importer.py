@@ -1,41 +1,43 @@
 """
 Import files into the vault, all of them or none.
 
-Everything is read, checked and staged in the state folder first. Then a journal is written. From then on the import
-is committed: if a process is killed, the next import completes it first. Existing files are replaced only on
-request, and kept in the trash.
+Everything is read, checked and staged in the state folder first. Then a journal is written, and the files are placed.
+If a process is killed meanwhile, a person decides whether the import goes on or is dropped; until then no other
+begins. Existing files are replaced only on request, and kept in the trash.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
+import logging
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import config
-from spellbook.archive import sources
+from spellbook.archive import placing, sources
 from spellbook.archive.formats.incoming import Incoming
 from spellbook.archive.tree import is_note, is_setting
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
+from spellbook.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
+from spellbook.index import sync
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.notes.note import Fault
 from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.processes import is_locked
+from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
-from spellbook.vault.names import numbered, safe_name
+from spellbook.vault.names import safe_name
 from spellbook.vault.vault import Vault
 
 RULES = ("skip", "overwrite", "rename")
@@ -43,12 +45,11 @@ RULES = ("skip", "overwrite", "rename")
 
 _FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
 _SETTINGS = f"{MARKER}/config.toml"
-_KEEP_OUT = "keep out"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
-_PIECE = 1 << 20
 LARGE, RESERVE = 100_000_000, 200_000_000
 """Bytes: an import larger than the first number leaves the second free on the disk, as snapshots do."""
-_TRIES = 20
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class Imported:
     faults: list[Fault] = field(default_factory=list)
     dry_run: bool = False
     finished: int = 0
-    """Files of an earlier import that was interrupted; they were placed first."""
+    """Files of an interrupted import that were placed by this call."""
 
     @property
     def paths(self) -> list[str]:
@@ -86,53 +87,41 @@ class Asked:
     """
     Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
-    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported.
+    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported. `drop` forgets what
+    is left of an interrupted import, and imports nothing.
     """
 
     on_conflict: str = "skip"
     dry_run: bool = False
     into: str = ""
     attachments: bool = True
+    drop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    """A staged file: its wanted name, a valid path for it, and the position of its bytes in the stage."""
-
-    name: str
-    path: str
-    rule: str
-    start: int
-    size: int
-    sha256: str
-    mode: int | None = None
-    mtime_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """What happens to a file (as `Imported` calls it), its `path`, and the hash of the bytes that it replaces."""
-
-    what: str
-    path: str
-    over: str | None = None
-
-    @property
-    def writes(self) -> bool:
-        return self.what in {"added", "renamed", "overwritten"}
-
-
-_Placed = tuple[_Staged, _Verdict, str]
-"""A file, what became of it, and where in the trash the one is that it replaced."""
-
-
-def run(index: Index, place: Path, asked: Asked, progress: Progress | None = None) -> Imported:
+def run(index: Index, place: Path | None, asked: Asked, progress: Progress | None = None) -> Imported:
     """
-    Import a source (see `sources`) and return what was done. The caller updates the index.
+    Import a source (see `sources`), or without one go on with an interrupted import; return what was done.
 
     Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
-    is then unchanged.
+    is then unchanged. A StorageError of the index alone says that the files are in the vault.
     """
+    done = _resume(index, asked, progress) if place is None else _begin(index, place, asked, progress)
+    try:
+        if not asked.dry_run:
+            sync.scan(index)
+    except StorageError as error:
+        if not done.paths:
+            raise
+        raise StorageError(
+            f"{counted(len(done.paths), 'file')} imported, but the index could not be updated: {error.message}",
+            f"Nothing was lost. {error.hint}",
+        ) from error
+    return done
+
+
+def _begin(index: Index, place: Path, asked: Asked, progress: Progress | None) -> Imported:
+    if asked.drop:
+        raise InvalidInput("An import cannot be made and dropped at once.", "Drop the interrupted one first.")
     if asked.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     _check_place(index.vault, place)
@@ -140,56 +129,115 @@ def run(index: Index, place: Path, asked: Asked, progress: Progress | None = Non
         index.vault.admitted(_into(asked, "x.md"))
     report = Imported(dry_run=asked.dry_run)
     with _locked(index.config.state) as folder:
+        if interrupted := _interrupted(folder):
+            raise Conflict(
+                f"The import of {interrupted.source} was cut short, and not all of it is in the vault.",
+                "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest. Nothing was imported.",
+            )
         if asked.dry_run:
             with tempfile.TemporaryFile(dir=index.config.state) as stage:
                 _stage(index, place, stage, asked, report, progress)
             return report
-        report.finished = len(_finish(index, folder, Imported()).paths)
         folder.mkdir(exist_ok=True)
         try:
             with (folder / _STAGE).open("w+b") as stage:
                 staged, folders = _stage(index, place, stage, asked, report, progress)
                 stage.flush()
                 os.fsync(stage.fileno())
-            with disk.replacing(folder / _JOURNAL) as file:  # from here on the import is done, by whomever
-                file.write(json.dumps({"files": [asdict(each) for each in staged], "folders": folders}).encode())
-            # What is told in the end is what was done, not what was planned.
-            report.added, report.overwritten, report.renamed = [], [], {}
-            return _finish(index, folder, report, str(place), progress)
-        finally:
+            begun = _Begun(str(place), tuple(staged), tuple(folders))
+            with disk.replacing(folder / _JOURNAL) as file:
+                file.write(json.dumps(asdict(begun)).encode())
+        except BaseException:
             _discard(folder)
+            raise
+        # What is told in the end is what was done, not what was planned.
+        report.added, report.overwritten, report.renamed = [], [], {}
+        return _finish(index, folder, begun, report, progress)
 
 
-def finish(index: Index) -> Imported:
-    """Complete an import that was interrupted after staging; the result is empty if there is none."""
+def _resume(index: Index, asked: Asked, progress: Progress | None) -> Imported:
+    """
+    Go on with an import that was interrupted, or drop what is left of it; the result is empty if there is none.
+
+    What was dropped is `skipped` in the result, and what the import had placed is `unchanged`.
+    """
+    report = Imported(dry_run=asked.dry_run)
     with _locked(index.config.state) as folder:
-        return _finish(index, folder, Imported())
-
-
-INTERRUPTED = "an import was cut short: `spellbook import` finishes it, without a source or before the next one"
+        begun = _interrupted(folder)
+        if begun is None:
+            _discard(folder)
+        elif asked.drop:
+            for each in begun.files:
+                verdict = placing.Verdict("skipped", each.path)
+                with contextlib.suppress(InvalidInput):  # something that is no file is there
+                    is_placed = placing.verdict(index.vault, each).what == "unchanged"
+                    verdict = placing.Verdict("unchanged", each.path) if is_placed else verdict
+                _note_down(report, each, verdict)
+            if not asked.dry_run:
+                _discard(folder)
+        elif asked.dry_run:
+            for each in begun.files:
+                _note_down(report, each, placing.verdict_now(index.vault, each))
+        else:
+            _finish(index, folder, begun, report, progress, resumes=True)
+            report.finished = len(report.paths)
+    return report
 
 
 def is_interrupted(state: Path) -> bool:
-    """Say whether an interrupted import waits to be completed."""
+    """Say whether an interrupted import waits for a decision."""
     lock = state / "import.lock"
     return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
 
 
-def _finish(
-    index: Index, folder: Path, report: Imported, what: str = "(finished)", progress: Progress | None = None
-) -> Imported:
-    """Place what the journal lists, if there is one; add to `report` what was done, and return it."""
-    if (folder / _JOURNAL).exists() and (folder / _STAGE).exists():
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An import as its journal has it: its source, and the files and empty folders that it places."""
+
+    source: str
+    files: tuple[placing.Staged, ...]
+    folders: tuple[str, ...]
+
+
+def _interrupted(folder: Path) -> _Begun | None:
+    """Return the import that was interrupted, None if there is none."""
+    if not (folder / _JOURNAL).exists() or not (folder / _STAGE).exists():
+        return None
+    try:
         journal = json.loads((folder / _JOURNAL).read_bytes())
-        staged = [_Staged(**each) for each in journal["files"]]
-        with (folder / _STAGE).open("rb") as stage, index.vault.journal.entry("import", what):
-            done = _place_all(index.vault, staged, stage, progress)
-        for each, verdict, trash in done:
-            _note_down(report, each, verdict)
-            report.trash += [trash] if trash else []
-        for empty in journal["folders"]:
-            with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
-                index.vault.admitted(empty).mkdir(parents=True, exist_ok=True)
+        staged = tuple(placing.Staged(**each) for each in journal["files"])
+        return _Begun(str(journal.get("source", "(finished)")), staged, tuple(journal["folders"]))
+    except (ValueError, KeyError, TypeError):
+        _log.warning("%s is damaged: what an import that was cut short had left is forgotten.", folder / _JOURNAL)
+        return None
+
+
+def _finish(
+    index: Index, folder: Path, begun: _Begun, report: Imported, progress: Progress | None, *, resumes: bool = False
+) -> Imported:
+    """Place the files of an import; add to `report` what was done, and return it."""
+    done: list[placing.Placed] = []
+    with index.vault.journal.entry("import", begun.source, resumes=resumes):
+        try:
+            with (folder / _STAGE).open("rb") as stage:
+                placing.place_all(index.vault, begun.files, stage, done, progress)
+        except BaseException as error:
+            if left := placing.take_back_all(index.vault, done):
+                files = counted(left, "file")
+                raise StorageError(
+                    f"The import stopped half-way ({error}), and {files} of it could not be taken back.",
+                    "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest.",
+                ) from error
+            if not resumes:
+                _discard(folder)  # on a full disk, this makes room for the end of the entry
+            raise
+    for each, verdict, trash in done:
+        _note_down(report, each, verdict)
+        report.trash += [trash] if trash else []
+    for empty in begun.folders:
+        with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
+            index.vault.admitted(empty)
+            index.vault.make(empty)
     _discard(folder)
     return report
 
@@ -220,9 +268,9 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 def _stage(
     index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported, progress: Progress | None
-) -> tuple[list[_Staged], list[str]]:
+) -> tuple[list[placing.Staged], list[str]]:
     """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
-    staged: list[_Staged] = []
+    staged: list[placing.Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.folds(index.vault.root))
     with sources.opened(place) as source:
@@ -239,7 +287,7 @@ def _stage(
                 stage.seek(start)
                 stage.truncate()
                 continue
-            each = _Staged(
+            each = placing.Staged(
                 *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
             )
             # Settings are of a whole vault.
@@ -247,14 +295,14 @@ def _stage(
             key = incoming.id or each.path  # conversations of one title are several all the same
             if is_wanted and key not in seen:
                 seen[key] = each.sha256
-                verdict = _verdict(index.vault, each, taken)
+                verdict = placing.verdict(index.vault, each, taken)
                 _note_down(report, each, verdict)
                 if verdict.writes:
                     _check_path(index.vault, verdict.path, taken)
                     taken.add(verdict.path)
-                    staged.append(each)
+                    staged.append(replace(each, over=verdict.over))
                     if is_setting(each.path):
-                        _check_settings(each.path, b"".join(_bytes(stage, each)))
+                        _check_settings(each.path, b"".join(placing.bytes_of(stage, each)))
                     continue
             elif seen.get(key, each.sha256) != each.sha256:
                 raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
@@ -291,7 +339,11 @@ def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, s
         # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
         # into a vault that has notes already.
         rule = "skip" if asked.on_conflict == "rename" else asked.on_conflict
-        return incoming.path, incoming.path, _KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
+        return (
+            incoming.path,
+            incoming.path,
+            placing.KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule,
+        )
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, asked.on_conflict
     name = _into(asked, incoming.path)
@@ -315,40 +367,7 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _verdict(vault: Vault, staged: _Staged, taken: Container[str] = ()) -> _Verdict:
-    """Apply the file's rule. `taken` are the paths of other files of this import."""
-    for path in numbered(staged.path):
-        there = "" if path in taken else _there(vault, path)
-        if there is None and staged.rule != _KEEP_OUT:
-            return _Verdict("added" if staged.name in {path, ""} else "renamed", path)
-        if there == staged.sha256:
-            return _Verdict("unchanged", path)
-        if staged.rule in {"skip", _KEEP_OUT}:
-            return _Verdict("skipped", path)
-        if staged.rule == "overwrite" and there:
-            return _Verdict("overwritten", path, there)
-        if staged.rule == "overwrite":
-            if path in taken:
-                return _Verdict("added", path)  # which is refused, with the name of the other file
-            raise InvalidInput(
-                f"{path}: the vault has a folder there, a link that leads nowhere, or a pipe.",
-                "Move it away; nothing was imported.",
-            )
-    raise StorageError(f"{staged.path}: 10,000 files are called so.", "Import into a folder of its own with --into.")
-
-
-def _there(vault: Vault, path: str) -> str | None:
-    """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
-    place = vault.locate(path, known=True)
-    if not os.path.lexists(place):
-        return None
-    try:
-        return vault.hash(path) if place.is_file() else ""
-    except MemoryNotFound:
-        return None
-
-
-def _note_down(report: Imported, staged: _Staged, verdict: _Verdict) -> None:
+def _note_down(report: Imported, staged: placing.Staged, verdict: placing.Verdict) -> None:
     if verdict.what == "unchanged":
         report.unchanged += 1
     elif verdict.what == "renamed":
@@ -368,67 +387,6 @@ def _check_settings(path: str, data: bytes) -> None:
                 Folder(Path(scratch)).ignores("x.md")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
-
-
-# -- writing
-
-
-def _place_all(vault: Vault, staged: Sequence[_Staged], stage: BinaryIO, progress: Progress | None) -> list[_Placed]:
-    """Place every file; if that fails, take back those that were placed."""
-    done: list[_Placed] = []
-    try:
-        for number, each in enumerate(staged, 1):
-            done.append((each, *_place(vault, each, stage)))
-            if progress:
-                progress("importing", number, len(staged))
-    except BaseException:
-        for each, verdict, trash in reversed(done):
-            with contextlib.suppress(SpellbookError, OSError):  # what somebody has changed since is theirs
-                _take_back(vault, each, verdict, trash)
-        raise
-    for folder in {vault.locate(verdict.path, known=True).parent for _, verdict, _ in done if verdict.writes}:
-        disk.sync_folder(folder)
-    return done
-
-
-def _place(vault: Vault, staged: _Staged, stage: BinaryIO) -> tuple[_Verdict, str]:
-    for _ in range(_TRIES):
-        verdict = _verdict(vault, staged)
-        if not verdict.writes:
-            return verdict, ""
-        path, over, pieces = verdict.path, verdict.over, _bytes(stage, staged)
-        with contextlib.suppress(Conflict, MemoryNotFound):  # somebody wrote there just now: the rule is asked again
-            trash = vault.trash.copy(path, over) if over else ""
-            vault.place(path, pieces, mode=staged.mode, mtime_ns=staged.mtime_ns, expected=over, sync=False)
-            return verdict, trash
-    raise Conflict(
-        f"{staged.path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was imported."
-    )
-
-
-def _take_back(vault: Vault, staged: _Staged, verdict: _Verdict, trash: str) -> None:
-    if trash and verdict.over:
-        old, pieces = vault.locate(trash).stat(), vault.pieces(trash)
-        expected = staged.sha256
-        vault.place(verdict.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=expected, own=True)
-        vault.remove(trash, verdict.over, hard=True)
-    elif verdict.writes:
-        vault.remove(verdict.path, staged.sha256, hard=True)
-        for folder in rules.folders_of(verdict.path):
-            (vault.root / folder).rmdir()  # until one is not empty
-
-
-def _bytes(stage: BinaryIO, staged: _Staged) -> Iterator[bytes]:
-    stage.seek(staged.start)
-    sha256, left = hashlib.sha256(), staged.size
-    while piece := stage.read(min(_PIECE, left)):
-        sha256.update(piece)
-        left -= len(piece)
-        yield piece
-    if sha256.hexdigest() != staged.sha256:
-        raise StorageError(
-            f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
-        )
 
 
 def _into(asked: Asked, path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -53,6 +54,11 @@ class Moment:
     commit: str
     snapshot: str
     at: float
+
+    @property
+    def until(self) -> float:
+        """The time to which ages are counted: the end of the date that was asked for, else when the state was made."""
+        return min(time.time(), end_of(self.asked)) if _DATE.fullmatch(self.asked) else self.at
 
     @property
     def key(self) -> str:
@@ -193,7 +199,7 @@ def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
         files = taken.files(moment.snapshot)
         source = _OfSnapshot(taken, files)
         for path, kept in files.items():
-            found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256))
+            found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
     _choose(folder, source, found)
     if (size := sum(stamp.size for stamp in found.stamps.values())) > MOST_TEXT:
         raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")

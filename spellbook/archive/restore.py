@@ -146,7 +146,7 @@ def into_folder(
         for number, (path, kept) in enumerate(files.items(), 1):
             if path not in there:
                 place = target.admitted(path)
-                place.parent.mkdir(parents=True, exist_ok=True)
+                target.make(path.rpartition("/")[0])
                 temporary = disk.aside(place.parent)
                 made.append(temporary)
                 with temporary.open("xb") as file:
@@ -161,7 +161,8 @@ def into_folder(
         for path in there - files.keys():
             (into / path).unlink()  # ours, of a restore that was killed
         for folder in manifest.head["folders"]:
-            target.admitted(folder).mkdir(parents=True, exist_ok=True)
+            target.admitted(folder)
+            target.make(folder)
         disk.sync_all()
     except BaseException as error:
         for place in reversed(made):
@@ -216,13 +217,14 @@ class Over:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
                 if not rules.refusal(folder) and not (place := self.vault.admitted(folder)).exists():
-                    place.mkdir(parents=True)
+                    self.vault.make(folder)
                     self.back.append(place.rmdir)
         except BaseException as error:
             self.is_half = True
             for step in reversed(self.back):
                 try:
-                    step()
+                    with self.vault.journal.reverting():
+                        step()
                 except (SpellbookError, OSError) as fault:
                     _log.warning("A restore that failed could not be taken back whole: %s", fault)
                     name = self.manifest.name
@@ -250,7 +252,7 @@ class Over:
                     (self.vault.root / folder).rmdir()
                 except OSError:
                     break
-                self.back.append(partial((self.vault.root / folder).mkdir, parents=True, exist_ok=True))
+                self.back.append(partial(self.vault.make, folder))
                 folder = folder.rpartition("/")[0]
 
     def _remove(self, path: str) -> None:

@@ -25,7 +25,7 @@ from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, fault_of, tree
 from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.index.embed import Progress
-from spellbook.index.sync import SETTLED_NS
+from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
 from spellbook.vault.vault import Vault
@@ -155,7 +155,7 @@ class Snapshots:
         return (
             before is not None
             and before.item.stamp == item.stamp
-            and item.stamp.mtime_ns + SETTLED_NS <= looked_ns
+            and is_settled(item.stamp, looked_ns)
             and self._blobs.has(before.sha256)
         )
 
@@ -346,6 +346,8 @@ class Snapshots:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        if disk.openness(self.folder) & ~disk.openness(self._vault.root) or not self.folder.exists():
+            disk.close(self.folder, self._vault.root)
         self._blobs.make()
         busy = StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
         with disk.alone(self.folder / "snapshots.lock", 10, busy):
@@ -394,4 +396,5 @@ def _record(kept: Kept) -> bytes:
 
 def _kept(line: bytes) -> Kept:
     said = json.loads(line)
-    return Kept(Item(said["path"], Stamp(said["size"], said["mtime_ns"], said["inode"]), said["mode"]), said["sha256"])
+    stamp = Stamp(said["size"], said["mtime_ns"], said["inode"], said.get("ctime_ns", 0))
+    return Kept(Item(said["path"], stamp, said["mode"]), said["sha256"])

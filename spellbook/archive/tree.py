@@ -44,7 +44,8 @@ class Tree:
 
 
 def tree(vault: Folder) -> Tree:
-    """Look at the whole vault. Raises VaultNotFound if its root cannot be listed."""
+    """Look at the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
+    vault.check_there()
     files: list[Item] = []
     empty: list[str] = []
     faults: list[Fault] = []

@@ -78,6 +78,7 @@ def export(
     click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
     attachments_option,
+    click.option("--drop", is_flag=True, help="Forget what is left of an import that was cut short."),
     json_option,
 )
 def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) -> None:
@@ -91,14 +92,24 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
     are skipped, so importing again makes no duplicates. Nothing is written into dot-folders, and no file is executable.
     `spellbook undo` takes the notes out again; other files stay.
 
+    Without SOURCE, an import that was cut short goes on. What you changed
+    since then stays.
+
     \b
     spellbook import ~/backup.zip --dry-run
     spellbook import ~/old-notes --into old
     """
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **asked)
-    output.result(done, as_json, _imported)
+    output.result(done, as_json, _dropped if asked["drop"] else _imported)
     _tell(done.faults)
+
+
+def _dropped(done: Imported) -> None:
+    left = counted(len(done.skipped), "file")
+    output.say(f"Would be dropped: {left}." if done.dry_run else f"Dropped: {left} of an import that was cut short.")
+    if done.unchanged:
+        output.say(f"Already in the vault: {counted(done.unchanged, 'file')}; `spellbook undo` takes the notes out.")
 
 
 def _imported(done: Imported) -> None:

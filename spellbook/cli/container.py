@@ -16,7 +16,7 @@ def _apply(ctx: click.Context, option: click.Parameter, value: bool) -> None:
 
         found = container.layout()
         os.environ.update(found.environment)
-        for note in container.prepare(found):
+        for note in (*container.prepare(found), container.embedding(found.vault)):
             output.say(f"spellbook: {note}", err=True)
 
 

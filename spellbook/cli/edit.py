@@ -156,7 +156,7 @@ def save(
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
         raise click.UsageError("--text has no text.")
-    done = saving.save(book, source, categories, given, article, force=force)
+    done = saving.save(book, source, categories, given, article, files=True, force=force)
     if as_json:
         output.as_json(done)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -54,6 +55,8 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
             output.confirm("Begin?", default=True)
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
+    if to:
+        done = replace(done, embedded=done.embedded + ahead.sampled)
     output.result(done, as_json, checks.migrated)
 
 

@@ -10,6 +10,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Asking, as_of_option, command, doubt, filter_option, json_option, of_then, scope_option
+from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -27,6 +28,15 @@ min_score_option = click.option(
 )
 max_tokens_option = click.option(
     "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
+)
+also_option = click.option(
+    "--also",
+    multiple=True,
+    metavar="TEXT",
+    help="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
+)
+guess_option = click.option(
+    "--guess", is_flag=True, help="Let the language model of SPELLBOOK_GUESSER guess further texts; it gets the QUERY."
 )
 _NARROWED = (limit_option, filter_option, scope_option)
 _ASKED = (*_NARROWED, as_of_option)
@@ -77,13 +87,15 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
 
 @command(
     click.argument("query", required=False),
+    also_option,
+    guess_option,
     *_ASKED,
     min_score_option,
     max_tokens_option,
     json_option,
     kind=Asking,
 )
-def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> None:
+def search(book: Spellbook, query: str | None, as_json: bool, guess: bool, **asked: Any) -> None:
     """
     Search by meaning and by words.
 
@@ -91,16 +103,35 @@ def search(book: Spellbook, query: str | None, as_json: bool, **asked: Any) -> N
 
     \b
     spellbook search "how do we rotate keys" --filter category=decision
+    spellbook search "how do we rotate keys" --also "Keys are rotated every 90 days." --also "키 교체 주기"
     spellbook search --filter category=decision
     """
     if query is not None:
+        if guess:
+            asked["also"] = _with_guess(book, query, asked["also"])
         _print(book, book.search(query, **asked), as_json, output.answer)
     elif asked["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
+    elif asked["also"]:
+        raise click.UsageError("--also needs a QUERY.")
+    elif guess:
+        raise click.UsageError("--guess needs a QUERY.")
     elif asked["min_score"] is not None:
         raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:
         _list(book, asked["limit"], asked["filter"], as_json)
+
+
+def _with_guess(book: Spellbook, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Return `also` with what the language model guesses, as far as there is room, and say so. Raises InvalidInput."""
+    from spellbook.models.services.guess import guess
+    from spellbook.search.question import MOST_ALSO
+
+    texts, failure = guess(book.config.guesser, query)
+    texts = (*also, *texts)[: max(MOST_ALSO, len(also))]
+    line = f"Asked without a guess: {one_line(failure)}" if failure else f"Also asked: {one_line(' · '.join(texts))}"
+    output.say(line, err=True)
+    return texts
 
 
 @command(
@@ -137,6 +168,7 @@ def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json
         show_default=True,
         help="The verb to explain.",
     ),
+    also_option,
     *_NARROWED,
     min_score_option,
     json_option,

@@ -123,11 +123,13 @@ def serve(
                 _first_token(served.tokens.add("first"), address)
             rules = Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE))
             app = make(served, rules, live=not published)
-        from spellbook.system.processes import present
+        from spellbook.system.processes import leave_threads, present
 
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
             run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
+            book.meter.flush()
+            leave_threads()
 
 
 def _published(ctx: click.Context, names: tuple[str, ...]) -> Spellbook:

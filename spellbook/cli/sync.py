@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
 
+from spellbook import paths
 from spellbook.cli import output
 from spellbook.cli.app import command, json_option, main
 from spellbook.errors import Conflict, StorageError, UnreadableNote
+from spellbook.system.disk import TEMPORARY
 from spellbook.text.quoting import counted, one_line
+from spellbook.vault.rules import TRASH
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -22,6 +26,12 @@ _TRIES = 3
 """Times that notes are pulled and pushed, if others push meanwhile."""
 
 _MOST_SHOWN = 10
+
+_TEMPORARY = ".spellbook-" + "[0-9a-f]" * 16 + ".tmp"
+"""`disk.TEMPORARY` as git spells it."""
+
+_REPOSITORY = "160000"
+"""The mode of a repository in a repository."""
 
 
 @main.command("merge-driver", hidden=True)
@@ -68,14 +78,15 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     """
     Share the vault by git: commit its changes, pull, merge, index, push.
 
-    Only files in the vault are committed. Once git-merge is installed, Spellbook
-    merges notes that both sides changed; what cannot be merged is left as it
-    was, and named. See spellbook install --help.
+    Only files in the vault are committed, and never its trash. Once git-merge is
+    installed, Spellbook merges notes that both sides changed; what cannot be
+    merged is left as it was, and named. See spellbook install --help.
     """
     from spellbook.cli.clients import gitmerge, hooks
 
     vault = book.config.vault
-    git = _Git(hooks.find(vault).top)
+    own = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
+    git = _Git(hooks.find(vault).top, vault, [place for place in own if place.is_relative_to(vault)])
     if git.says("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
         raise Conflict("A merge is under way.", "Finish it with git commit, or git merge --abort, and sync again.")
     upstream = git.says("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
@@ -85,7 +96,16 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
         )
-    committed = git.commit(vault, message)
+    nested, committed_before = git.left_out()
+    for path in nested[:_MOST_SHOWN]:
+        output.say(f"{one_line(path)} is a repository of its own: its notes are not shared.", err=True)
+    for path in committed_before[:1]:
+        output.say(
+            f"{one_line(path)}: this belongs to Spellbook, and was committed earlier. "
+            "Take it and its like out with git rm -r --cached.",
+            err=True,
+        )
+    committed = git.commit(message, nested)
     pulled = 0
     both: list[str] = []
     for last in range(_TRIES, 0, -1):
@@ -96,7 +116,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
             break
     report = book.reindex()
     if as_json:
-        output.as_json({"committed": committed, "pulled": pulled, "both": both, **report.as_dict()})
+        output.as_json({"committed": committed, "pulled": pulled, "both": both, "nested": nested, **report.as_dict()})
         return
     for line in both:
         output.say(line, err=True)
@@ -105,43 +125,106 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
 
 
 class _Git:
-    """Git in one repository."""
+    """Git in the repository `top` of a vault. `own` are folders in the vault that Spellbook fills: they stay here."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, vault: Path, own: Sequence[Path]) -> None:
         self._top = top
+        self._vault = vault
+        self._own = tuple(f"{place.relative_to(vault).as_posix()}/" for place in own)
 
     def _start(self, *asked: str) -> subprocess.CompletedProcess[bytes]:
+        """Start git in the vault: there `.` is the vault, whatever letters its path has."""
         from spellbook.cli.clients.hooks import environment
 
         env = {**environment(), **({} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"})}
-        arguments = ["git", "-C", str(self._top), *asked]
+        arguments = ["git", "-C", str(self._vault), *asked]
         return subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=env)
+
+    def _listed(self, *asked: str) -> list[str]:
+        """Return what git lists with `-z`. Raises StorageError."""
+        return [os.fsdecode(line) for line in self._run(*asked).stdout.split(b"\0") if line]
 
     def says(self, *asked: str) -> str:
         """Return the first line that git prints, "" if it fails."""
         done = self._start(*asked)
         return os.fsdecode(done.stdout).strip() if done.returncode == 0 else ""
 
-    def run(self, *asked: str) -> str:
-        """Return what git prints on stderr. Raises StorageError, with git's own words, if it fails."""
-
+    def _run(self, *asked: str) -> subprocess.CompletedProcess[bytes]:
         done = self._start(*asked)
-        said = os.fsdecode(done.stderr).strip()
         if done.returncode:
-            raise StorageError(f"git {asked[0]} failed: {one_line(said)[:500]}", "Nothing of yours is lost.")
-        return said
+            said = one_line(os.fsdecode(done.stderr).strip())[:500]
+            raise StorageError(f"git {asked[0]} failed: {said}", "Nothing of yours is lost.")
+        return done
 
-    def commit(self, vault: Path, message: str) -> int:
-        """Commit the changes in the vault; return how many files changed."""
-        self.run("add", "--all", "--", str(vault))
-        changed = self._start("diff", "--cached", "--name-only", "-z", "--", str(vault)).stdout.count(b"\0")
+    def run(self, *asked: str) -> None:
+        """Run git. Raises StorageError, with git's own words, if it fails."""
+        self._run(*asked)
+
+    def left_out(self) -> tuple[list[str], list[str]]:
+        """Return the repositories in the vault, and files of Spellbook that an earlier version committed."""
+        others = self._listed("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+        nested = [path[:-1] for path in others if path.endswith("/")]
+        own = []
+        for line in self._listed("ls-files", "--stage", "-z", "--", "."):
+            about, _, path = line.partition("\t")
+            if about.startswith(_REPOSITORY):
+                nested.append(path)
+            elif path.startswith(self._own) or TEMPORARY.fullmatch(path.rpartition("/")[2]):
+                own.append(path)
+        return nested, own
+
+    def commit(self, message: str, nested: Sequence[str]) -> int:
+        """Commit the changes in the vault, but nothing of Spellbook's own, nor `nested`; return how many changed."""
+        left_out = (f":(exclude,literal){path}" for path in (*self._own, *nested))
+        shared = ("--", ".", f":(exclude,glob)**/{_TEMPORARY}", *left_out)
+        self.run("add", "--all", *shared)
+        changed = len(self._listed("diff", "--cached", "--name-only", "-z", *shared))
         if changed:
-            self.run("commit", "--quiet", "--message", message, "--", str(vault))
+            self.run("commit", "--quiet", "--message", message, *shared)
         return changed
+
+    def _in_the_way(self, upstream: str) -> list[str]:
+        """
+        Return the files here, by their paths in the repository, that git does not track and a merge would replace.
+
+        Git takes an ignored file for one that may be lost.
+        """
+        changes = self._listed(
+            "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"
+        )
+        tracked = {*self._listed("-C", str(self._top), "ls-files", "-z")}
+        found: dict[str, None] = {}
+        for change, path in zip(changes[::2], changes[1::2], strict=True):
+            if path not in tracked:
+                _, mode, _, blob, _ = change.split()
+                found |= dict.fromkeys(self._replaced(path, mode, blob, tracked))
+        return [*found]
+
+    def _replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
+        """Return what is lost if the file `blob`, or with its mode a repository, is written at `path`."""
+        for folder in reversed(PurePosixPath(path).parents[:-1]):
+            place = self._top / folder
+            if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
+                return [] if str(folder) in tracked else [str(folder)]
+        place = self._top / path
+        if place.is_dir() and not place.is_symlink():
+            inside = ("-C", str(self._top), "--literal-pathspecs", "ls-files", "--others", "-z", "--", path)
+            return [] if mode == _REPOSITORY else self._listed(*inside)
+        if not os.path.lexists(place):
+            return []
+        is_same = not place.is_symlink() and self.says("-C", str(self._top), "hash-object", "--", path) == blob
+        return [] if is_same else [path]
 
     def merge(self, upstream: str) -> list[str]:
         """Merge what was fetched; return the driver's remarks. Raises Conflict, all as it was, if files conflict."""
-        done = self._start("merge", "--no-edit", "--quiet", upstream)
+        if self.says("merge-base", "HEAD", upstream) and (lost := self._in_the_way(upstream)):
+            where = ", ".join(map(one_line, lost[:_MOST_SHOWN]))
+            raise Conflict(
+                f"{upstream} brings files that are here too, and that git does not track here: {where}.",
+                "Nothing was overwritten: rename or move yours, and sync again.",
+            )
+        # A folder that they renamed takes none of our notes along: the place may be that of an ignored file.
+        done = self._start("-c", "merge.directoryRenames=false", "merge", "--no-edit", "--quiet", upstream)
         if done.returncode == 0:
             return [line for line in os.fsdecode(done.stderr).splitlines() if line.startswith("spellbook: ")]
         names = self._start("diff", "--name-only", "--diff-filter=U", "-z").stdout.split(b"\0")

@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from spellbook.errors import Conflict, InvalidInput
+from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
@@ -34,7 +35,7 @@ LISTS = {
     **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","},
     **dict.fromkeys(RELATIONS, r"\n"),
 }
-_OWN = {*LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", "trust", MERGED}
+_OWN = {*LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
@@ -369,8 +370,8 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
 
-    Lists and entities are united, importance is the higher, `created` the older, and what the first one does not say is
-    taken over. The other's ids, path and title stay as pointers.
+    Lists and entities are united, importance is the higher, `created` the older, privacy and trust are as `privacy`
+    rules, and what the first one does not say is taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
     for key, split in LISTS.items():
@@ -383,17 +384,12 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = other.meta.get("created", other.meta.get("date"))
-    wanted |= {key: value for key, value in other.meta.items() if key not in _OWN and key not in first.meta}
-    # What comes from outside stays so, whatever the other note says of its own text.
-    if other.meta.get("trust") == "untrusted" != first.meta.get("trust"):
-        wanted["trust"] = "untrusted"
+    more = {key: each for key, each in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
+    wanted |= {key: value for key, value in more.items() if key not in first.meta}
+    wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
     wanted |= _more(MERGED, list(first.merged), names, str)
-    stays = {
-        key: (first.meta[key], value)
-        for key, value in other.meta.items()
-        if key not in _OWN and first.meta.get(key, value) != value
-    }
+    stays = {key: (first.meta[key], value) for key, value in more.items() if first.meta.get(key, value) != value}
     return wanted, stays
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spellbook.index import privacy
+from spellbook.index.filters import fold
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
@@ -151,7 +153,7 @@ def check(
     meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
     meta = {key: value for key, value in meta.items() if value is not None}
     if untrusted:
-        meta["trust"] = "untrusted"
+        meta[privacy.TRUST] = privacy.UNTRUSTED
     for key in set(given) - {"text", "metadata"}:
         found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
@@ -183,7 +185,8 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
     meta: dict[str, Any] = {}
     for name, value in given.items():
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
-        if key in {"id", "created", "updated", "created_at", "updated_at", "rest_session_id", "trust"}:
+        own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
+        if key in own or fold(key) == privacy.TRUST:
             found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
         elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
             found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")

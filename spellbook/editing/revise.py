@@ -12,12 +12,13 @@ from typing import Any
 from spellbook.editing import edits
 from spellbook.editing.memory import BROKEN, Findings, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
-from spellbook.index import embed, sync
+from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import note_chunks, resolve
 from spellbook.index.opened import Index
 from spellbook.notes import chunks
 from spellbook.notes.chunks import Chunk
+from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Note, parse
 from spellbook.text import credentials
 from spellbook.text.diff import unified
@@ -277,7 +278,9 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
         note = parse(found.path, data)
         piece = _piece(index, note, found, None, "")
         left = note.encode(edits.without(note, piece))
-        copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + piece.text)
+        label = privacy.kept_label({}, note.meta)
+        kept_text = compose(label, piece.text) if label else piece.text
+        copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
         name = f"{found.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
         try:
             with index.vault.change("erase", found.id, for_good=hard):
@@ -322,6 +325,8 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
         wanted |= {key: now} if now else {}
     note = parse(path, before.encode(text))
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
+    after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
+    wanted |= privacy.kept_label(after, before.meta)
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 
 

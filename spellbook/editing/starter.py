@@ -46,18 +46,21 @@ def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:
     Make `root` a vault; return the files that were added, and whether it had no notes, or was to get guides anyhow.
 
     Existing files stay as they are. Only a folder without notes gets the guides, or one `with_guides`. Raises
-    StorageError if it cannot be written.
+    StorageError if it cannot be written, PathOutsideVault if a link leads a folder out of it.
     """
     added: list[Path] = []
     wanted = {}
     try:
         root.mkdir(parents=True, exist_ok=True)
-        if is_new := not Folder(root.resolve()).walk().files or with_guides:
+        folder = Folder(root.resolve())
+        if is_new := not folder.walk().files or with_guides:
             packaged = guides.starter_vault()
-            wanted = {root / file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
-        wanted[root / MARKER / "config.toml"] = _CONFIG.encode()
-        for place, data in wanted.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
+            wanted = {file.relative_to(packaged): file.read_bytes() for file in sorted(packaged.rglob("*.md"))}
+        wanted[Path(MARKER, "config.toml")] = _CONFIG.encode()
+        for path in wanted:
+            folder.make(path.parent.as_posix())
+        for path, data in wanted.items():
+            place = root / path
             with suppress(FileExistsError), place.open("xb") as file:
                 file.write(data)
                 added.append(place)

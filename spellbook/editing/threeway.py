@@ -11,15 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spellbook.editing.combine import LISTS, listed
 from spellbook.editing.edits import same, with_meta
-from spellbook.errors import Conflict
+from spellbook.errors import Conflict, InvalidInput
+from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.chunks import tops
-from spellbook.notes.frontmatter import dump
-from spellbook.notes.note import MERGED, Note, lines, newline, parse
+from spellbook.notes.frontmatter import compose, dump
+from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
 from spellbook.notes.splitter import sentences
 from spellbook.text.diff import changed_spans
 from spellbook.text.quoting import one_line
@@ -27,9 +29,6 @@ from spellbook.text.quoting import one_line
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
 _LEAST_ALIKE = 0.5
 """Share of equal lines from which on a section under another heading is taken for the same section. By hand."""
-
-_PRIVACY = ("public", "team")
-"""Values of `privacy_scope`, the less private first; any other is private."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +39,24 @@ class Merged:
     both: tuple[str, ...] = ()
 
 
+_NOWHERE: Mapping[str, Any] = MappingProxyType({})
+_FINAL = 1_000_000_000
+_ENDED = {"paragraph", "bullet_list", "ordered_list", "table"}
+"""Blocks that a heading ends without a blank line."""
+
+
 class _Unit(NamedTuple):
-    """A block of a note with the blank lines after it. Units of one `side` that follow each other in it stay so."""
+    """
+    A block of a note with the line ends after it.
+
+    `first` is by side the number of the first block in whose place it is. `last` is by side that of the last one, or
+    _FINAL if no block follows it, and the line ends after it.
+    """
 
     text: str
     kind: str = ""
-    side: str = ""
-    at: int = 0
+    first: Mapping[str, int] = _NOWHERE
+    last: Mapping[str, tuple[int, str]] = _NOWHERE
 
     @property
     def bare(self) -> str:
@@ -80,7 +90,7 @@ def merge(path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, 
     original = parse(path, ours)
     of_base, of_ours, of_theirs = (_unified(parse(path, data)) for data in (base, ours, theirs))
     draft = _Draft(names, of_ours.title)
-    header = _header(of_base, of_ours, of_theirs, draft)
+    header = _guarded(_header(of_base, of_ours, of_theirs, draft), of_ours, of_theirs, draft)
     tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
     above = draft.above()
     text = header + (above + tail.lstrip("\n") if above else tail)
@@ -115,8 +125,19 @@ def _header(base: Note, ours: Note, theirs: Note, draft: _Draft) -> str:
         comments = [line.strip() for line in lines(there) if line.lstrip().startswith("#") and line not in known]
         draft.values(aside, comments)
         return text[: len(text) - len(ours.body)]
-    draft.header(there)
+    draft.header(1, there)
     return here
+
+
+def _guarded(header: str, ours: Note, theirs: Note, draft: _Draft) -> str:
+    """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
+    note = parse(ours.path, header.encode())
+    wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
+    try:
+        return with_meta(note, wanted) if wanted else header
+    except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
+        draft.header(0, header)
+        return compose({**note.meta, **wanted}, "").rstrip("\n") + "\n"
 
 
 def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,10 +176,6 @@ def _chosen(key: str, base: Note, ours: Note, theirs: Note) -> Any:
         return here if times[0] >= times[1] else there  # type: ignore[operator]
     if key == "importance":
         return here if ours.importance >= theirs.importance else there
-    if key == "trust":
-        return there if there == "untrusted" else here
-    if key == "privacy_scope":
-        return max(here, there, key=lambda value: _PRIVACY.index(value) if value in _PRIVACY else len(_PRIVACY))
     if key in LISTS or (isinstance(here, list) and isinstance(there, list)):
         was, left, right = (listed(note.meta.get(key), LISTS.get(key, r"\n")) for note in (base, ours, theirs))
         gone = [each for each in was if each not in left or each not in right]
@@ -187,7 +204,10 @@ def _sections(note: Note, side: str) -> list[_Section]:
         if at - 1 in first:
             sections.append(_Section(note.blocks[at - 1].text))
         if end > start:
-            sections[-1].units.append(_Unit(note.body[offsets[start] : offsets[end]], kind, side, at))
+            text = note.body[offsets[start] : offsets[end]]
+            ends = text[len(text.rstrip("\n")) :]
+            last = _FINAL if end == len(source) else at
+            sections[-1].units.append(_Unit(text, kind, {side: at}, {side: (last, ends)}))
     return sections
 
 
@@ -216,10 +236,10 @@ class _Draft:
         told = [f"{dump(key)}: {dump(value)}" for key, value in aside.items()] + list(comments)
         self._above += [self._callout(1, "\n".join(f"    {line}" for line in told))] if told else []
 
-    def header(self, text: str) -> None:
-        """Put the whole of their frontmatter above the text."""
+    def header(self, side: int, text: str) -> None:
+        """Put the whole frontmatter of a side above the text."""
         self.both.append("frontmatter")
-        self._above.append(self._callout(1, "\n".join(f"    {line}" for line in text.strip("\ufeff\n").split("\n"))))
+        self._above.append(self._callout(side, "\n".join(f"    {line}" for line in text.strip("\ufeff\n").split("\n"))))
 
     def above(self) -> str:
         """Return the callouts above the text."""
@@ -252,20 +272,24 @@ class _Draft:
         if not base:  # both added the section: what they have in common is as if it had been there
             spans = changed_spans(bare[1], bare[2])
             edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]), len(bare[1]))]
-            bare[0] = [text for (_, a), (b, _) in pairwise(edges) for text in bare[1][a:b]]
+            base = [unit for (_, a), (b, _) in pairwise(edges) for unit in ours.units[a:b]]
+            bare[0] = [unit.bare for unit in base]
         merged: list[_Unit] = []
         for was, here, there in _woven(*bare):
-            us, them = ours.units[here], theirs.units[there]
-            before = bare[0][was]
-            if bare[2][there] == before or bare[1][here] == bare[2][there]:
-                merged += us
-            elif bare[1][here] == before:
-                merged += them
+            before, us, them = base[was], ours.units[here], theirs.units[there]
+            if bare[1][here] == bare[2][there]:
+                olds = before if bare[1][here] == bare[0][was] else ()
+                for at, unit in enumerate(us):
+                    merged += _instead([unit], olds[at : at + 1], [unit], [them[at]])
+            elif bare[2][there] == bare[0][was]:
+                merged += _instead(us, before, us, them)
+            elif bare[1][here] == bare[0][was]:
+                merged += _instead(them, before, us, them)
             else:
-                merged += self._changed(before, us, them, ours.heading)
+                merged += _instead(self._changed(before, us, them, ours.heading), before, us, them)
         return merged
 
-    def _changed(self, before: list[str], ours: list[_Unit], theirs: list[_Unit], heading: str) -> list[_Unit]:
+    def _changed(self, before: list[_Unit], ours: list[_Unit], theirs: list[_Unit], heading: str) -> list[_Unit]:
         """Return what stands in the place of blocks that both sides changed, or where both inserted some."""
         if not before:
             have = {unit.bare for unit in ours}
@@ -273,10 +297,10 @@ class _Draft:
         if ours and theirs:
             kinds = {unit.kind for unit in (*ours, *theirs)}
             parts = _by_sentence if kinds <= {"paragraph", "heading", "bullet_list", "ordered_list"} else lines
-            whole = ["\n\n".join(before), *("\n\n".join(unit.bare for unit in side) for side in (ours, theirs))]
+            whole = ("".join(unit.text for unit in side).rstrip("\n") for side in (before, ours, theirs))
             woven = _woven_text(parts, *whole)
             if woven is not None:
-                return [_Unit(woven + "\n\n", ours[-1].kind)]
+                return [_Unit(woven + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
         self.both.append(heading or self._title)
         if not ours:
             return [*theirs, _Unit(self._deleted(0), "callout")]
@@ -344,15 +368,48 @@ def _woven(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> I
     yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
 
 
+def _instead(units: list[_Unit], before: Sequence[_Unit], ours: list[_Unit], theirs: list[_Unit]) -> list[_Unit]:
+    """Return units that stand in the place of those of both sides."""
+    sides = [side for side in (ours, theirs) if side]
+    if units:
+        first = {key: at for side in sides for key, at in side[0].first.items()}
+        units = [units[0]._replace(first=first), *units[1:]]
+    if units and units[-1].last:  # a callout has none
+        ends = {key: end for side in (before, *sides) if side for key, end in side[-1].last.items()}
+        units[-1] = units[-1]._replace(last=ends)
+    return units
+
+
 def _joined(units: Sequence[_Unit]) -> str:
-    """Return the text of units; a blank line parts those that did not follow each other."""
-    text = ""
-    for before, unit in zip([None, *units], units, strict=False):
-        if before and not (before.side and before.side == unit.side and before.at + 1 == unit.at):
-            text = text.rstrip("\n") + "\n\n" if text.strip("\n") else text
-        text += unit.text
-    last = units[-1] if units else None
-    return text if last is None or last.side else text.rstrip("\n") + "\n"
+    """Return the text of units. Those that follow each other in a side are as far apart as there, others by a line."""
+    texts = []
+    for before, unit in pairwise(units):
+        text = before.text.rstrip("\n")
+        follows = any(unit.first.get(side) == at + 1 for side, (at, _) in before.last.items())
+        ends = _ends({side: ends for side, (at, ends) in before.last.items() if at != _FINAL}) if follows else "\n\n"
+        is_plain = before.kind == "heading" or (before.kind in _ENDED and unit.text.startswith("## "))
+        apart = not text or (ends and is_plain) or ends.startswith("\n\n") or _stays_apart(text + ends, unit.text)
+        texts.append(text + (ends if apart else "\n\n"))
+    for unit in units[-1:]:
+        texts.append(unit.text.rstrip("\n") + (_ends({k: v for k, (_, v) in unit.last.items()}) if unit.last else "\n"))
+    return "".join(texts)
+
+
+def _ends(ends: Mapping[str, str]) -> str:
+    """Return the line ends after a unit, given by side, as the side has them that changed them."""
+    was, here, there = map(ends.get, "bot")
+    return str(there if here is None or (there is not None and here == was) else here)
+
+
+def _stays_apart(before: str, text: str) -> bool:
+    """Say whether what stands on lines that follow each other is read as when it stands alone."""
+    count = len(lines(before))
+    apart = [*_spans(before), *((kind, start + count, end + count) for kind, start, end in _spans(text))]
+    return before.endswith("\n") and _spans(before + text) == apart
+
+
+def _spans(text: str) -> list[tuple[str, int, int]]:
+    return [(block.kind, block.start, block.end) for block in blocks(text)]
 
 
 # -- which sections are the same

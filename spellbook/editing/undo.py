@@ -15,8 +15,8 @@ from itertools import product
 
 from spellbook.editing import edits, moves
 from spellbook.editing.revise import with_vectors
-from spellbook.errors import Conflict, MemoryNotFound, UnreadableNote
-from spellbook.index import sync
+from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
+from spellbook.index import privacy, sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
 from spellbook.text.diff import unified
@@ -202,7 +202,14 @@ def _merged(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     if len({note.encoding for note in notes}) > 1:
         return None
     text = edits.merged(*(note.text for note in notes))
-    return None if text is None else notes[0].encode(text)
+    if text is None:
+        return None
+    note = parse(path, notes[0].encode(text))
+    wanted = privacy.needed(note.meta, *(each.meta for each in notes[1:]))
+    try:
+        return note.encode(edits.with_meta(note, wanted)) if wanted else note.encode()
+    except (Conflict, InvalidInput):
+        return None
 
 
 def _read(path: str, data: bytes | None) -> str:

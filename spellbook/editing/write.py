@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, get_args
@@ -11,9 +13,11 @@ from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, extract, sync
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
+from spellbook.models.base import score
+from spellbook.notes.decisions import DECISION
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search.duplicates import DUPLICATE, LIKELY
 from spellbook.search.searcher import Searcher
@@ -21,6 +25,11 @@ from spellbook.text import credentials
 from spellbook.text.diff import contradiction, unified
 
 _NEAREST = 10
+_NEAR, _MOST_NEAR = 0.8, 10
+"""
+Score from which on a chunk is compared by its text alone, without title and labels, and the most that are. 98 % of the
+texts that say the same reach it in spite of other labels (KLUE-STS).
+"""
 _MOST_COMPARED = 10_000
 _MOST_SHOWN = 200_000
 """Letters of a text that are compared with a chunk that it repeats: by words, and by lines."""
@@ -100,6 +109,7 @@ class _Draft:
     rows: tuple[tuple[str, str], ...]  # key and text of what will be embedded
     folds: tuple[str, ...]
     vectors: dict[str, bytes]
+    texts: dict[str, str]  # by key, as they are written
 
 
 def scribe(
@@ -151,11 +161,14 @@ def validate(
 
 
 def _labelled(index: Index, given: Memory) -> Memory:
-    """Return a memory with keywords of its tags and its text, unless it has keywords."""
+    """Return a memory with keywords of its tags and its text, a decision's of its topic too, unless it has keywords."""
     if given.meta.get("keywords"):
         return given
     rare = max(_RARE, int(index.catalog.counts().chunks * _RARE_SHARE))
-    words = keywords.derived(given.text, given.meta.get("tags") or (), index.catalog.frequency, rare)
+    first = list(given.meta.get("tags") or ())
+    if given.meta["category"] == DECISION:
+        first += filter(None, map(str.strip, re.split(r"[:/]", given.meta["topic"])))
+    words = keywords.derived(given.text, first, index.catalog.frequency, rare)
     return replace(given, meta={**given.meta, **({"keywords": words} if words else {})})
 
 
@@ -199,35 +212,52 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     text = given.note(str(ULID()), now)
     note = parse(f"{given.folder}/{given.name}.md", text.encode("utf-8"))
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
-    rows = tuple({row.key: row.chunk.embedded for row in entry.chunks}.items())
+    rows = tuple({row.key: row.chunk.embedded for row in entry.chunks if row.key != NO_TEXT}.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    return _Draft(note, text, rows, tuple(row.same for row in entry.chunks if row.chunk.text.strip()), vectors)
+    folds = tuple(row.same for row in entry.chunks if row.chunk.text.strip())
+    return _Draft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
 
 
 def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplicate]:
-    import numpy as np
-
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
     for found in index.catalog.by_fold(draft.folds, index.visible):
         if found.text.strip():
             same[found.id] = found, 1.0, "words"
-    for vector in draft.vectors.values():
-        for found, score in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST):
-            if score >= DUPLICATE:
-                same.setdefault(found.id, (found, round(score, 3), "meaning"))
-            elif score >= LIKELY and _is_labelled_alike(found, draft.note):
-                same.setdefault(found.id, (found, round(score, 3), "labels"))
+    for found, value in _near(index, searcher, draft):
+        if value >= DUPLICATE:
+            same.setdefault(found.id, (found, round(value, 3), "meaning"))
+        elif value >= LIKELY and _is_labelled_alike(found, draft.note):
+            same.setdefault(found.id, (found, round(value, 3), "labels"))
     body = draft.note.body.strip()
     ordered = sorted(same.values(), key=lambda each: -each[1])
     repeated = []
-    for found, score, how in ordered[:5]:
+    for found, value, how in ordered[:5]:
         changed = contradiction(found.text, body) if len(body) <= _MOST_COMPARED else ()
         difference = unified(found.text.strip(), body[:_MOST_SHOWN])
-        repeated.append(Duplicate(found.id, found.path, found.title, score, difference, how, changed))
+        repeated.append(Duplicate(found.id, found.path, found.title, value, difference, how, changed))
     return repeated
+
+
+def _near(index: Index, searcher: Searcher, draft: _Draft) -> list[tuple[StoredChunk, float]]:
+    """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
+    import numpy as np
+
+    near = [
+        (found, draft.texts[key], value)
+        for key, vector in draft.vectors.items()
+        for found, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST)
+        if value >= _NEAR
+    ]
+    near = sorted(near, key=lambda each: -each[2])[:_MOST_NEAR]
+    texts = list(dict.fromkeys(text for found, own, _ in near for text in (found.text.strip(), own)))
+    with contextlib.suppress(EmbeddingError):
+        vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
+        scale = index.embedder.scale
+        near = [(found, own, score(float(vectors[found.text.strip()] @ vectors[own]), scale)) for found, own, _ in near]
+    return sorted(((found, value) for found, _, value in near), key=lambda each: -each[1])
 
 
 def _is_labelled_alike(found: StoredChunk, note: Note) -> bool:

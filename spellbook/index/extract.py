@@ -17,14 +17,14 @@ from typing import Any
 
 from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.index import privacy
-from spellbook.index.catalog.schema import QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
-from spellbook.index.catalog.words import findable, shared_words
+from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
+from spellbook.index.catalog.words import NO_WORDS, findable, shared_words
 from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
-from spellbook.notes.note import Fault, Note, Stamp, parse
+from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.text import languages, terms
 from spellbook.vault.folder import Folder, digest
 
@@ -112,6 +112,8 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     ):
         later = tuple(findable(text) for text in _shortened(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
+    if _says_nothing(note, pieces):
+        rows = (rows[0]._replace(key=NO_TEXT, words=NO_WORDS), *rows[1:])
     columns = {
         "name": links.key(note.path),
         "declared": note.declared_id,
@@ -153,6 +155,16 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     )
     filters = frozenset((*_fields(named, note.meta), *_language(note)))
     return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
+
+
+def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
+    """Return whether the first chunk of a note is empty or no more than its title; of a single one, than a heading."""
+    text = pieces[0].text.strip()
+    heading = note.blocks[0] if note.blocks and note.blocks[0].kind == "heading" else None
+    if not text or heading is None:
+        return not text
+    is_alone = height(text) == heading.end - heading.start
+    return is_alone and (len(pieces) == 1 or heading.text == note.own_title)
 
 
 def folded(text: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -34,8 +34,8 @@ QUERY_VECTORS, SEARCHES = "query vectors", "searches"
 
 HITS, MISSES = "hits", "misses"
 
-_SLOWEST, _MOST_QUERY = 10, 80
-"""Slowest queries that are kept, and letters of each."""
+_SLOWEST, _MOST_QUERY, _MOST_WARM = 10, 80, 1_000
+"""Slowest queries that are kept, letters of each, and times of warm searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Meter:
         self._counts: Counter[tuple[str, int]] = Counter()
         self._failures: dict[Kind, Failures] = {}
         self._flushed = time.monotonic()
-        self._slowest: dict[str, tuple[float, int]] = {}
+        self._slowest: dict[str, tuple[bool, float, int]] = {}
+        self._warm: deque[tuple[float, float]] = deque(maxlen=_MOST_WARM)
 
     @contextlib.contextmanager
     def timed(self, verb: str) -> Iterator[Taken]:
@@ -78,27 +79,35 @@ class Meter:
         if number:
             self._count(name, _ONCE, number)
 
-    def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0) -> None:
+    def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
         """
         Count a search by meaning, and whether its question's vector was cached; None is one by words alone.
 
-        The slowest queries are kept in memory and nowhere else.
+        The slowest queries are kept in memory and nowhere else. One that `is_warm` had nothing to load first.
         """
-        self._note_slow(query[:_MOST_QUERY], ms)
+        self._note_slow(query[:_MOST_QUERY], ms, is_warm)
         self.count(BY_MEANING, is_cached is not None)
         self.cached(QUERY_VECTORS, is_cached)
 
-    def _note_slow(self, query: str, ms: float) -> None:
+    def _note_slow(self, query: str, ms: float, is_warm: bool) -> None:
         with self._guard:
-            slowest, count = self._slowest.pop(query, (0.0, 0))
-            self._slowest[query] = (max(slowest, ms), count + 1)
-            if len(self._slowest) > _SLOWEST:
-                del self._slowest[min(self._slowest, key=lambda each: self._slowest[each][0])]
+            if is_warm:
+                self._warm.append((time.monotonic(), ms))
+            was_warm, slowest, count = self._slowest.pop(query, (False, 0.0, 0))
+            self._slowest[query] = (is_warm or was_warm, ms if is_warm > was_warm else max(slowest, ms), count + 1)
+            if len(self._slowest) > _SLOWEST:  # those that had to load something go first
+                del self._slowest[min(self._slowest, key=lambda each: self._slowest[each])]
+
+    def warm(self, seconds: float) -> list[float]:
+        """Return the milliseconds of this process's latest searches that had nothing to load first, sorted."""
+        since = time.monotonic() - seconds
+        with self._guard:
+            return sorted(ms for at, ms in self._warm if at >= since)
 
     def slowest(self) -> list[tuple[str, float, int]]:
         """Return this process's slowest queries, cut to 80 letters: the most milliseconds each took, and how often."""
         with self._guard:
-            kept = [(query, ms, count) for query, (ms, count) in self._slowest.items()]
+            kept = [(query, ms, count) for query, (_, ms, count) in self._slowest.items()]
         return sorted(kept, key=lambda each: -each[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:

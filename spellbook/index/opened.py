@@ -20,6 +20,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.system import disk
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
@@ -71,6 +72,8 @@ class Index:
             embedder = models or embedders.create(config.embedder, config.threads, config.state / _CALIBRATIONS)
             second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
             reranker = embedders.reranker(config.reranker)
+        with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
+            disk.close(config.state, config.vault)
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
@@ -84,7 +87,7 @@ class Index:
             vault = Documents(config.vault, config.state, config.beside)
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
-            vault = Vault(config.vault, config.state, journal)
+            vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes)
             vault.recover()
         return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole)
 
@@ -158,3 +161,5 @@ class Index:
         self.chroma.close()
         self.catalog.close()
         self.vault.journal.close()
+        if self.config.state.is_dir():
+            disk.close(self.config.state, self.config.vault)

@@ -14,7 +14,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 SETTLED_NS = 2_000_000_000
 """A file this young when it was read may change again without its stamp showing it (the coarsest clock is FAT's)."""
+
+_TICK_NS = 20_000_000
+"""The same for the time that no editor can set, which systems take from a clock of at most 10 ms."""
 
 _FEW = 10
 """Notes that may always be missing at once: fewer are deleted by hand, and a drive holds more. A judgement."""
@@ -101,23 +104,34 @@ class Report:
 
 
 def plan(
-    disk: Mapping[str, Stamp], known: Mapping[str, Known], hidden: Sequence[str] = (), *, full: bool = False
+    disk: Mapping[str, Stamp],
+    known: Mapping[str, Known],
+    hidden: Sequence[str] = (),
+    *,
+    full: bool = False,
+    hinted: Container[str] = (),
 ) -> Plan:
     """
     Return the least work that brings the index up to `disk`.
 
     Files under the folders `hidden`, which could not be listed, are not gone.
-    With `full` everything is read.
+    With `full` everything is read, otherwise what changed and what is `hinted`.
     """
 
     def current(path: str, stamp: Stamp) -> bool:
         before = known.get(path)
-        # A second write within the clock's tick leaves size and mtime as they were.
-        return before is not None and before.stamp == stamp and stamp.mtime_ns + SETTLED_NS <= before.read_ns
+        return before is not None and before.stamp == stamp and is_settled(stamp, before.read_ns)
 
-    read = (path for path, stamp in disk.items() if full or not current(path, stamp))
+    read = (path for path, stamp in disk.items() if full or path in hinted or not current(path, stamp))
     gone = (path for path in known.keys() - disk.keys() if not path.startswith(tuple(hidden)))
     return Plan(tuple(sorted(read)), tuple(sorted(gone)))
+
+
+def is_settled(stamp: Stamp, read_ns: int) -> bool:
+    """Say whether a file that was read at `read_ns` with this stamp cannot have changed since and still have it."""
+    # A second write within the clock's tick leaves the stamp as it was. Whole seconds come from a coarse clock.
+    tick = _TICK_NS if stamp.ctime_ns % 1_000_000_000 else SETTLED_NS
+    return stamp.mtime_ns + SETTLED_NS <= read_ns and stamp.ctime_ns + tick <= read_ns
 
 
 def is_unlikely(work: Plan, known: Mapping[str, Known]) -> bool:
@@ -149,6 +163,7 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
                 progress(stage, done, total)
 
         report = scan(index, full=full, progress=reading)
+        index.vault.sweep(index.vault.litter())
         if not words_only:
             if not known and (index.catalog.counts().pending or second_pending(index)):
                 shown.enter_context(present(index.config.state, EMBEDDING))
@@ -161,18 +176,25 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
     return finish(index, report, started)
 
 
-def scan(index: Index, *, full: bool = False, progress: Progress | None = None) -> Report:
-    """First stage: read what changed anywhere in the vault; afterwards search by words is right."""
+def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progress: Progress | None = None) -> Report:
+    """
+    First stage: read what changed anywhere in the vault; afterwards search by words is right.
+
+    Paths that are `hinted` are read even if their stamps show no change.
+    """
     index.catalog.notes.recut(name_rules(index.config))
     adopt(index)
+    # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes notes
+    # private wants them gone.
+    may_lose = not (full or index.config.beside or index.config.sees)
+    if may_lose:
+        index.vault.check_there()
     index.vault.recover()
     for _ in range(_GLANCES):
         listing = index.vault.walk()
         known = index.catalog.notes.known()
-        work = plan(listing.files, known, listing.hidden, full=full)
-        # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes
-        # notes private wants them gone.
-        unlikely = not (full or index.config.beside or index.config.sees) and is_unlikely(work, known)
+        work = plan(listing.files, known, listing.hidden, full=full, hinted=hinted)
+        unlikely = may_lose and is_unlikely(work, known)
         if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
             break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
@@ -180,7 +202,7 @@ def scan(index: Index, *, full: bool = False, progress: Progress | None = None) 
         lost, work = len(work.gone), Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults)
     index.vault.sweep(listing.litter)
-    _take(index, work, listing.files, known, report, full=full, progress=progress)
+    _take(index, work, listing.files, known, report, full=full, hinted=hinted, progress=progress)
     complaint = ""
     if unlikely:
         complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
@@ -245,6 +267,7 @@ def _take(
     report: Report,
     *,
     full: bool = False,
+    hinted: Container[str] = (),
     alone: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -260,7 +283,8 @@ def _take(
                 if not alone and not full:
                     # Another process may have taken some of it meanwhile.
                     fresh = index.catalog.notes.known(batch)
-                    todo = {path: fresh.get(path) for path in plan({path: disk[path] for path in batch}, fresh).read}
+                    left = plan({path: disk[path] for path in batch}, fresh, hinted=hinted).read
+                    todo = {path: fresh.get(path) for path in left}
                 report.unchanged += len(batch) - len(todo)
                 done += len(batch) - len(todo)
                 pieces = [

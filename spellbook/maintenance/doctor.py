@@ -150,7 +150,11 @@ def _links(index: Index) -> list[str]:
 def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     from spellbook.archive import importer
 
-    half = [importer.INTERRUPTED] if importer.is_interrupted(index.config.state) else []
+    half: list[str] = []
+    if importer.is_interrupted(index.config.state):
+        half.append(
+            "an import was cut short: `spellbook import` goes on with it, `spellbook import --drop` forgets the rest"
+        )
     if snapshots.interrupted:
         name, before = snapshots.interrupted
         half.append(

@@ -41,13 +41,19 @@ _ROW_BYTES = 120
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a migration: `missing` of `texts` must be embedded, which takes `seconds` and `bytes`."""
+    """
+    The cost of a migration: `missing` of `texts` must be embedded, which takes `seconds` and `bytes`.
+
+    Texts are those of chunks, as everywhere; labels only take time and room. `sampled` of the missing ones were
+    embedded for the estimate.
+    """
 
     embedder: str
     texts: int
     missing: int
     seconds: float
     bytes: int
+    sampled: int
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
@@ -125,19 +131,21 @@ def alone(index: Index) -> AbstractContextManager[None]:
 
 def estimate(aside: Index) -> Estimate:
     """Embed a few texts and estimate the rest. Raises EmbeddingError if the new embedder does not work."""
-    missing = _missing(aside)
+    labels, texts = _missing(aside)
+    missing = [*labels, *texts]
     total = len(aside.catalog.keys(()))
     store = partial(embed.embed_and_store, aside, refused=set(), spared_days=SPARED_DAYS)
     with unhurried():
         sample = missing[: _SAMPLE + 1]
-        store(sample[:1])  # loads the model
+        sampled = store(sample[:1])  # loads the model
         started = time.monotonic()
-        store(sample[1:])
+        sampled += store(sample[1:])
         each = (time.monotonic() - started) / max(1, len(sample) - 1)
     left = missing[len(sample) :]
     vector = next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b"")
     size = len(compact(vector)) + _ROW_BYTES
-    return Estimate(aside.embedder.name, total, len(left), round(each * len(left), 1), size * len(left))
+    seconds, size = round(each * len(left), 1), size * len(left)
+    return Estimate(aside.embedder.name, total, len(texts), seconds, size, sampled)
 
 
 def build(aside: Index, progress: Progress | None = None) -> int:
@@ -149,7 +157,7 @@ def build(aside: Index, progress: Progress | None = None) -> int:
     stored = done = 0
     refused: set[str] = set()
     with unhurried():
-        while missing := [row for row in _missing(aside) if row[0] not in refused]:
+        while missing := [row for rows in _missing(aside) for row in rows if row[0] not in refused]:
             for start in range(0, len(missing), _BATCH):
                 batch = missing[start : start + _BATCH]
                 stored += embed.embed_and_store(aside, batch, refused, spared_days=SPARED_DAYS)
@@ -190,16 +198,16 @@ def _say(index: Index, name: str) -> None:
         index.vault.place(_FILE, [new])
 
 
-def _missing(aside: Index) -> list[tuple[str, str]]:
-    """Return key and text of all labels and texts without a vector of the new embedder, in the order of the vault."""
+def _missing(aside: Index) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return key and text of all labels, and of all texts, that lack a vector of the new embedder."""
     fingerprint = aside.embedder.fingerprint
     labels = {label_key(fingerprint, kind, text): text for kind, text in aside.catalog.labels.all()}
     made = aside.catalog.vectors.has(labels)
-    rows = [(key, text) for key, text in labels.items() if key not in made]
+    rows: list[tuple[str, str]] = []
     keys = aside.catalog.keys(())
     for start in range(0, len(keys), _AT_ONCE):
         texts = aside.catalog.vectors.embedded(keys[start : start + _AT_ONCE])
         batch = {vector_key(fingerprint, text): text for text in texts}
         there = aside.catalog.vectors.has(batch)
         rows += [(key, text) for key, text in batch.items() if key not in there]
-    return rows
+    return [(key, text) for key, text in labels.items() if key not in made], rows

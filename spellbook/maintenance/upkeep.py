@@ -47,11 +47,12 @@ def refresh(index: Index, *, watching: bool, embed: bool) -> str:
     """
     try:
         finish_move(index)
-        # A new index is filled at once, even if a watcher runs.
+        # A new index is filled at once, even if a watcher runs; so is one that was migrated, beside an older watcher.
         reported = None
         with contextlib.suppress(Damaged):
-            reported = index.catalog.looked
-        if reported is not None and (watching or processes.is_watched(index.config.state)):
+            reported = index.catalog.looked if index.catalog.is_read else None
+        # What another watcher cannot do, since it is older, this process may.
+        if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
             return reported
         try:
             sync.scan(index)

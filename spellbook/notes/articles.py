@@ -39,6 +39,20 @@ def read(body: str) -> Article:
     return Article("\n".join(said).strip(), body[found.end() :].strip("\n"))
 
 
+def with_summary(body: str, summary: str) -> tuple[str, str]:
+    """Return a change of an article's body that gives it a summary: text that is there once, and what replaces it."""
+    if found := _CALLOUT.match(body):
+        old = found[0].strip("\n")
+        return old, composed(summary, "")
+    first = ""
+    for line in body.strip("\n").splitlines(keepends=True):
+        first += line
+        if body.count(first.rstrip("\n")) == 1:
+            break
+    first = first.rstrip("\n")
+    return first, composed(summary, first)
+
+
 def cut(text: str, most: int) -> str:
     """Return the beginning of a text, at most `most` letters, to the end of a sentence if one ends in its last half."""
     if len(text) <= most:

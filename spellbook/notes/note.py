@@ -38,7 +38,6 @@ _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
 # `](#part)` and `[[#part]]` are links into the page.
-_OUTSIDE = re.compile(r"(?i)https?:|ftp:|file:|.*\.pdf\b")
 _MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 MERGED = "merged"
@@ -63,11 +62,17 @@ class Fault:
 
 
 class Stamp(NamedTuple):
-    """A file's status without opening it: bytes, nanoseconds, inode."""
+    """
+    A file's status without opening it: bytes, nanoseconds, inode.
+
+    `ctime_ns` is when the file was last changed in any way: no editor can set it back. It is 0 where the system does
+    not know it (Windows).
+    """
 
     size: int
     mtime_ns: int
     inode: int
+    ctime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,12 +359,6 @@ def _one(value: object) -> str:
     if value is None or isinstance(value, bool | dict):
         return ""
     return unicodedata.normalize("NFC", str(value).strip())
-
-
-def comes_from_outside(trust: str, source: str) -> bool:
-    """Say whether a note is not the person's own, by its keys `trust` and `source`; `trust: trusted` ends that."""
-    trust = trust.strip().lower()
-    return trust == "untrusted" or (trust != "trusted" and bool(_OUTSIDE.match(source.strip())))
 
 
 def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:

@@ -131,8 +131,8 @@ class Briefing:
 def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     """Return what an agent should know at the start of a session, or after its conversation was `compacted`."""
     pending: Filter = {"category": form.DECISION, "outcome!": list(form.RESULTS), **TRUSTED}
-    listed = newest.recent(index, _MOST_LISTED, 0, pending)
-    living = tuple(each for each in listed.notes if not is_superseded(index, each))
+    listed = newest.living(index, _MOST_LISTED, pending)
+    living = tuple(each for each in listed.notes if not is_outside(each))
     pinned = newest.recent(index, _MOST_LISTED, 0, {"pinned": True, **TRUSTED}).notes
     shown = (*conditions(TRUSTED), NO_GUIDES, *index.visible)
     topics = tuple(index.catalog.topic_counts(shown))
@@ -140,22 +140,15 @@ def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     return Briefing(checkpoint(index), living, listed.total, own, topics, compacted)
 
 
-def is_superseded(index: Index, chunk: StoredChunk) -> bool:
-    """Say whether a note says that it is superseded, or another note supersedes it."""
-    from spellbook.search import related
-
-    return chunk.path in related.superseded(index, {chunk.path}, ()) or chunk.meta.get("status") == "superseded"
-
-
 def checkpoint(index: Index) -> Checkpoint | None:
     """Return the newest checkpoint that is not archived, as its file says it now; None if there is none."""
-    found = newest.recent(index, 1, 0, {"category": form.CHECKPOINT, "status!": "archived", **TRUSTED}).notes
-    if not found:
+    filter: Filter = {"category": form.CHECKPOINT, "status!": "archived", **TRUSTED}
+    notes = newest.recent(index, _MOST_LISTED, 0, filter).notes
+    if (chunk := next((each for each in notes if not is_outside(each)), None)) is None:
         return None
-    (chunk,) = found
     body = parse(chunk.path, index.vault.read(chunk.path)[0]).body
     decided = newest.recent(index, _MOST_LISTED, 0, {"category": form.DECISION, **TRUSTED}).notes
-    since = tuple(each for each in decided if each.when > chunk.when)
+    since = tuple(each for each in decided if each.when > chunk.when and not is_outside(each))
     return Checkpoint(chunk, form.read_checkpoint(body), since)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spellbook.index.catalog.schema import Place
+from spellbook.index.catalog.schema import NO_TEXT, Place
 from spellbook.index.engine import Engine
 from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
 from spellbook.index.lookup import chunks_of
@@ -18,7 +18,7 @@ from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.question import Question, Ranked, Word
 from spellbook.search.ranking import Candidate
-from spellbook.search.searcher import Searcher, hits, nearly
+from spellbook.search.searcher import Searcher, compared, hits, nearly
 from spellbook.text import terms
 from spellbook.text.quoting import counted
 
@@ -82,7 +82,9 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         for each in found.candidates
         if each.chunk.number in wanted
     }
-    passed = [each for each in hits(question, found) if not refused.get(each.chunk.number)]
+    passed = [
+        each for each in hits(question, found) if each.chunk.key != NO_TEXT and not refused.get(each.chunk.number)
+    ]
     chosen = ranking.choose(passed, question.limit, question.per_note)
     full = {path for path, count in Counter(each.chunk.path for each in chosen).items() if count == question.per_note}
     places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
@@ -98,6 +100,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if key := refused.get(number):
             is_guide = key == NO_GUIDES.key
             verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
+        elif each.chunk.key == NO_TEXT:
+            verdict = "it has no text but a title"
         elif place := places.get(number):
             verdict = f"hit {place}"
         elif each.instead:
@@ -107,7 +111,9 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif any(one is each for one in passed):
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(question, found, each, weights.WEAK if passed else ranking.least(found.counts.chunks))
+            verdict = _refusal(
+                question, found, each, weights.WEAK if passed else ranking.least(compared(question, found))
+            )
             if number in closest:
                 verdict = f"a closest note: {verdict}"
         rows.append(_row(searcher.engine, found, each, verdict, places.get(number)))
@@ -133,7 +139,7 @@ def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: in
         place=place,
         verdict=verdict,
         score=each.score,
-        evidence=round(each.evidence(found.expected), 4) if found.vector is not None else None,
+        evidence=round(each.evidence(), 4) if found.vector is not None else None,
         legs=each.legs,
         adjustments=each.adjustments,
         words=tuple(has),
@@ -154,7 +160,7 @@ def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -
         return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    return f"its evidence {each.evidence(found.expected):.2f} is below the minimum {least:.2f}{note}"
+    return f"its evidence {each.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:

@@ -72,8 +72,12 @@ class Query:
         listed = (phrase for term in terms for form in (*term.forms, term.same) for phrase in form)
         return tuple(dict.fromkeys((*self.required, *listed)))
 
-    def chosen(self, frequency: Callable[[Expression], int]) -> Chosen:
-        """Choose each term's first form that `frequency` finds in any chunk, or its last; at most 64 phrases."""
+    def chosen(self, frequency: Callable[[Expression], int], most: int = _MOST_PARTS) -> Chosen:
+        """
+        Choose each term's first form that `frequency` finds in any chunk, or its last; at most 64 phrases.
+
+        The expression has the `most` rarest of them.
+        """
         counts: dict[Expression, int] = {}
 
         def count(part: Expression) -> int:
@@ -98,6 +102,8 @@ class Query:
         asked = (*required, *listed)
         if not listed:
             return Chosen(None, asked, tuple(map(count, asked)), bool(required), tuple(alike))
+        if len(listed) > most:
+            listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
         expression: Expression = AllOf(tuple(listed)) if self.all else AnyOf(tuple(listed))
         if required:
             expression = AllOf((*required, expression))
@@ -162,7 +168,7 @@ def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:
 
 def _with_synonyms(found: Sequence[tuple[str, Term]], table: synonyms.Table) -> list[Term]:
     """Return the terms with the synonyms of their words, but for those that the question names itself."""
-    if not table:
+    if not table.same:
         return [term for _, term in found]
     alike = [synonyms.same(table, word, korean.stem) for word, _ in found]
     named = {word for word, _ in alike}

@@ -49,6 +49,22 @@ def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Rece
     return Recent(tuple(found), total)
 
 
+def living(index: Index, limit: int, filter: Filter) -> Recent:
+    """Return the same without an offset, but for the notes that are superseded."""
+    from spellbook.search import related
+
+    filter = {**filter, "status!": "superseded"}
+    asked = conditions(filter)
+    paths = set(index.catalog.paths((*asked, *without_guides(asked), *index.visible)))
+    gone = paths & related.superseded(index, paths, ()).keys()
+    kept: list[StoredChunk] = []
+    for offset in range(0, len(paths), MOST):
+        kept += [each for each in recent(index, MOST, offset, filter).notes if each.path not in gone]
+        if len(kept) >= limit:
+            break
+    return Recent(tuple(kept[:limit]), len(paths) - len(gone))
+
+
 def said(chunk: StoredChunk) -> str:
     """Return when a chunk's note is from in ISO 8601: as its frontmatter says it, else the file's time, local."""
     if dated := chunk.created or chunk.updated:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spellbook.notes.note import comes_from_outside
+from spellbook.index import privacy
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from spellbook.search.related import Around
 
 _MOST_SOURCE = 200
+_SHOWN_TEXT = 40
+"""Letters of a question's text where a hit says which text found it."""
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
 
@@ -106,7 +108,9 @@ def reasons(hit: Hit) -> list[str]:
         f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
         for path, code in hit.why.get("translations", {}).items()
     ]
-    return [*(shares(hit.why) + adjusted or ["no leg"]), *also]
+    texts = [f"{json_of(cut(one['text'], _SHOWN_TEXT))} {one['score']:.2f}" for one in hit.why.get("texts", ())]
+    by_text = [f"by text: {', '.join(texts)}"] if texts else []
+    return [*(shares(hit.why) + adjusted or ["no leg"]), *also, *by_text]
 
 
 def head(hit: Hit) -> str:
@@ -158,13 +162,8 @@ def named(hit: Hit) -> str:
 
 
 def is_outside(by: object) -> bool:
-    """
-    Say whether the note of a hit or a chunk comes from outside: it says that it is untrusted, or its source is one.
-
-    `trust: trusted`, which a person writes into a note, ends that.
-    """
-    chunk = getattr(by, "chunk", by)
-    return comes_from_outside(str(getattr(chunk, "meta", {}).get("trust") or ""), getattr(chunk, "source", ""))
+    """Say whether the note of a hit or a chunk comes from outside; see `privacy.is_untrusted`."""
+    return privacy.is_untrusted(getattr(getattr(by, "chunk", by), "meta", {}))
 
 
 def outside(by: Hit | StoredChunk) -> str:

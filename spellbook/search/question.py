@@ -28,6 +28,10 @@ VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "sem
 MOST_QUERY = 20_000
 MOST_HITS = 100
 MOST_KEYWORDS = 200
+MOST_ALSO = 3
+
+ALSO = "Give the sentence you expect the note to contain, and the words of a note in another language."
+"""What further texts of a question should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ class Answer:
     with its best passage as `text`.
     `unmatched` are values of the filter that no note has. `found` counts the hits before the limit, at most what the
     legs give (50 each, or four for each hit asked for). `ms` are the milliseconds that the answer took. `is_cached`
-    says whether the question's vector came from the cache, None if it was not searched by meaning.
+    says whether the question's vector came from the cache, None if it was not searched by meaning. `also` are the
+    further texts that it was asked with.
     """
 
     query: str
@@ -111,11 +116,14 @@ class Answer:
     found: int = 0
     ms: float = 0.0
     is_cached: bool | None = None
+    also: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as the command line's JSON shows it."""
         hits = [hit.as_dict() for hit in self.hits]
         shown = {"query": self.query, "hits": hits, "found": self.found, "ms": self.ms, "index": self.index.as_dict()}
+        if self.also:
+            shown["also"] = list(self.also)
         if self.closest:
             shown["closest"] = [
                 {**asdict(hit.chunk.place), "score": hit.score, "text": hit.text} for hit in self.closest
@@ -131,10 +139,11 @@ class Question:
     A search, checked. Raises InvalidInput for values that make no sense.
 
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
-    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it, and without a filter,
-    `ranking.related` decides. `unprompted` ignores the questions that notes name, which would find their own notes.
-    `per_note` is the most chunks of one note among the hits; 0 is no bound. With `only_related`, `ranking.related`
-    decides with a filter, too.
+    is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.related` decides, with
+    a filter too. `unprompted` ignores the questions that notes name, which would find their own notes. `per_note` is
+    the most chunks of one note among the hits; 0 is no bound. `also` are further texts that the answer may resemble,
+    such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and words of time count in
+    `text` alone.
     """
 
     text: str
@@ -147,12 +156,16 @@ class Question:
     max_tokens: int = 2_000
     unprompted: bool = False
     per_note: int = 0
-    only_related: bool = False
+    also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
             raise InvalidInput("There is nothing to search for.", "Give a question or some words.")
-        letters = max(len(self.text), sum(map(len, self.keywords)))
+        if len(self.also) > MOST_ALSO:
+            raise InvalidInput(f"There are {len(self.also)} further texts; the maximum is {MOST_ALSO}.", ALSO)
+        if self.also and self.mode == "keyword":
+            raise InvalidInput("Words to be found as they are take no further texts.", "Give all words to `find`.")
+        letters = max(len(self.text), sum(map(len, self.keywords)), *map(len, self.also))
         if letters > MOST_QUERY:
             raise InvalidInput(
                 f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
@@ -181,18 +194,29 @@ class Options(TypedDict, total=False):
     min_score: float | None
     max_tokens: int
     per_note: int
-    only_related: bool
+    also: str | Sequence[str]
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
-    """Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput."""
+    """
+    Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput.
+
+    Of equal texts one is asked, and empty ones are left out.
+    """
     if verb not in VERBS:
         raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
     if match not in {"any", "all"}:
         raise InvalidInput(f"match={match!r:.80} is unknown.", "Use any or all.")
     words = (query,) if isinstance(query, str) else tuple(query)
     keywords = words if verb == "find" else ()
-    return Question(" ".join(words), VERBS[verb], keywords, match == "all", **options)
+    also = options.get("also", ())
+    text, texts = " ".join(words), (also,) if isinstance(also, str) else tuple(also)
+    odd = next((each for each in texts if not isinstance(each, str)), None)
+    if odd is not None:
+        raise InvalidInput(f"`also` holds {odd!r:.80}, which is no text.", ALSO)
+    given: dict[str, Any] = dict(options)
+    given["also"] = tuple(dict.fromkeys(each.strip() for each in texts if each.strip() not in {"", text.strip()}))
+    return Question(text, VERBS[verb], keywords, match == "all", **given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +261,7 @@ class Ranked:
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
     None if it has none, and `is_cached` says whether it was cached. `alike` is how much two candidates are by meaning,
     0..1. `when` is what the question says of time, "" if it says nothing; with `is_time_all` it asks for the notes of
-    that time, whatever they say.
+    that time, whatever they say. `further` words are those of the question's other texts.
     """
 
     candidates: list[Candidate]
@@ -251,3 +275,4 @@ class Ranked:
     is_cached: bool = False
     when: str = ""
     is_time_all: bool = False
+    further: tuple[Word, ...] = ()

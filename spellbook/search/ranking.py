@@ -17,6 +17,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
+from spellbook.search.scoring import Leg, Match, Share
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
@@ -96,86 +97,37 @@ _SHOWN = (
 """The names of a hit in JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """
-    What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score in 0..1.
-
-    `beyond` is how far the score would exceed 1 if it were not cut there. `same` tells the synonyms that the chunk has.
-    """
-
-    rank: int
-    score: float
-    beyond: float = 0.0
-    same: tuple[str, ...] = ()
-
-
-class Share:
-    """A leg's share in a score: `weight` times the sum of its `parts`."""
-
-    __slots__ = ("_leg", "_parts", "_weight", "share")
-
-    def __init__(self, leg: Leg | None, parts: Mapping[str, float], weight: float) -> None:
-        self._leg, self._parts, self._weight = leg, parts, weight
-        self.share = round(weight * sum(parts.values()), 4)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as an answer shows it; the rounded parts add up to the share."""
-        rounded = {name: round(self._weight * part, 4) for name, part in self._parts.items()}
-        most = max(rounded, key=lambda name: rounded[name])
-        rounded[most] = round(rounded[most] + self.share - sum(rounded.values()), 4)
-        return {
-            "rank": (self._leg.rank or None) if self._leg else None,
-            "score": round(sum(self._parts.values()), 4),
-            "share": self.share,
-            "parts": {name: part for name, part in rounded.items() if part},
-            **({"synonyms": list(self._leg.same)} if self._leg and self._leg.same else {}),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class OfNote:
-    """
-    Scores of a candidate's note, 0..1: its title, the nearest of the questions it names, and its whole text by meaning;
-    the question's words that any of its chunks contains. None where it has no vector, or where there are no words.
-    """
-
-    title: float | None = None
-    question: float | None = None
-    whole: float | None = None
-    words: float | None = None
-
-
-NOTHING = OfNote()
-"""Nothing is known of the note: its chunk counts alone."""
-
-TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
-"""Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
-
-
 @dataclass(slots=True)
 class Candidate:
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `foreign`, 0..1, is how much of it is in another script or language than the question: that part cannot contain
-    the question's words. `second` is its score by the second encoder, None without one. `translations` of its note, by
-    path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says what
-    supersedes its note, if anything does.
+    `matches` say what each text of the question has to do with it, the question itself first. `translations` of its
+    note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
+    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `by_text` has
+    the score by each text of a question of several.
     """
 
     chunk: StoredChunk
-    semantic: Leg | None
-    keyword: Leg | None
-    foreign: float = 0.0
-    note: OfNote = NOTHING
-    second: float | None = None
+    matches: Sequence[Match]
     score: float = 0.0
     shares: dict[str, Share] = field(default_factory=dict)
     adjustments: list[dict[str, Any]] = field(default_factory=list)
     translations: Mapping[str, str] = field(default_factory=dict)
     instead: str = ""
     superseded: Superseded | None = None
+    replaces: set[str] = field(default_factory=set)
+    by_text: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def semantic(self) -> Leg | None:
+        """What the question itself has to do with it by meaning."""
+        return self.matches[0].semantic
+
+    @property
+    def keyword(self) -> Leg | None:
+        """What the question itself has to do with it by words."""
+        return self.matches[0].keyword
 
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
@@ -189,55 +141,11 @@ class Candidate:
             self.adjustments.append({"reason": reason, "share": share})
             self.score = round(self.score + share, 4)
 
-    def evidence(self, expected: float | None) -> float:
-        """
-        Return the evidence, 0..1, that this chunk answers the question; `least` says how much is enough.
-
-        Evidence is the semantic score, raised or lowered by the words. `expected` is the share, 0..1 by weight, of the
-        question's words that the vault has; None if the question was not asked by words. If the vault has the words,
-        a chunk that answers contains most of them, or its note does. If it has none of them, as with another language,
-        their absence means nothing.
-        """
-        words = sum(self.words().values())
-        parts = self.meaning(sure=True)
-        if not parts:
-            return words
-        meaning = sum(parts.values())
-        if expected is None:
-            return meaning
-        missing = weights.EXPECTED * expected * (1 - self.foreign)
-        return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
-
-    def meaning(self, *, sure: bool = False) -> dict[str, float]:
-        """
-        Return the score by meaning, 0..1, as its parts: the text, its note's title or a question of it, the whole note.
-
-        Empty if nothing of it has a vector. What has none is replaced by what there is. To be `sure`, the second
-        encoder may confirm what the embedder says, but not deny it.
-        """
-        first = None if self.semantic is None else self.semantic.score
-        text = of_both(first, self.second, 0.0 if sure else weights.UNKNOWN_COST)
-        title, question, whole = self.note.title, self.note.question, self.note.whole
-        best, parts = (-1.0, {}) if text is None else (text, {TEXT: text})
-        if title is not None:
-            own = 0.0 if text is None else (1 - weights.TITLED) * text
-            named = (title if text is None else weights.TITLED * title) - weights.TITLE_COST
-            if own + named > best:
-                best, parts = own + named, {TEXT: own, TITLE: named}
-        if question is not None and question - weights.QUESTION_COST > best:
-            parts = {QUESTION: question - weights.QUESTION_COST}
-        if not parts or whole is None:
-            return parts
-        return {**{name: (1 - weights.WHOLE) * part for name, part in parts.items()}, NOTE: weights.WHOLE * whole}
-
-    def words(self) -> dict[str, float]:
-        """Return the score by words, 0..1, as its parts: the chunk, and its whole note. Empty if neither has any."""
-        here = self.keyword.score if self.keyword else 0.0
-        if self.note.words is None:
-            return {TEXT: here} if self.keyword else {}
-        if not (self.keyword or self.note.words):
-            return {}
-        return {TEXT: (1 - weights.NOTE_WORDS) * here, NOTE: weights.NOTE_WORDS * self.note.words}
+    def evidence(self) -> float:
+        """Return the evidence, 0..1, that it answers; of several texts the mean of the best two. See `Match`."""
+        if len(self.matches) == 1:
+            return self.matches[0].evidence()
+        return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
 
     @property
     def order(self) -> tuple[float, float, str, str]:
@@ -248,6 +156,8 @@ class Candidate:
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
         why = {**self.legs, "adjustments": self.adjustments}
+        if self.by_text:
+            why["texts"] = [{"text": text, "score": score} for text, score in self.by_text.items()]
         if self.translations:
             why["translations"] = dict(self.translations)
         if self.superseded or is_superseded(self.chunk):
@@ -256,40 +166,66 @@ class Candidate:
         return Hit(self.chunk, self.score, why, self.chunk.text)
 
 
-def of_both(first: float | None, second: float | None, cost: float = weights.UNKNOWN_COST) -> float | None:
-    """
-    Return one score of two encoders', 0..1; if one of them has none, the other's.
-
-    What the second does not know costs `cost` at most.
-    """
-    if first is None or second is None:
-        return second if first is None else first
-    return max(first - cost, weights.FIRST * first + (1 - weights.FIRST) * second)
-
-
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
-    """Score each candidate by the weighted sum of its legs, with credit for another language; return the best first."""
-    semantic, keyword = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[
-        mode
-    ]
-    if by_words_only:
-        semantic, keyword = 0.0, 1.0
-    fused = []
-    for each in candidates:
-        meaning, words = each.meaning(), each.words()
-        for name, leg, parts, weight in (
-            ("semantic", each.semantic, meaning, semantic),
-            ("keyword", each.keyword, words, keyword),
-        ):
-            if parts and weight:
-                each.shares[name] = share = Share(leg, parts, weight)
-                each.score = round(each.score + share.share, 4)
-        if each.foreign and meaning and semantic and keyword:
+    """
+    Score each candidate by the weighted sum of its legs, with credit for another language; return the best first.
+
+    Of several texts the best two count, by the mean of their scores.
+    """
+    legs = {"semantic": (1.0, 0.0), "keyword": (0.0, 1.0), "both": (weights.SEMANTIC, weights.KEYWORD)}[mode]
+    semantic, keyword = (0.0, 1.0) if by_words_only else legs
+    fused = list(candidates)
+    for candidate in fused:
+        scored = []
+        for match in candidate.matches:
+            meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
+            by_meaning, by_words = sum(meaning.values()), sum(words.values())
             # The estimated score by words, if the chunk were in the question's language.
-            credit = each.foreign * weights.CREDITED * sum(meaning.values()) - sum(words.values())
-            each.add("in another language", max(0.0, keyword * credit))
-        fused.append(each)
-    return sorted(fused, key=lambda each: each.order)
+            credit = match.foreign * weights.CREDITED * by_meaning - by_words if meaning and semantic and keyword else 0
+            credit = keyword * max(0.0, credit)
+            of_kind = match.keyword.of_kind if match.keyword and semantic and keyword else 0.0
+            score = semantic * by_meaning + keyword * by_words + credit + of_kind
+            scored.append(Scored(score, credit, of_kind, match, meaning, words))
+        _join(candidate, scored, semantic, keyword)
+    return sorted(fused, key=lambda candidate: candidate.order)
+
+
+class Scored(NamedTuple):
+    """A text's score of a chunk; in it, the credits for another language and for a kind of things, and the parts."""
+
+    score: float
+    credit: float
+    of_kind: float
+    match: Match
+    meaning: Mapping[str, float]
+    words: Mapping[str, float]
+
+
+def _join(candidate: Candidate, scored: Sequence[Scored], semantic: float, keyword: float) -> None:
+    """Give a candidate the mean of its best scores, as shares of the legs."""
+    best = sorted(scored, key=lambda one: -one.score)[: weights.JOINED] if len(scored) > 1 else scored
+    by_meaning = [(one.match.semantic, one.meaning) for one in best]
+    by_words = [(one.match.keyword, one.words) for one in best]
+    for name, weight, of_texts in (("semantic", semantic, by_meaning), ("keyword", keyword, by_words)):
+        names = dict.fromkeys(part for _, parts in of_texts for part in parts)
+        if names:
+            parts = {part: _mean(known.get(part, 0.0) for _, known in of_texts) for part in names}
+            leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
+            candidate.shares[name] = Share(leg, parts, weight)
+            candidate.score = round(candidate.score + candidate.shares[name].share, 4)
+    if credit := _mean(one.credit for one in best):
+        candidate.add("in another language", credit)
+    if of_kind := _mean(one.of_kind for one in best):
+        named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
+        candidate.add(f"names a {', '.join(named)}", of_kind)
+    if len(scored) > 1:
+        candidate.by_text = {one.match.text: round(one.score, 4) for one in scored}
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    """Return the mean of numbers."""
+    listed = list(numbers)
+    return sum(listed) / len(listed)
 
 
 def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
@@ -364,32 +300,6 @@ def adjust(
     return sorted(candidates, key=lambda each: each.order)
 
 
-def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
-    """
-    Lower what is superseded, below the best of what supersedes it; return the best first.
-
-    `superseded` maps paths of notes, those that supersede before those that they do. A note may also say itself that it
-    is superseded.
-    """
-    of_note: dict[str, list[Candidate]] = {}
-    for each in candidates:
-        of_note.setdefault(each.chunk.path, []).append(each)
-        if each.chunk.path not in superseded and is_superseded(each.chunk):
-            each.add("superseded", -weights.SUPERSEDED * each.score)
-    # The best score of each note, or the lowest of those above it that have one.
-    bounds = {path: max(each.score for each in found) for path, found in of_note.items() if path not in superseded}
-    for path, known in superseded.items():
-        bound = min((bounds[above] for above in known.above if bounds.get(above)), default=math.inf)
-        for each in of_note.get(path, ()):
-            each.superseded = known
-            each.add(
-                f"superseded by {known.by[0]}" if known.by else "superseded",
-                min(-weights.SUPERSEDED * each.score, bound - each.score - 0.0001),
-            )
-        bounds[path] = max((each.score for each in of_note.get(path, ())), default=0.0) or bound
-    return sorted(candidates, key=lambda each: each.order)
-
-
 def is_superseded(chunk: StoredChunk) -> bool:
     """Say whether a chunk's note itself says that it is superseded."""
     return bool(chunk.meta.get("superseded_by")) or fold(chunk.meta.get("status")) == "superseded"
@@ -412,10 +322,10 @@ def least(chunks: int) -> float:
     return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
-def related(candidates: Sequence[Candidate], expected: float | None, chunks: int) -> list[Candidate]:
+def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     """Return the candidates that are related to the question; none, unless one of them has enough evidence."""
     enough = least(chunks)
-    sure = [each.evidence(expected) for each in candidates]
+    sure = [each.evidence() for each in candidates]
     if max(sure, default=0.0) < enough:
         return []
     return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]

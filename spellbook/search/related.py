@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from spellbook.index import privacy
 from spellbook.index.catalog import links as stored_links
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import Condition
 from spellbook.notes.links import Files, Reached, folded, key
-from spellbook.notes.note import comes_from_outside
 
 if TYPE_CHECKING:
     from spellbook.index.engine import Linking, Links
@@ -317,8 +317,10 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
 
 def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     """Return the notes that come from outside."""
-    trust, source = (index.catalog.links.said(paths, key) for key in ("trust", "source"))
-    return {path for path in {*trust, *source} if comes_from_outside(trust.get(path, ""), source.get(path, ""))}
+    metas: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for path, name, value in index.catalog.links.said(paths, (privacy.TRUST, privacy.SOURCE)):
+        metas[path][name].append(value)
+    return {path for path, meta in metas.items() if privacy.is_untrusted(meta)}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -7,6 +7,7 @@ Each function is given the engine of an open index and only reads. Scores are ab
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,12 +21,15 @@ from spellbook.index.vectors.about import About
 from spellbook.models.base import Scale, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
-from spellbook.search.ranking import Leg, OfNote, of_both
-from spellbook.text import languages, terms
-from spellbook.text.expressions import Expression, Phrase
+from spellbook.search.scoring import Both, Leg, OfNote
+from spellbook.text import korean, languages, terms
+from spellbook.text.expressions import AnyOf, Expression, Phrase
 
 if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
+
+_MOST_KINDS = 4
+"""Kinds of things that a question asks for, whose members are looked for."""
 
 _SAMPLED, _EACH = 800, 4
 """A chunk's scripts are told from every 4th letter of its first 800: chosen by hand, for speed."""
@@ -50,13 +54,14 @@ class Words:
     """
     What retrieval by words found: a leg by chunk number, and the words that were asked for.
 
-    `form` makes an expression of a word as it was asked for.
+    `form` makes an expression of a word as it was asked for. `more` gives the legs of other chunks.
     """
 
-    legs: Mapping[int, Leg]
+    legs: dict[int, Leg]
     asked: tuple[Word, ...]
     quotes: bool = False
     form: Callable[[Expression], Expression] = _as_it_is
+    more: Callable[[Sequence[int]], dict[int, Leg]] = lambda numbers: {}
 
     @property
     def known(self) -> float:
@@ -65,19 +70,14 @@ class Words:
 
 
 def by_meaning(
-    engine: Engine, vector: Vectors, scale: Scale, limits: Sequence[Condition], limit: int, reasons: list[str]
+    engine: Engine, vector: Vectors, scale: Scale, limits: Sequence[Condition], wanted: int, reasons: list[str]
 ) -> dict[int, tuple[StoredChunk, Leg]]:
-    """Return the chunks nearest to a question's unit vector, by number, best first; see `Engine.nearest`."""
+    """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Engine.nearest`."""
     result: dict[int, tuple[StoredChunk, Leg]] = {}
-    for chunks, cosine in engine.nearest(vector, limits, _wanted(limit), reasons):
+    for chunks, cosine in engine.nearest(vector, limits, wanted, reasons):
         leg = Leg(len(result) + 1, score(cosine, scale))
         result |= {found.number: (found, leg) for found in chunks}
     return result
-
-
-def standing_in(engine: Engine, asked: Bytes, limits: Sequence[Condition], limit: int) -> list[int]:
-    """Return the numbers of the chunks that are nearest by the second encoder, of those the embedder has not read."""
-    return engine.standing_in(asked, limits, _wanted(limit))
 
 
 def scores_by_meaning(engine: Engine, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
@@ -93,57 +93,101 @@ def by_words(
     limits: Sequence[Condition],
     total: int,
     near: Sequence[int],
-    also: Sequence[int],
+    wanted: int,
     table: synonyms.Table,
+    most_words: int,
 ) -> Words:
     """
     Return the chunks that match the question's words, with bm25 over the sum of the words' idf as score, 0..1.
 
-    `total` is the number of chunks. Chunks `near` by meaning, and `also` others, get their score whatever their rank.
-    Words that `table` has are asked for by their synonyms as well.
+    `total` is the number of chunks. The `wanted` best are looked for; the chunks `near` get their score whatever their
+    rank. Words that `table` has are asked for by their synonyms as well. Of more than `most_words` the rarest count.
     """
     phrases = fts_query.phrases(question.keywords, all=question.match_all)
     form = fts_query.unprompted if question.unprompted else _as_it_is
     query = phrases if question.keywords else fts_query.parse(question.text, table)
-    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted))
+    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted), most_words)
+    asked_kinds = [] if question.keywords else _kinds(engine, question, table)
     asked = _asked(chosen, total)
     most = sum(word.weight for word in asked)
     expression = form(chosen.expression) if chosen.expression else None
-    wanted = _wanted(question.limit)
-    scores = dict(engine.match(expression, limits, wanted, near)) if expression else {}
-    added: dict[int, float] = {}
     same: dict[int, tuple[str, ...]] = {}
-    for each in chosen.alike:
-        idf = _idf(total, each.chunks)
-        own = sum(word.weight for word in asked if word.part in each.parts)
-        # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
-        weight = weights.SYNONYM * (min(own, idf) if each.parts else idf)
-        listed = [*dict.fromkeys((*near, *also, *scores))]
-        # To rank all chunks with a common synonym takes long, and finds little: it counts for what is found anyway.
-        for number, bm25 in (
-            engine.match(form(each.expression), limits, wanted, listed)
-            if each.chunks <= weights.RARE_SYNONYM
-            else engine.match_among(form(each.expression), listed)
-        ):
-            added[number] = added.get(number, 0.0) + weight * min(1.0, bm25 / idf)
-            same[number] = (*same.get(number, ()), each.said)
-    known = {*scores, *added}
-    missing = {*also, *added}.difference(scores) if expression else ()
-    scores |= dict(engine.match_among(expression, [*missing])) if expression and missing else {}
-    for number, score_added in added.items():
-        scores[number] = scores.get(number, 0.0) + score_added
-    best = sorted(known, key=lambda number: (-scores[number], number))[:wanted]
-    ranked = {number: rank for rank, number in enumerate(best, 1)}
-    legs = {
-        number: Leg(
-            ranked.get(number, 0),
-            min(1.0, value / most),
-            max(0.0, round(value / most - 1, 4)),
-            same.get(number, ()),
-        )
-        for number, value in scores.items()
-    }
-    return Words(legs, asked, chosen.quotes, form)
+    kinds: dict[int, tuple[str, ...]] = {}
+    of_kind: dict[int, float] = {}
+
+    def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
+        """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
+        scores = dict(scores)
+        for alike in chosen.alike:
+            idf = _idf(total, alike.chunks)
+            own = sum(word.weight for word in asked if word.part in alike.parts)
+            # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
+            weight = weights.SYNONYM * (min(own, idf) if alike.parts else idf)
+            # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
+            for number, bm25 in (
+                engine.match(form(alike.expression), limits, most_new, listed)
+                if most_new and alike.chunks <= weights.RARE_SYNONYM
+                else engine.match_among(form(alike.expression), listed)
+            ):
+                scores[number] = scores.get(number, 0.0) + weight * min(1.0, bm25 / idf)
+                same[number] = (*same.get(number, ()), alike.said)
+        return scores
+
+    def add_kinds(listed: Sequence[int], most_new: int) -> None:
+        """Note which of the chunks `listed`, and of `most_new` others, name a member of a kind that is asked for."""
+        for kind, of_members, chunks in asked_kinds:
+            worth = weights.OF_KIND * max(0.0, _idf(total, chunks)) / math.log(total + 1)
+            rows = (
+                engine.match(form(of_members), limits, most_new, listed)
+                if most_new and chunks <= weights.RARE_SYNONYM
+                else engine.match_among(form(of_members), listed)
+            )
+            for number, _ in rows:
+                kinds[number] = (*kinds.get(number, ()), kind)
+                of_kind[number] = max(worth, of_kind.get(number, 0.0))
+
+    def legs(scores: Mapping[int, float], ranks: Mapping[int, int]) -> dict[int, Leg]:
+        return {
+            number: Leg(
+                ranks.get(number, 0),
+                min(1.0, scores.get(number, 0.0) / most) if most else 0.0,
+                max(0.0, round(scores.get(number, 0.0) / most - 1, 4)) if most else 0.0,
+                same.get(number, ()),
+                kinds.get(number, ()),
+                of_kind.get(number, 0.0),
+            )
+            for number in {**scores, **of_kind}
+        }
+
+    def more(numbers: Sequence[int]) -> dict[int, Leg]:
+        if not numbers:
+            return {}
+        matched = dict(engine.match_among(expression, numbers)) if expression else {}
+        add_kinds(numbers, 0)
+        listed = set(numbers)
+        return {number: leg for number, leg in legs(with_synonyms(matched, numbers, 0), {}).items() if number in listed}
+
+    matched = dict(engine.match(expression, limits, wanted, near)) if expression else {}
+    scores = with_synonyms(matched, [*dict.fromkeys((*near, *matched))], wanted)
+    add_kinds([*dict.fromkeys((*near, *scores))], wanted)
+    if expression and (new := scores.keys() - matched.keys()):
+        # Chunks that only a synonym led to may have words of the question, too.
+        for number, bm25 in engine.match_among(expression, [*new]):
+            scores[number] += bm25
+    best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
+    return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), asked, chosen.quotes, form, more)
+
+
+def _kinds(engine: Engine, question: Question, table: synonyms.Table) -> list[tuple[str, Expression, int]]:
+    """Return the kinds of things that a question asks for: name, what finds a member, and how many chunks that does."""
+    words = re.findall(r"[\w+#.-]*\w", question.text.lower())
+    found: list[tuple[str, Expression, int]] = []
+    for kind in synonyms.kinds(table, words, korean.stem)[:_MOST_KINDS]:
+        phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
+        of_members = AnyOf(phrases)
+        if chunks := engine.frequencies((*phrases,), question.unprompted)(of_members):
+            found.append((kind.called[0], of_members, chunks))
+    return found
 
 
 def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
@@ -163,44 +207,51 @@ def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
 
 
 def of_notes(
-    engine: Engine,
-    words: Words,
-    about: Mapping[str, About],
-    scale: Scale,
-    second: Mapping[str, float],
-    *,
-    unprompted: bool,
+    engine: Engine, words: Words, about: Mapping[str, About], scale: Scale, helper: Helper | None, *, unprompted: bool
 ) -> dict[str, OfNote]:
     """
-    Return the scores of whole notes, by path: by meaning on an embedder's scale, and by `words`.
+    Return the scores of whole notes, by path: by meaning on an embedder's scale and by its `helper`, and by `words`.
 
-    `second` are scores by the second encoder, by key. The score by words is the share, by weight, of the words asked
-    for that the note contains. With `unprompted`, the questions that a note names do not count.
+    The score by words is the share, by weight, of the words asked for that the note contains. With `unprompted`, the
+    questions that a note names do not count.
     """
     shares = _share_of_words(engine, words, about)
-    found = {}
-    for path, each in about.items():
-        labels: dict[str, float] = {}
-        for kind, key, cosine in each.labels:
-            first = None if cosine is None else score(cosine, scale)
-            value = of_both(first, second.get(key))
-            if value is not None:
-                labels[kind] = max(value, labels.get(kind, 0.0))
-        question = None if unprompted else labels.get(QUESTION)
-        whole = None if each.whole is None else score(each.whole, scale)
-        found[path] = OfNote(labels.get(TITLE), question, whole, shares.get(path))
-    return found
+    notes = {}
+    for path, note in about.items():
+        labels: dict[str, tuple[float, Both]] = {}
+        for kind, key, cosine in note.labels:
+            both = Both(None if cosine is None else score(cosine, scale), helper.scores.get(key) if helper else None)
+            value = both.joined(weights.SCORE.first, weights.SCORE.unknown_label_cost)
+            if value is not None and value >= labels.get(kind, (0.0, both))[0]:
+                labels[kind] = value, both
+        best = {kind: both for kind, (_, both) in labels.items()}
+        is_several = note.last > note.first  # else the chunk itself is the whole note
+        of_mean = helper.of_mean(note.second) if helper and is_several else None
+        whole = Both(score(note.whole, scale) if note.whole is not None and is_several else None, of_mean)
+        notes[path] = OfNote(best.get(TITLE), None if unprompted else best.get(QUESTION), whole, shares.get(path))
+    return notes
 
 
-def by_second(engine: Engine, asked: Bytes, scale: Scale, keys: Iterable[str]) -> dict[str, float]:
-    """Return the scores by the second encoder of those of `keys` that it has read; `asked` is its question, int8."""
-    import numpy as np
+class Helper:
+    """
+    What the second encoder makes of a text of the question: `scores` by key, of those of `rows` that it has read.
 
-    rows = engine.seconds(list(dict.fromkeys(keys)))
-    if not rows:
-        return {}
-    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-    return {key: score(cosine, scale) for key, cosine in zip(rows, (unit(block) @ unit(asked)).tolist(), strict=True)}
+    `rows` are its vectors (int8) by key; `asked` is the text's.
+    """
+
+    def __init__(self, asked: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> None:
+        import numpy as np
+
+        self._asked, self._scale = unit(asked), scale
+        self.scores: Mapping[str, float] = {}
+        if rows:
+            block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+            cosines = (unit(block) @ self._asked).tolist()
+            self.scores = {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
+
+    def of_mean(self, mean: Vectors | None) -> float | None:
+        """Return the score of a note by the unit mean of its chunks' vectors."""
+        return None if mean is None else score(float(mean @ self._asked), self._scale)
 
 
 def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
@@ -218,11 +269,6 @@ def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) ->
     return dict(zip(about, (found / most).tolist(), strict=True))
 
 
-def _wanted(limit: int) -> int:
-    """Return how many candidates a leg gives for so many hits."""
-    return max(weights.POOL, limit * weights.CANDIDATES_A_HIT)
-
-
 def _idf(total: int, frequency: int) -> float:
     # As FTS5's bm25 computes it, with its lower bound.
     return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
@@ -230,7 +276,7 @@ def _idf(total: int, frequency: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The scripts that a question is written in, with their shares, and its language where a script has several."""
+    """The scripts that a text is written in, with their shares, and its language where a script has several."""
 
     scripts: Mapping[str, float]
     language: str
@@ -240,11 +286,14 @@ class Written:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    def foreign(self, chunk: StoredChunk, words: float) -> float:
-        """Return how much, 0..1, of `chunk` is in another script or language; `words` is its score by words."""
+    def foreign(self, chunk: StoredChunk, has: Mapping[str, float], words: float) -> float:
+        """
+        Return how much, 0..1, of `chunk` is in another script or language.
+
+        `has` are the chunk's scripts, and `words` is its score by words.
+        """
         if not self.scripts:
             return 0.0
-        has = _scripts_of(chunk)
         foreign = 1 - sum(
             [min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()]
         )
@@ -263,16 +312,17 @@ class Written:
         return _is_read(self.scripts) and self.language in _LANGUAGES
 
 
-def is_read(chunk: StoredChunk) -> bool:
-    """Return whether the second encoder knows the script and the language of `chunk`."""
-    return chunk.text.isascii() or (_is_read(_scripts_of(chunk)) and languages.language(chunk.text) in _LANGUAGES)
+def is_read(chunk: StoredChunk, has: Mapping[str, float]) -> bool:
+    """Return whether the second encoder knows the scripts, which it `has`, and the language of `chunk`."""
+    return chunk.text.isascii() or (_is_read(has) and languages.language(chunk.text) in _LANGUAGES)
 
 
 def _is_read(scripts: Mapping[str, float]) -> bool:
     return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
 
 
-def _scripts_of(chunk: StoredChunk) -> Mapping[str, float]:
+def scripts_of(chunk: StoredChunk) -> Mapping[str, float]:
+    """Return the scripts that a chunk is written in, with their shares."""
     return _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
 
 

@@ -17,12 +17,13 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from spellbook.errors import EmbeddingError
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.models.base import score
-from spellbook.search import packing, ranking, related, retrieve, synonyms, translations, weights, when
+from spellbook.search import candidates, packing, ranking, related, retrieve, successors, translations, weights, when
+from spellbook.search.candidates import Text
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.text import terms
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""
 _MOST_ALIKE = 20
-"""Chunks of a note that are compared with other notes."""
+"""Chunks of a note that are compared with other notes, or with a question that its predecessor answers."""
 
 _REMEMBERED = 256
 """Questions whose vectors are cached."""
@@ -57,6 +58,8 @@ class Searcher:
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
+        self.warm: set[bool] = set()
+        """Whether questions by words, and others, were asked before: the first of a kind has to load something."""
 
     def ask(self, question: Question) -> Answer:
         """Answer a question. Raises InvalidInput for a filter that makes no sense."""
@@ -70,7 +73,9 @@ class Searcher:
         closest = packing.passages(near, question.max_tokens, self._count, packing.by_words(_weights(question, ranked)))
         unmatched = self.unmatched(question, paths=not shown)
         is_cached = None if ranked.vector is None else ranked.is_cached
-        return Answer(question.text, shown, self.state(ranked), closest, unmatched, found, is_cached=is_cached)
+        return Answer(
+            question.text, shown, self.state(ranked), closest, unmatched, found, is_cached=is_cached, also=question.also
+        )
 
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
@@ -83,11 +88,11 @@ class Searcher:
             return ()
         return self.engine.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
-    def rank(self, question: Question, also: Sequence[int] = ()) -> Ranked:
+    def rank(self, question: Question, wanted: Sequence[int] = ()) -> Ranked:
         """
         Filter, retrieve, fuse, rerank and adjust; return all candidates, best first.
 
-        The chunks `also`, by number, are among them whatever their score. Raises InvalidInput for a filter that makes
+        The chunks `wanted`, by number, are among them whatever their score. Raises InvalidInput for a filter that makes
         no sense.
         """
         self.used = time.monotonic()
@@ -95,23 +100,27 @@ class Searcher:
         limits = (*asked, *without_guides(asked), *self._index.visible)
         reasons: list[str] = []
         asked_for = self._time(question)
-        if asked_for:
-            question = replace(question, text=asked_for.rest)
+        meant = asked_for.rest if asked_for else question.text  # words of time are looked for as words alone
         with self._guard:
-            is_cached = question.text in self._asked
-        vector = self._question_vector(question, reasons)
-        is_read = vector is not None and retrieve.Written.of(question.text).is_read
-        second = self._second_vector(question.text) if is_read else None
+            is_cached = meant in self._asked
+        texts = [self._read(question.text, meant, question.mode, reasons)]
+        texts += [self._read(text, text, question.mode, reasons) for text in question.also]
+
+        def gather(numbers: Sequence[int]) -> Ranked:
+            return candidates.gather(self.engine, self._index, question, texts, limits, numbers, reasons, asked_for)
+
         with self.engine.reading():
-            found = self._retrieve(question, vector, second, limits, also, reasons, asked_for)
-            uses = self._uses(found.candidates)
+            found = gather(wanted)
             superseded = self._superseded(found.candidates, asked)
+            if living := self._successors(question, found.candidates, superseded, limits):
+                found = gather((*wanted, *living))
+            uses = self._uses(found.candidates)
         fused = ranking.fuse(found.candidates, question.mode, by_words_only=found.vector is None)
         self._rerank(question, fused, reasons)
         ranked = ranking.adjust(fused, self._index.config.half_lives, uses, self._clock())
         dated = when.prefer(ranked, asked_for) if asked_for else ranked
-        candidates = ranking.supersede(dated, superseded)
-        found = replace(found, candidates=candidates, alike=self._alike(candidates), is_cached=is_cached)
+        final = successors.supersede(dated, superseded)
+        found = replace(found, candidates=final, alike=self._alike(final), is_cached=is_cached)
         return replace(found, when=asked_for.reason, is_time_all=asked_for.is_all) if asked_for else found
 
     def near(
@@ -146,15 +155,16 @@ class Searcher:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
-    def _question_vector(self, question: Question, reasons: list[str]) -> Vectors | None:
-        """Return the question's vector, None if it is asked by words alone or cannot be embedded."""
-        if question.mode == "keyword":
-            return None
+    def _read(self, text: str, meant: str, mode: ranking.Mode, reasons: list[str]) -> Text:
+        """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
+        if mode == "keyword":
+            return Text(text)
         try:
-            return self._embedded(question.text)
+            vector = self._embedded(meant)
         except EmbeddingError as error:
             reasons.append(f"searched by words only: {error}")
-            return None
+            return Text(text)
+        return Text(text, vector, self._second_vector(meant) if retrieve.Written.of(meant).is_read else None)
 
     def _embedded(self, text: str) -> Vectors:
         with self._guard:
@@ -196,74 +206,6 @@ class Searcher:
                 del self._seconds[next(iter(self._seconds))]
         return vector
 
-    def _retrieve(
-        self,
-        question: Question,
-        vector: Vectors | None,
-        second: Bytes | None,
-        limits: Sequence[Condition],
-        also: Sequence[int],
-        reasons: list[str],
-        asked_for: when.When | None = None,
-    ) -> Ranked:
-        """Return the candidates by meaning and by words, in no order and without a score."""
-        engine, embedder = self.engine, self._index.embedder
-        counts = engine.counts()
-        if vector is not None and engine.fingerprint != embedder.fingerprint:
-            vector = None
-            reasons.append("searched by words only: another process indexes this vault with another embedder")
-        semantic: dict[int, tuple[StoredChunk, ranking.Leg]] = {}
-        if vector is not None:
-            semantic = retrieve.by_meaning(engine, vector, embedder.scale, limits, question.limit, reasons)
-            if asked_for and not asked_for.newest:
-                # The notes of a week may be few among very many that are nearer.
-                then = (*limits, asked_for.condition)
-                dated = retrieve.by_meaning(engine, vector, embedder.scale, then, question.limit, reasons)
-                semantic = {
-                    **{number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()},
-                    **semantic,
-                }
-        by_words = question.mode != "semantic" or vector is None
-        titled = [] if vector is None else engine.named(vector, limits)
-        if self._index.second is None or engine.second_fingerprint != self._index.second.fingerprint:
-            second = None  # its vectors are another encoder's, if there are any
-        if second is not None and counts.pending:
-            titled += retrieve.standing_in(engine, second, limits, question.limit)
-        words = retrieve.Words({}, ())
-        if by_words:
-            config = self._index.config
-            # The words of a vault may name hidden notes: a limited token has Spellbook's own.
-            table = synonyms.of(config.state if config.sees else config.beside or config.vault)
-            words = retrieve.by_words(engine, question, limits, counts.chunks, [*semantic, *titled], also, table)
-        chunks = {number: chunk for number, (chunk, _) in semantic.items()}
-        others = engine.by_number([number for number in {*words.legs, *titled, *also} if number not in chunks])
-        scores = {number: leg for number, (_, leg) in semantic.items()}
-        if vector is not None:
-            scores |= retrieve.scores_by_meaning(engine, vector, embedder.scale, others)
-        # With one leg alone no credit is given for another language.
-        written = retrieve.Written.of(question.text) if by_words and vector is not None else retrieve.ANY_LANGUAGE
-        chunks |= {chunk.number: chunk for chunk in others}
-        notes: Mapping[str, ranking.OfNote] = {}
-        helped: Mapping[str, float] = {}
-        if question.mode != "keyword":  # which asks for chunks with these words
-            about = engine.about(vector, chunks.values())
-            if second is not None and self._index.second is not None:
-                labels = (key for note in about.values() for _, key, _ in note.labels)
-                keys = (*(chunk.key for chunk in chunks.values()), *labels)
-                helped = retrieve.by_second(engine, second, self._index.second.scale, keys)
-            scale = () if vector is None else embedder.scale  # a service that is down may not have one yet
-            notes = retrieve.of_notes(engine, words, about, scale, helped, unprompted=question.unprompted)
-        candidates = []
-        for number, chunk in chunks.items():
-            word = words.legs.get(number)
-            foreign = written.foreign(chunk, word.score if word else 0.0)
-            note = notes.get(chunk.path, ranking.NOTHING)
-            second_score = helped.get(chunk.key)
-            if second_score is not None and not retrieve.is_read(chunk):
-                second_score = None
-            candidates.append(Candidate(chunk, scores.get(number), word, foreign, note, second_score))
-        return Ranked(candidates, counts, reasons, words.asked, words.known if by_words else None, vector, words.quotes)
-
     def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
         """Return what tells how alike two of the candidates are; their vectors are read when it is first asked."""
 
@@ -289,6 +231,25 @@ class Searcher:
         """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
         hiding = (*self._index.visible, *(each for each in asked if each.key in _HIDING))
         return related.superseded_in(self.engine, self._index.whole, {each.chunk.path for each in candidates}, hiding)
+
+    def _successors(
+        self,
+        question: Question,
+        candidates: Sequence[Candidate],
+        superseded: Mapping[str, related.Superseded],
+        limits: Sequence[Condition],
+    ) -> list[int]:
+        """
+        Return the chunks, by number, of the notes within `limits` that are missing as successors.
+
+        Words asked for alone bring nothing along.
+        """
+        if question.mode == "keyword":
+            return []
+        wanted = successors.missing(candidates, superseded, question.limit)
+        shown = self.engine.among(wanted, limits) if wanted else set()
+        chunks = (chunk for path in sorted(shown) for chunk in self.engine.at(path)[:_MOST_ALIKE])
+        return [chunk.number for chunk in chunks if chunk.key != NO_TEXT]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -340,10 +301,17 @@ def _sure(question: Question, found: Ranked) -> list[Candidate]:
         then = [each for each in candidates if any(one["reason"] == found.when for one in each.adjustments)]
         if then:  # else nothing is of that time, and a wrong guess must hide nothing
             return then
-    # A filter asks for all that it leaves, best first; and words alone cannot tell what is related to a question.
-    if (question.filter and not question.only_related) or found.vector is None:
+    # Words alone cannot tell what is related to a question.
+    if found.vector is None:
         return [each for each in candidates if each.score > 0]
-    return ranking.related(candidates, found.expected, found.counts.chunks)
+    sure = ranking.related(candidates, compared(question, found))
+    return successors.among(candidates, sure)
+
+
+def compared(question: Question, found: Ranked) -> int:
+    """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
+    count = len(found.candidates)
+    return count if question.filter and count < weights.POOL else found.counts.chunks
 
 
 def nearly(question: Question, found: Ranked) -> list[Candidate]:
@@ -353,7 +321,7 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
     best: dict[str, Candidate] = {}
     for each in found.candidates:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
-        if min(each.score, each.evidence(found.expected)) >= weights.NEAR:
+        if min(each.score, each.evidence()) >= weights.NEAR:
             best.setdefault(each.chunk.path, each)
     near = translations.merged([*best.values()], question.text, found.alike)
     return ranking.choose(near, min(weights.CLOSEST, question.limit))
@@ -361,7 +329,6 @@ def nearly(question: Question, found: Ranked) -> list[Candidate]:
 
 def _weights(question: Question, found: Ranked) -> dict[str, float]:
     """Return the weights of the question's words for excerpts: the words asked for, else all of its words."""
-    asked = {
-        part.text.casefold(): word.weight for word in found.words if word.chunks for part in (*word.same, word.part)
-    }
+    words = (*found.further, *found.words)
+    asked = {part.text.casefold(): word.weight for word in words if word.chunks for part in (*word.same, word.part)}
     return asked or dict.fromkeys(terms.terms(question.text), 1.0)

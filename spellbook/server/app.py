@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
 import signal
 import sys
@@ -17,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -36,6 +35,7 @@ from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
 from spellbook.server.base import as_json, told
 from spellbook.server.names import Names, toolsets_of
+from spellbook.system import processes
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
@@ -148,7 +148,7 @@ class _Server(MCPServer):
         super().__init__(*args, **settings)
         self.called = called
         self._meter = meter
-        self._door = door
+        self.door = door
         self._may_write = may_write
         self._log = log
         self._published, self._writers = published, writers
@@ -257,7 +257,7 @@ class _Server(MCPServer):
             error = error.__cause__
         if error is not None:
             verb = name if name.isidentifier() and len(name) <= _MOST_NAME else ""
-            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self._door, error, **known))
+            await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
 
 
 def _only_reads(tool: Tool) -> bool:
@@ -270,12 +270,7 @@ def run_stdio(mcp: MCPServer) -> None:
         anyio.run(_serve, mcp)
     except BaseExceptionGroup as group:
         raise first(group) from None
-    deadline = time.monotonic() + 0.5
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and (not thread.daemon or thread.name.startswith("spellbook-")):
-            thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                _leave(0)
+    processes.leave_threads()
 
 
 def first(error: BaseException) -> BaseException:
@@ -283,13 +278,6 @@ def first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _leave(code: int) -> NoReturn:
-    """Exit at once. Every write is atomic, and the kernel frees the locks."""
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 async def _serve(mcp: MCPServer) -> None:
@@ -304,4 +292,4 @@ async def _end_on_signal(*, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for number in signals:
-            _leave(128 + number)  # the thread that reads stdin cannot be interrupted
+            processes.leave(128 + number)  # the thread that reads stdin cannot be interrupted

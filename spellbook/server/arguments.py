@@ -134,12 +134,12 @@ def _number(default: int, least: int, most: int, description: str) -> Any:
     return Annotated[int, Field(ge=least, le=most, description=description), _or(default)]
 
 
-def _lines(description: str, most: int = 1_000) -> Any:
-    """Return the type of an optional list of at most 100 texts, None if it was not given."""
+def _lines(description: str, most: int = 1_000, *, items: int = 100) -> Any:
+    """Return the type of an optional list of at most so many `items`, None if it was not given."""
     given = list[Annotated[str, Field(max_length=most)]]
     listed = BeforeValidator(lambda value: _listed(_absent(value)))
     return Annotated[
-        Annotated[given, Field(max_length=100)] | None, Field(description=description), listed, _decoded(200_000)
+        Annotated[given, Field(max_length=items)] | None, Field(description=description), listed, _decoded(200_000)
     ]
 
 
@@ -154,6 +154,7 @@ _FITTING = "Size of the answer."
 _TOPIC = "topic or category/topic."
 
 Query = _needed("A question or sentence.", 20_000)
+Also = _lines("Guesses: a sentence of the note; its words in the other language.", 20_000, items=3)
 Keywords = Annotated[
     list[Annotated[str, Field(max_length=200)]],
     Field(min_length=1, max_length=32, description='Phrases: ["Qdrant", "embedded mode"].'),
@@ -182,6 +183,7 @@ Listed = _number(20, 1, 100, "Most notes.")
 Brief = _flag("The guides in a few lines, if you know them.")
 Language = Annotated[Literal["en", "ko"], Field(description="Of the guides."), _or("en")]
 SessionId = text("From rest().", 200)
+ClientSession = text("Your session: the log names it.", 200)
 # The tool scribe tells the form of a chunk; once is enough for a model's context.
 CheckedChunk = Annotated[
     Any, _decoded(400_000), WithJsonSchema({"type": "object", "description": "A chunk as scribe takes it."})

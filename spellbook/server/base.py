@@ -66,6 +66,11 @@ def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations]
     return add
 
 
+def names_files(mcp: MCPServer) -> bool:
+    """Say whether callers are programs that read this machine's files themselves, and so may name them."""
+    return getattr(mcp, "door", "") == "stdio"
+
+
 def reporter(ctx: Context) -> Callable[[str, int, int], None]:
     """
     Return a function that reports the progress of a tool's job: its stage, how much is done, and of how much.

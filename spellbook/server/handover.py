@@ -59,7 +59,14 @@ _GENERATION = re.compile(r"\bgeneration (\d+)")
 _CODES: dict[str, type[SpellbookError]] = {
     each.code: each
     for each in (
-        *(errors.StorageError, errors.PathOutsideVault, errors.VaultNotFound, errors.MemoryNotFound, Conflict),
+        *(
+            errors.StorageError,
+            errors.SearchError,
+            errors.PathOutsideVault,
+            errors.VaultNotFound,
+            errors.MemoryNotFound,
+            Conflict,
+        ),
         *(errors.RestRequired, errors.RestInvalid, errors.RestExpired, FetchError, InvalidInput),
     )
 }

@@ -47,21 +47,24 @@ _MOVE_TOKENS = 2_000
 _MOST_LEFT = 20
 _MOST_KEYWORDS = 4
 
+_AGAIN = "Ask again with also: the sentence you expect, and words in the other language."
+_OTHER_WORDS = " Try other words, a wider filter, or get_index() for what there is."
+
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
 _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 
 
-def answer(found: Answer) -> str:
-    """Return a search's answer."""
+def answer(found: Answer, *, takes_also: bool = False) -> str:
+    """Return a search's answer. If the tool `takes_also`, a question without an answer says that it may be given."""
     state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
-    if not found.hits and not found.closest:
-        return f"Nothing found. Try other words, a wider filter, or get_index() for what there is.\n{state}"
     if not found.hits:
-        return "\n".join(
-            ["No confident match. Closest notes (read one with show):", *map(_near_hit, found.closest), state]
-        )
+        again = f" {_AGAIN}" if takes_also and not found.also else ""
+        if not found.closest:
+            return f"Nothing found.{again or _OTHER_WORDS}\n{state}"
+        head = f"No confident match.{again} Closest notes (read one with show):"
+        return "\n".join([head, *map(_near_hit, found.closest), state])
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
     if len(shown) < len(found.hits):
@@ -257,31 +260,42 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     """
     Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
 
-    Ids and sizes of topics come first, as many as fit; the remaining room is for titles, summaries and keywords of
-    topics, the largest first. `topic_count` and the totals count all topics, also those left out.
+    Each category gives a topic in turn. Where not all fit, ids and sizes of topics take two thirds of the room, and
+    titles, summaries and keywords the rest. `topic_count` and the totals count all topics; with `truncated`,
+    `left_out` counts what is missing.
     """
-    listed = [
-        {"id": each.name, "name": each.name, "description": each.description, "topic_count": len(each.topics)}
-        for each in categories
-    ]
-    told: Fields = {"categories": listed, **toc.totals(categories)}
-    room = max_tokens - _size(told)
-    rows: list[tuple[int, Topic, Fields]] = []
-    for at, _, each in _largest(categories):
-        row = _topic_row(each, About("", ""), ())
-        if (room := room - _size(row)) < 0:
+    told: Fields = {"categories": [], **toc.totals(categories)}
+    room = max_tokens - _size({**told, "truncated": True, "left_out": {"categories": 0, "topics": 0, "summaries": 0}})
+    half = room // 2
+    for each in categories:
+        row = {"id": each.name, "name": each.name, "description": each.description, "topic_count": len(each.topics)}
+        if (left := half - _size({**row, "topics": []})) < 0 and told["categories"]:
             break
-        rows.append((at, each, row))
-    for _, each, row in rows:
-        if room < _MORE_TOKENS:
-            break
-        longer = _topic_row(each, about(each), each.keywords)
-        if (more := _size(longer) - _size(row)) <= room:
-            room -= more
-            row.update(longer)
-    for at, category in enumerate(listed):
-        category["topics"] = [row for number, _, row in rows if number == at]
-    return told
+        room, half = room - half + left, left
+        told["categories"].append({**row, "topics": []})
+    turns = sorted(_largest(categories[: len(told["categories"])]), key=lambda each: each[1])
+    rows = [(topic, at, _topic_row(topic, About("", ""), ())) for at, _, topic in turns]
+    sizes = [_size(row) for _, _, row in rows]
+    most, shown = room if sum(sizes) <= room else room * 2 // 3, 0
+    while shown < len(rows) and sizes[shown] <= most:
+        most, room, shown = most - sizes[shown], room - sizes[shown], shown + 1
+    summaries = 0
+    for (topic, at, row), size in zip(rows[:shown], sizes, strict=False):
+        if room >= _MORE_TOKENS:
+            main = about(topic)
+            for longer in (_topic_row(topic, main, topic.keywords), _topic_row(topic, main, ())):
+                if (more := _size(longer) - size) <= room:
+                    room, summaries = room - more, summaries + 1
+                    row.update(longer)
+                    break
+        told["categories"][at]["topics"].append(row)
+    total = told["total_topics"]
+    left_out = {
+        "categories": len(categories) - len(told["categories"]),
+        "topics": total - shown,
+        "summaries": shown - summaries,
+    }
+    return {**told, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
 
 
 def _topic_row(topic: Topic, main: About, keywords: Sequence[str]) -> Fields:

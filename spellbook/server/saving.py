@@ -58,15 +58,17 @@ def save(
     metadata: object = None,
     text: str = "",
     *,
+    files: bool = False,
     force: bool = False,
     step: Step = lambda stage, done, total: None,
 ) -> dict[str, Any]:
     """
-    Write the article at a web address or in a file as a note, or `text`, and return its id, path and categories.
+    Write the article at a web address as a note, or `text`, and return its id, path and categories. With `files` the
+    source may also be a file of this machine, which callers over HTTP may not name.
 
-    What was saved from the same address before gets the new categories and tags, and nothing is fetched. `step` is
-    told the progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no
-    article text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
+    What was saved from the same address before gets the new categories, keywords, tags and summary, and nothing is
+    fetched. `step` is told the progress; it may raise to end the work, before anything is written. Raises InvalidInput
+    (no category, no article text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
     """
     names, given, source = _names(categories), _given(metadata), source.strip()
     is_url = bool(ADDRESS.match(source))
@@ -74,14 +76,16 @@ def save(
         raise InvalidInput(
             f"source has {len(source):,} letters.", f"Give an address or a path of 1 to {fetch.MOST_URL:,}."
         )
+    if not (is_url or text or files):  # before a look that would tell which files there are
+        raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
     asked = source
     if is_url:
         source = urls.normalized(fetch.checked(source))
     elif not text:
         source = source if source.startswith("~") else os.path.abspath(source)
-    _no_secrets({"source": asked}, "", force)
+    _no_secrets({"source": asked, "summary": given.summary, "keywords": given.keywords, "tags": given.tags}, "", force)
     if there := _saved_from(book, source) if is_url or not text else None:
-        return _again(book, there, names, given.tags)
+        return _again(book, there, names, given)
     reading = f"reading {one_line(source)}"
     step(reading, 0, 2)
     page = pages.read(asked, text, lambda: step(reading, 0, 2))
@@ -97,7 +101,7 @@ def save(
     # Of two that save one address at the same time, the second finds what the first has written.
     with disk.alone(book.config.state / _LOCK, _PATIENCE, busy):
         if there := _saved_from(book, address) if is_url or not text else _same(book, source, page, given):
-            return _again(book, there, names, given.tags, source)
+            return _again(book, there, names, given, source)
         done = book.scribe(
             {"text": composed, "metadata": meta}, category=CATEGORY, labels="derived", force=True, untrusted=not text
         )
@@ -208,20 +212,27 @@ def _same(book: Spellbook, source: str, page: Page, given: _Given) -> StoredChun
     return next((chunk for chunk in listed if form.read(body(book, chunk.path)).text == text), None)
 
 
-def _again(
-    book: Spellbook, chunk: StoredChunk, names: Sequence[str], tags: Sequence[str], asked: str = ""
-) -> dict[str, Any]:
-    """Add categories, tags, and the address that was asked for, to an article that is there already."""
+def _again(book: Spellbook, chunk: StoredChunk, names: Sequence[str], given: _Given, asked: str = "") -> dict[str, Any]:
+    """Add categories, labels, and the address that was asked for, to an article that is there; give it the summary."""
     known = [*texts(chunk.meta.get("source")), *texts(chunk.meta.get("saved_from"))]
     there = {
         "categories": texts(chunk.meta.get("categories")),
+        "keywords": texts(chunk.meta.get("keywords")),
         "tags": texts(chunk.meta.get("tags")),
         "saved_from": texts(chunk.meta.get("saved_from")),
     }
-    new = {"categories": names, "tags": tags, "saved_from": [asked] if asked and asked not in known else []}
+    new = {
+        "categories": names,
+        "keywords": given.keywords,
+        "tags": given.tags,
+        "saved_from": [asked] if asked and asked not in known else [],
+    }
     joined = {key: _united(there[key], new[key]) for key in there}
-    if changed := {key: value for key, value in joined.items() if value != there[key]}:
-        book.revise(chunk.note, metadata=changed, force=True)
+    changed = {key: value for key, value in joined.items() if value != there[key]}
+    text, summary = body(book, chunk.path), safe.safe(given.summary).strip()
+    summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
+    if changed or summarized:
+        book.revise(chunk.note, metadata=changed or None, replace=summarized, force=True)
     return _kept(book, book.index.catalog.at(chunk.path)[0], "exists")
 
 

@@ -141,6 +141,7 @@ class Watcher:
             self._observe()
             self._hints.everything()  # observe first, look second: nothing falls between
             next_full = time.monotonic() + FULL_LOOK
+            missed: list[str] = []
             while not self._stopping.is_set():
                 self._hints.wake.wait(1.0)
                 if self._stopping.is_set():
@@ -151,8 +152,9 @@ class Watcher:
                 if now >= next_full:
                     self._hints.everything()
                 if due := self._hints.due(now, force=now >= next_full):
-                    full, paths = due
+                    full, paths = due[0], [*missed, *due[1]]
                     well = self._look(full, paths)
+                    missed = [] if well else [*dict.fromkeys(paths)]
                     self._has_looked |= well
                     self._vouch()
                     if full or not well:
@@ -228,7 +230,8 @@ class Watcher:
             # A full look announces the embedding before it starts, because the embedding thread is only woken after it.
             if full:
                 with processes.present(self._book.config.state, processes.EMBEDDING):
-                    report = sync.scan(self._book.index, progress=self._beat)
+                    # An event may tell of a change that no stamp shows.
+                    report = sync.scan(self._book.index, hinted=frozenset(paths), progress=self._beat)
                 self._look_seconds = time.monotonic() - started
                 self._eventless = "polled" if self._book.config.polls else eventless(self._book.config.vault)
                 self._to_count.set()  # what could not be watched may be gone, or ignored now

@@ -50,6 +50,38 @@ def aside(folder: Path) -> Path:
     return folder / f".spellbook-{os.urandom(8).hex()}.tmp"
 
 
+def openness(folder: Path) -> int:
+    """Return the permissions that something may have that is as closed as `folder`: never less than the owner's."""
+    try:
+        return stat.S_IMODE(os.stat(folder).st_mode) & 0o777 | 0o700
+    except OSError:
+        return 0o700
+
+
+def closed(name: str | Path, flags: int) -> int:
+    """Open a file for `open(…, opener=closed)`; a new one is as closed as its folder."""
+    return os.open(name, flags, 0o666 & openness(Path(name).parent))
+
+
+def close(folder: Path, like: Path) -> None:
+    """
+    Make `folder`, for what Spellbook keeps of the notes in `like`, and take from all in it what `like` does not allow.
+
+    Permissions are only ever taken away. Does nothing more on Windows, whose folders pass theirs on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.name == "nt":
+        return
+    allowed = openness(like)
+    for place, folders, files in os.walk(folder):
+        for name in ("", *folders, *files):
+            path = os.path.join(place, name)
+            with contextlib.suppress(OSError):  # gone, or of another user
+                mode = os.lstat(path).st_mode
+                if not stat.S_ISLNK(mode) and stat.S_IMODE(mode) & ~allowed & 0o777:
+                    os.chmod(path, stat.S_IMODE(mode) & (allowed | 0o7000))
+
+
 @contextmanager
 def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """Write `data` to a temporary file with this mode or a new file's; deleted unless moved. Raises StorageError."""
@@ -77,11 +109,17 @@ def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
 
 
 @contextmanager
-def replacing(place: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces `place` when complete, never if the block raises. Raises OSError."""
+def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
+    """
+    Open a temporary file that replaces `place` when complete, never if the block raises. Raises OSError.
+
+    It is as closed as its folder, and as `like`.
+    """
     name = aside(place.parent)
     try:
-        with open(name, "xb") as file:
+        with open(name, "xb", opener=closed) as file:
+            if like and os.name != "nt":
+                os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & openness(like))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -320,5 +358,5 @@ def append_line(file: Path, line: str, most: int) -> None:
     with contextlib.suppress(OSError):
         if file.exists() and file.stat().st_size > most:
             os.replace(file, file.with_name(f"{file.name}.1"))
-        with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
+        with open(file, "a", encoding="utf-8", errors="backslashreplace", opener=closed) as log:
             log.write(f"{line}\n")

@@ -28,7 +28,7 @@ def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(file, timeout=patience, poll_interval=poll)
+    lock = FileLock(file, timeout=patience, mode=0o600, poll_interval=poll)
     try:
         lock.acquire()
     except Timeout:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from spellbook.system.lock import held, take
 
@@ -24,6 +28,7 @@ BEAT, BELIEVED = 2.0, 10.0
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
 
+_THREADS_SECONDS = 0.5
 _FOLDER = "processes"
 _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
@@ -96,6 +101,28 @@ def beat(state: Path) -> None:
     now = time.time_ns()
     with contextlib.suppress(OSError):
         os.utime(state / READY, ns=(now, now))
+
+
+def leave_threads() -> None:
+    """
+    Wait a moment for threads that are at work, and exit at once, with 0, if one goes on.
+
+    What such a thread uses must not be closed under it, and a library that computes in one would abort the process.
+    """
+    deadline = time.monotonic() + _THREADS_SECONDS
+    for thread in threading.enumerate():
+        is_ours = not thread.daemon or thread.name.startswith(("spellbook-", "AnyIO"))
+        if is_ours and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                leave(0)
+
+
+def leave(code: int) -> NoReturn:
+    """Exit at once, whatever threads compute. Every write is atomic, and the kernel frees the locks."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def is_watched(state: Path) -> bool:

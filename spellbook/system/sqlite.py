@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.errors import InvalidInput, SearchError, StorageError
+from spellbook.system.disk import closed
 from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)
@@ -86,6 +88,17 @@ class Database:
         connection = self.connection()
         with self._translated(connection):
             return connection.execute(sql, values).fetchall()
+
+    def matches(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """Run a query of a full-text index and return its rows. Raises SearchError if the index itself fails."""
+        try:
+            return self.rows(sql, values)
+        except StorageError as error:
+            if isinstance(error, Damaged):
+                raise SearchError(error.message, f"Ask again: {self._loss}.") from error
+            if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR:
+                raise SearchError(error.message, f"Delete {self.file}: {self._loss}.") from error
+            raise
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
         """Run one statement and yield its rows without loading all of them; raises as `rows` does."""
@@ -195,6 +208,9 @@ class Database:
 
     def _connect(self, prepare: Callable[[_Connection], None]) -> _Connection:
         inode = self._inode()
+        if not inode:  # what belongs to the file gets its permissions from SQLite
+            with contextlib.suppress(OSError):
+                os.close(closed(self.file, os.O_CREAT | os.O_RDWR))
         with self._translated(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(

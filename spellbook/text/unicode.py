@@ -7,6 +7,7 @@ file and no index, so a call that holds one is refused instead of being answered
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Set
 from functools import wraps
 from types import FunctionType
@@ -76,8 +77,14 @@ def _checked(function: FunctionType, path: str) -> Callable[..., Any]:
     @wraps(function)
     def run(self: object, *args: object, **kwargs: object) -> object:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        given.pop(path, None)
+        place = given.pop(path, None)
         check(given)
+        if isinstance(place, str | os.PathLike):
+            try:
+                os.fsencode(place)
+            except UnicodeEncodeError:
+                check(os.fspath(place), path)
+                raise
         return function(self, *args, **kwargs)
 
     return run

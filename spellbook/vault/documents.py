@@ -7,13 +7,16 @@ It has no journal and no trash, and its own `.spellbook` is not read.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
+from spellbook.vault.listing import stamp_of
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import Writer
@@ -27,8 +30,12 @@ FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
 
 _GIT = ".gitignore"
-_Chain = tuple[tuple[str, "GitIgnoreSpec"], ...]
-"""The patterns that hold in a folder, nearest first, each with the folder of its file: `` or `a/b/`."""
+_Chain = tuple[tuple[str, str, "GitIgnoreSpec"], ...]
+"""
+The patterns that hold in a folder, nearest first.
+
+Each has the folder of its file, `` or `a/b/`, and what leads from a folder above the root to the root, `` or `docs/`.
+"""
 
 
 class Documents(Vault):
@@ -57,13 +64,17 @@ class NoWriter(Writer):
 
 
 class _LeftOut(Ignored):
-    """What `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out."""
+    """
+    What `.spellbookignore`, every `.gitignore`, `FOLDERS` and the place of the vault leave out.
+
+    In a repository, each `.gitignore` above the root counts too, but for the root itself: a person has named it.
+    """
 
     def __init__(self, root: Path, vault: Path) -> None:
         super().__init__(root)
         self._root = root
         self._vault = f"{vault.relative_to(root).as_posix()}/" if vault != root and vault.is_relative_to(root) else ""
-        self._known: dict[str, tuple[tuple[int, int, int], GitIgnoreSpec]] = {}
+        self._known: dict[str, tuple[Stamp, GitIgnoreSpec]] = {}
 
     def patterns(self) -> Matcher:
         """Return what is left out as the files are now. Raises InvalidInput if one of them cannot be read."""
@@ -73,12 +84,24 @@ class _LeftOut(Ignored):
         """Say whether a folder, whose path ends in `/`, is left out by its name or as the vault."""
         return folder == self._vault or folder[:-1].rpartition("/")[2] in FOLDERS
 
+    def above(self) -> _Chain:
+        """Return the patterns of the repository above the root. Raises InvalidInput."""
+        found: list[tuple[str, str, GitIgnoreSpec]] = []
+        place, up = self._root, ""
+        while not os.path.lexists(place / ".git"):
+            if place.parent == place:
+                return ()  # in no repository
+            place, up = place.parent, f"../{up}"
+            if spec := self.git(up):
+                found.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
+        return tuple(found)
+
     def git(self, folder: str) -> GitIgnoreSpec | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
         file = self._root / folder / _GIT
         try:
             status = file.lstat()
-            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            version = stamp_of(status)
             known = self._known.get(folder)
             if known and known[0] == version:
                 return known[1]
@@ -90,7 +113,10 @@ class _LeftOut(Ignored):
             # Without it, files that should be left out would be indexed.
             raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
         except ValueError as error:
-            raise InvalidInput(f"{file}{error}.", f"Name its folder in {self._root / IGNORE_FILE}.") from error
+            mend = (
+                "Shorten the file." if folder.startswith("../") else f"Name its folder in {self._root / IGNORE_FILE}."
+            )
+            raise InvalidInput(f"{file}{error}.", mend) from error
         self._known[folder] = (version, spec)
         return spec
 
@@ -109,8 +135,8 @@ class _Look:
         if self._own and verdict(self._own, file):
             return True
         folder = file.rstrip("/").rpartition("/")[0]
-        for place, spec in self._chain(f"{folder}/" if folder else ""):
-            said = verdict(spec, file[len(place) :])
+        for place, way, spec in self._chain(f"{folder}/" if folder else ""):
+            said = verdict(spec, way + file[len(place) :])
             if said is not None:  # as in git, the nearest file that names it decides
                 return said
         return False
@@ -118,7 +144,7 @@ class _Look:
     def _chain(self, folder: str) -> _Chain:
         if folder not in self._chains:
             above = folder[:-1].rpartition("/")[0]
-            rest = self._chain(f"{above}/" if above else "") if folder else ()
+            rest = self._chain(f"{above}/" if above else "") if folder else self._rules.above()
             spec = self._rules.git(folder)
-            self._chains[folder] = ((folder, spec), *rest) if spec else rest
+            self._chains[folder] = ((folder, "", spec), *rest) if spec else rest
         return self._chains[folder]

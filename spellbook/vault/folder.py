@@ -8,12 +8,13 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
+from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
 from spellbook.notes.note import MOST_BYTES, Stamp
+from spellbook.paths import MARKER
 from spellbook.system import disk
 from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import IGNORE_FILE, Ignored
@@ -23,11 +24,17 @@ _PIECE = 1 << 20
 
 
 class Folder:
-    """Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files."""
+    """
+    Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
 
-    def __init__(self, root: Path) -> None:
+    `known` says how many notes of it the index knows.
+    """
+
+    def __init__(self, root: Path, known: Callable[[], int] = lambda: 0) -> None:
         self.root = root
         self._ignored = Ignored(root)
+        self._known = known
+        self._inode = root.stat().st_ino if root.is_dir() else 0
 
     @property
     def lies_in(self) -> Path:
@@ -42,6 +49,41 @@ class Folder:
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
         return listing.walk(self.root, self._ignored.patterns())
+
+    def check_there(self) -> None:
+        """
+        Raise VaultNotFound if the root is missing, or is empty while the index knows notes.
+
+        A single note may have been deleted by hand, if the root is the folder that it was.
+        """
+        reason = "it is empty, and the index knows notes"
+        try:
+            with os.scandir(self.root) as entries:
+                is_empty = next(entries, None) is None
+            known = self._known() if is_empty else 0
+            if known == 0 or (known == 1 and self.root.stat().st_ino == self._inode):
+                return
+        except OSError as error:
+            reason = error.strerror or str(error)
+        raise VaultNotFound(
+            f"{self.root}: the vault is not there ({reason}).",
+            "Is its drive mounted? Nothing was changed. If you deleted the notes, run `spellbook reindex --full`.",
+        )
+
+    def make(self, folder: str) -> None:
+        """
+        Make a folder beneath the root, and those above it; the root itself is never made.
+
+        Raises VaultNotFound, PathOutsideVault if a link leads it out of the vault, OSError.
+        """
+        self.check_there()
+        if not self.holds(f"{folder}/x".lstrip("/")):
+            raise _leads_out(folder)
+        place = self.root
+        for part in filter(None, folder.split("/")):
+            place /= part
+            with contextlib.suppress(FileExistsError):
+                place.mkdir()
 
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
@@ -68,6 +110,16 @@ class Folder:
                             found[path] = os.readlink(entry.path)
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(path)
+        return found
+
+    def litter(self) -> list[str]:
+        """Return the temporary files in the vault's own folders, which `walk` leaves out."""
+        found: list[str] = []
+        for own in (rules.TRASH, MARKER):
+            if not os.path.islink(self.root / own):
+                for place, _, files in os.walk(self.root / own):
+                    inside = Path(place).relative_to(self.root).as_posix()
+                    found += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
         return found
 
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
@@ -142,6 +194,7 @@ class Folder:
             with disk.regular(place) as file:
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
+            self.check_there()
             raise gone from error
         except OSError as error:
             raise UnreadableNote(
@@ -196,13 +249,15 @@ class Folder:
         if not path.startswith(f"{rules.TRASH}/"):
             self.admitted(path)
         elif not self.holds(path):
-            raise PathOutsideVault(
-                f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place."
-            )
+            raise _leads_out(path)
 
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""
         return listing.is_inside(self.root, path)
+
+
+def _leads_out(path: str) -> PathOutsideVault:
+    return PathOutsideVault(f"{path[:200]!r} leads out of the vault.", "It is a link; put a folder in its place.")
 
 
 def digest(data: bytes) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spellbook.errors import InvalidInput
+from spellbook.notes.note import Stamp
 from spellbook.system import disk
+from spellbook.vault.listing import stamp_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -34,7 +36,7 @@ class Ignored:
 
     def __init__(self, root: Path) -> None:
         self._file = root / IGNORE_FILE
-        self._read: tuple[tuple[int, int, int] | None, GitIgnoreSpec | None] = (None, None)
+        self._read: tuple[Stamp | None, GitIgnoreSpec | None] = (None, None)
 
     def leaves_out(self, path: str) -> bool:
         """Say whether `path`, or a folder that it lies in, is left out; a folder's own path ends in `/`."""
@@ -54,7 +56,7 @@ class Ignored:
         file = self._file
         try:
             status = file.stat()
-            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            version = stamp_of(status)
             if self._read[0] == version:
                 return self._read[1]
             text = disk.read_small(file).decode("utf-8-sig", "replace")

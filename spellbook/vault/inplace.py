@@ -21,9 +21,10 @@ from pathlib import Path
 
 from spellbook.system import disk
 from spellbook.vault import names
+from spellbook.vault.folder import Folder
+from spellbook.vault.rules import TRASH
 
 _FOLDER = "in-place"
-_TRASH = ".trash"
 _PIECE = 1 << 12
 
 _log = logging.getLogger(__name__)
@@ -115,8 +116,8 @@ def unfinished(state: Path) -> list[Path]:
         return []
 
 
-def recover(state: Path, root: Path) -> None:
-    """Restore files of the vault `root` after writes that were cut short. The caller holds the lock. Raises OSError."""
+def recover(state: Path, vault: Folder) -> None:
+    """Restore files of `vault` after writes that were cut short. The caller holds the lock. Raises OSError."""
     for said in (file for file in unfinished(state) if file.suffix == ".json"):
         record = Record(said)
         try:
@@ -128,7 +129,7 @@ def recover(state: Path, root: Path) -> None:
             )
             said.rename(said.with_suffix(".damaged"))
             continue
-        place = next(_called(root, path, inode), None)
+        place = next(_called(vault.root, path, inode), None)
         if place is not None and disk.hash_of(place) in {disk.hash_of(record.old), disk.hash_of(record.new)}:
             pass  # the write had not begun, or was complete
         elif place is not None and _is_torn(record, place):
@@ -136,7 +137,7 @@ def recover(state: Path, root: Path) -> None:
                 _fill(file, record.old)
             _log.warning("%s: a write that was cut short was taken back.", path)
         else:
-            kept = _keep(root, path, record.old)
+            kept = _keep(vault, path, record.old)
             _log.warning(
                 "%s: a write was cut short, and somebody saved the file since; what it held before is in %s.",
                 path,
@@ -166,10 +167,10 @@ def _is_torn(record: Record, place: Path) -> bool:
     return all(letter in {before, after, 0} for letter, before, after in each)
 
 
-def _keep(root: Path, path: str, old: Path) -> Path:
+def _keep(vault: Folder, path: str, old: Path) -> Path:
     """Copy the old bytes of a file to a free name in the trash, and return its path."""
-    folder = root / _TRASH
-    folder.mkdir(exist_ok=True)
+    folder = vault.root / TRASH
+    vault.make(TRASH)
     with disk.written(folder, old.read_bytes(), 0o600) as temporary:
         for name in names.numbered(path.rpartition("/")[2]):
             with contextlib.suppress(FileExistsError):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from spellbook.errors import MemoryNotFound
+from spellbook.errors import MemoryNotFound, StorageError
 from spellbook.notes.links import Span
 from spellbook.system.sqlite import Database, Migration
 from spellbook.vault.folder import digest
@@ -44,7 +44,7 @@ _MIGRATIONS = (
     ),
     # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
     Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
-    # The REST session that the change was made in, "" for all others.
+    # The session that the change was made in, as the client names it, "" for all others.
     Migration("ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT ''"),
 )
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
@@ -111,8 +111,8 @@ class Entry:
     What one command or tool changed; `at` is in seconds since 1970.
 
     `traces` has one item a file, from its first state to its last. `undoes` is the entry that this one undid.
-    `is_whole` is false while the command runs, and for good if it was killed. `session` is the REST session it was
-    made in, "" if there was none.
+    `is_whole` is false while the command runs, and for good if it was killed. `session` is the session of the client
+    that it was made in, "" if there was none.
     """
 
     id: int
@@ -197,7 +197,7 @@ class Journal:
         With `for_good` no text is kept, and earlier texts of these files are deleted.
         Without changes no entry is written, unless it `undoes` another or `always` is set.
         With `resumes` the entry continues one that a kill left unfinished, if there is one. `session` is the id of the
-        REST session that it belongs to.
+        client's session that it belongs to.
         """
         outer: Draft | None = getattr(self._here, "draft", None)
         if outer is not None:
@@ -210,7 +210,8 @@ class Journal:
             yield draft
         except BaseException:
             if draft.id is not None and draft.id != begun and not net(tuple(draft.made.values())):
-                self._drop(draft.id)
+                with contextlib.suppress(StorageError):  # changes that were taken back need no undo
+                    self._drop(draft.id)
             raise
         else:
             self._finish(draft)
@@ -225,8 +226,19 @@ class Journal:
         draft: Draft = self._here.draft
         if draft.for_good:
             self._database.rows("PRAGMA secure_delete = ON")
-        numbers: list[int] = []
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
+        try:
+            numbers = self._record(draft, changes, traces)
+        except StorageError:
+            if not getattr(self._here, "reverts", False):
+                raise
+            least = min(0, *draft.made)
+            numbers = [*range(least - len(traces), least)]
+        draft.made |= zip(numbers, traces, strict=True)
+        return numbers
+
+    def _record(self, draft: Draft, changes: Sequence[Change], traces: Sequence[Trace]) -> list[int]:
+        numbers: list[int] = []
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
             # Begun again if the journal was lost in between.
@@ -243,8 +255,20 @@ class Journal:
                 sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
         draft.id = entry  # only now: the transaction may have failed
-        draft.made |= zip(numbers, traces, strict=True)
         return numbers
+
+    @contextlib.contextmanager
+    def reverting(self) -> Iterator[None]:
+        """
+        Inside, this thread takes back what it recorded: also if the journal cannot be written, say on a full disk.
+
+        The change that is taken back is on record, and the file shows that it is not made.
+        """
+        self._here.reverts = True
+        try:
+            yield
+        finally:
+            self._here.reverts = False
 
     def retract(self, numbers: Sequence[int]) -> None:
         """Delete the record of changes that were not made."""
@@ -262,9 +286,11 @@ class Journal:
             draft.warnings.append(warning)
 
     def _unfinished(self, verb: str, what: str) -> int | None:
-        sql = "SELECT max(entry) FROM entries WHERE verb = ? AND what = ? AND NOT whole"
-        number: int | None = self._database.rows(sql, (verb, what[:_MOST_WHAT]))[0][0]
-        return number
+        sql = "SELECT entry FROM entries WHERE verb = ? AND what = ? AND NOT whole ORDER BY entry DESC"
+        undone = self._undone()
+        return next(
+            (entry for (entry,) in self._database.rows(sql, (verb, what[:_MOST_WHAT])) if entry not in undone), None
+        )
 
     def _begin(self, connection: Any, draft: Draft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"

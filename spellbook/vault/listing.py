@@ -96,7 +96,10 @@ def is_inside(root: Path, path: str) -> bool:
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp in a file's status."""
     # Some disks number files up to 2^64 and beyond, and know dates after 2262; SQLite counts to 2^63.
-    return Stamp(min(status.st_size, _MOST), max(-_MOST, min(status.st_mtime_ns, _MOST)), status.st_ino & _MOST)
+    mtime_ns, ctime_ns = (max(-_MOST, min(time, _MOST)) for time in (status.st_mtime_ns, status.st_ctime_ns))
+    if os.name == "nt":
+        ctime_ns = 0  # there it is when the file was made
+    return Stamp(min(status.st_size, _MOST), mtime_ns, status.st_ino & _MOST, ctime_ns)
 
 
 def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:
@@ -116,5 +119,8 @@ def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]
 
 
 def shown(path: str) -> str:
-    """Return a path in printable form: bytes that are not UTF-8 are escaped."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """Return a path in printable form: bytes that are not UTF-8 are escaped, and half a letter of JSON."""
+    try:
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "backslashreplace").decode()

@@ -64,6 +64,9 @@ class Past(Vault):
         """No: nobody else can read them."""
         return False
 
+    def check_there(self) -> None:
+        """Do nothing: there is no folder that could be gone."""
+
     def walk(self) -> Listing:
         """Return all notes."""
         return Listing(dict(self._written.notes), self._written.faults, ())

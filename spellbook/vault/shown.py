@@ -45,6 +45,9 @@ class Shown(Vault):
         self._is_shown = is_shown
         self._there: Mapping[str, Stamp] = {}
 
+    def check_there(self) -> None:
+        """Do nothing: there is no folder that could be gone."""
+
     def walk(self) -> Listing:
         """Return the notes that are shown now."""
         self._there = self._listed()

@@ -40,8 +40,8 @@ class Trash:
     def put_back(self, trash: str, path: str, expected: str | None) -> None:
         """Move `trash` back to exactly `path`, with the hash `expected` if given. Raises Conflict, OSError."""
         data = None if expected is None else self._writer.held(trash, expected)
-        (self._vault.root / path).parent.mkdir(parents=True, exist_ok=True)
         with self._writer.exclusive():
+            self._vault.make(path.rpartition("/")[0])
             if self._writer.moved(self._vault.root / trash, data, iter([path])) is None:
                 raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
@@ -41,8 +41,14 @@ _log = logging.getLogger(__name__)
 class Vault(Folder):
     """The folder `root` of notes that can be changed; `state` holds the write lock and the journal of all changes."""
 
-    def __init__(self, root: Path, state: Path, journal: Journal | None = None) -> None:
-        super().__init__(root)
+    def __init__(
+        self,
+        root: Path,
+        state: Path,
+        journal: Journal | None = None,
+        known: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(root, known)
         self.journal = journal or Journal(state)
         self._writer = Writer(self, state, self.journal)
         self.trash = Trash(self, self._writer)
@@ -59,7 +65,8 @@ class Vault(Folder):
             try:
                 yield draft.warnings
             except BaseException:
-                self._take_back([trace for number, trace in draft.made.items() if number not in before])
+                with self.journal.reverting():
+                    self._take_back([trace for number, trace in draft.made.items() if number not in before])
                 raise
 
     def _take_back(self, traces: Sequence[Trace]) -> None:
@@ -130,7 +137,7 @@ class Vault(Folder):
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
         with self._writer.exclusive():
             try:
-                place.parent.mkdir(parents=True, exist_ok=True)
+                self.make(place.parent.relative_to(self.root).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
                 if mode is not None:
                     mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
@@ -166,12 +173,13 @@ class Vault(Folder):
 
     def move(self, path: str, to: str, expected: str) -> None:
         """Move a file with its mode and times. Raises Conflict, nothing done, if it changed or `to` is taken."""
-        source, target = self.locate(path), self.locate(to)
+        source = self.locate(path)
+        self.locate(to)
         self.check_target(to)
         with self._writer.exclusive():
             data = self._writer.expect(path, expected)
             try:
-                target.parent.mkdir(parents=True, exist_ok=True)
+                self.make(to.rpartition("/")[0])
                 if self._writer.moved(source, data, iter([to])) is None:
                     raise taken(to)
             except OSError as error:
@@ -179,7 +187,8 @@ class Vault(Folder):
 
     def relocate(self, path: str, to: str) -> None:
         """Move a file or a folder; the journal records its notes. Raises Conflict, nothing done, if `to` is taken."""
-        source, target = self.locate(path), self.locate(to)
+        source = self.locate(path)
+        self.locate(to)
         self.check_target(to)
         with self._writer.exclusive():
             changes: list[Change] = []
@@ -191,13 +200,24 @@ class Vault(Folder):
                         changes += [Change(each, data, None, mode_of(self.locate(each))), new]
             try:
                 with self._writer.noted(*changes):
-                    _rename(source, target)
+                    self._rename(source, to)
             except FileExistsError as error:
                 raise taken(to) from error
             except FileNotFoundError as error:
                 raise gone(path) from error
             except OSError as error:
                 raise disk.storage_error(to, error) from error
+
+    def _rename(self, source: Path, to: str) -> None:
+        """Rename a file or a folder; retry if its new folder is deleted in the meantime. Raises as `_renamed` does."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self.make(to.rpartition("/")[0])
+                _renamed(source, self.root.joinpath(*to.split("/")))
+                return
+            except FileNotFoundError:  # another program may have deleted the new folder
+                if not left or not os.path.lexists(source):
+                    raise
 
     def create(self, folder: str, name: str, data: bytes) -> str:
         """
@@ -234,18 +254,6 @@ class Vault(Folder):
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
             except OSError as error:
                 raise disk.storage_error(path, error) from error
-
-
-def _rename(source: Path, target: Path) -> None:
-    """Rename a file or a folder; retry if its new folder is deleted in the meantime. Raises what `_renamed` raises."""
-    for left in reversed(range(_TRIES)):
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _renamed(source, target)
-            return
-        except FileNotFoundError:  # another program may have deleted the new folder
-            if not left or not os.path.lexists(source):
-                raise
 
 
 def _renamed(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from spellbook.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
+from spellbook.errors import Conflict, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import attributes, disk
 from spellbook.vault import inplace, names, rules
@@ -36,7 +36,12 @@ class Writer:
 
     @contextlib.contextmanager
     def exclusive(self, patience: float = 30) -> Iterator[None]:
-        """Hold the write lock of the vault, and recover what a killed writer left. Editors do not take this lock."""
+        """
+        Hold the write lock of the vault, and recover what a killed writer left. Editors do not take this lock.
+
+        Every write goes through here: raises VaultNotFound if the vault is not there.
+        """
+        self.folder.check_there()
         busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
         with contextlib.ExitStack() as held:
             try:
@@ -46,9 +51,10 @@ class Writer:
                     f"{self._state}: the state folder cannot be written ({error.strerror}).",
                     "Mend it, or set SPELLBOOK_STATE.",
                 ) from error
+            self.folder.check_there()  # it may have gone while this waited
             if inplace.unfinished(self._state):
                 try:
-                    inplace.recover(self._state, self.folder.root)
+                    inplace.recover(self._state, self.folder)
                 except OSError as error:
                     raise disk.storage_error(str(self.folder.root), error) from error
             yield
@@ -56,7 +62,7 @@ class Writer:
     def recover(self) -> None:
         """Finish or revert a write that a kill cut short, unless another process is writing. Never fails."""
         if inplace.unfinished(self._state):
-            with contextlib.suppress(StorageError), self.exclusive(0):
+            with contextlib.suppress(StorageError, VaultNotFound), self.exclusive(0):
                 pass
 
     @contextlib.contextmanager
@@ -134,7 +140,7 @@ class Writer:
         """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
         with self.exclusive():
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                self.folder.make(folder.relative_to(self.folder.root).as_posix())
                 with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
                     for path in paths:
                         place = self.folder.root.joinpath(*path.split("/"))
@@ -174,7 +180,7 @@ class Writer:
     def moved_numbered(self, source: Path, data: bytes | None, to: str) -> str:
         """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, slash, name = to.rpartition("/")
-        self.folder.root.joinpath(*folder.split("/")).mkdir(parents=True, exist_ok=True)
+        self.folder.make(folder)
         moved = self.moved(source, data, (f"{folder}{slash}{each}" for each in names.numbered(name)))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")

@@ -57,7 +57,6 @@ THEN = {
 }
 
 
-@pytest.mark.timeout(60)
 def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
     """
     Links, pipes and folders of other files are moved to the trash unchanged; nothing outside of the vault changes.
@@ -95,7 +94,6 @@ def test_what_stands_in_the_way_goes_into_the_trash(book, vault, tmp_path):
     assert done.written == len(THEN)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("at", [1, 5, len(THEN)])
 def test_a_restore_that_fails_is_taken_back(book, vault, tmp_path, at):
     """

@@ -423,6 +423,21 @@ def dated() -> Dated:
     return Dated(dt.date.fromisoformat(given["today"]), notes, asked)
 
 
+def sessions() -> Dated:
+    """Read `tests/quality/sessions.yaml`: dated conversations, a note each, and who said what when."""
+    given = yaml.safe_load((QUALITY / "sessions.yaml").read_text("utf-8"))
+    notes = {}
+    for row in given["sessions"]:
+        turns = "\n\n".join(f"{turn['who']}: {turn['text']}" for turn in row["turns"])
+        head = f"title: '{', '.join(row['people'])}, {row['date']}'\ncreated: {row['date'].replace(' ', 'T')}:00"
+        notes[f"{row['id']}.md"] = f"---\n{head}\n---\n\n{turns}\n"
+    asked = [
+        Loose(row["question"], row["language"], row["half"], tuple(f"{id}.md" for id in row["accept"]))
+        for row in given["questions"]
+    ]
+    return Dated(dt.date.fromisoformat(given["today"]), notes, asked)
+
+
 # -- pairs that say the same, or do not
 
 

@@ -36,6 +36,7 @@ from spellbook.search.question import Question
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
 from spellbook.text import diff
+from tests.benchmarks import agents
 from tests.benchmarks.corpora import (
     HALVES,
     LANGUAGES,
@@ -56,6 +57,7 @@ from tests.benchmarks.corpora import (
     places,
     react_pages,
     sampled,
+    sessions,
     with_another_number,
 )
 from tests.benchmarks.measures import DEPTH, Tally
@@ -213,18 +215,45 @@ class Bench:
 
     def loose(self) -> Iterator[Row]:
         """Questions as people type who half remember, by half: over React's documentation, and over memories such as agents write."""
+        for name, notes, lines in self._loosely():
+            title = {"react": "loose, React ko + en", "memories": "loose, memories"}[name]
+            yield from self._loose(title, notes, lines, by_language=name == "react")
+
+    def _loosely(self) -> Iterator[tuple[str, Mapping[str, str], Mapping[Loose, Sequence[tuple[str, int, int]]]]]:
+        """Yield name, notes and questions of the loose sets, each with the lines that answer it: path, first, last."""
         pages = self._there("React (vaults/react-docs)", react_pages(self._data / "vaults" / "react-docs"))
         if pages:
-            asked = loose("react")
-            lines = {
-                each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)]
-                for each in asked
-            }
-            yield from self._loose("loose, React ko + en", pages, lines, by_language=True)
+            yield (
+                "react",
+                pages,
+                {
+                    each: [(at.path, at.first, at.last) for name in each.accept for at in places(pages, name)]
+                    for each in loose("react")
+                },
+            )
         notes = memories()
-        asked = loose("memories")
-        lines = {each: [(notes[id][0], 1, sys.maxsize) for id in each.accept] for each in asked}
-        yield from self._loose("loose, memories", dict(notes.values()), lines, by_language=False)
+        lines = {each: [(notes[id][0], 1, sys.maxsize) for id in each.accept] for each in loose("memories")}
+        yield "memories", dict(notes.values()), lines
+
+    def agents(self) -> Iterator[Row]:
+        """How agents ask: with texts guessed from the question alone; also what no note answers."""
+        chats = sessions()
+        lines = {each: [(path, 1, sys.maxsize) for path in each.accept] for each in chats.questions}
+        for name, notes, asks in (*self._loosely(), ("sessions", chats.notes, lines)):
+            vault = Vault(notes, lambda path, line: f"{path}:{line}")
+            halves = {each.text: each.half for each in asks}
+            with self.trial(vault) as trial:
+                asked = {name: agents.questions(name, halves, agents.right(vault, trial.chunks, asks))}
+                asked |= {
+                    off: agents.off_topic(off) for off in (("nowhere", "near") if name == "memories" else ("nowhere",))
+                }
+                for of, each in asked.items():
+                    what = name if of == name else f"{name}, asked {of}"
+                    for way in agents.WAYS:
+                        found = agents.places(trial.book, vault, each, way)
+                        for half, figure, sure, shown in agents.figures(each, found):
+                            if of == name or figure == "any hit":
+                                yield Row(f"agents: {what}, {way}, {half}", figure, {PRODUCT: sure, SHOWN: shown})
 
     def _loose(
         self,
@@ -238,15 +267,8 @@ class Bench:
         vault = Vault(notes, lambda path, line: f"{path}:{line}")
         with self.trial(vault) as trial:
             ranked: dict[Loose, dict[str, int]] = {}
-            for each, accepted in lines.items():
-                right = {
-                    vault.unit(path, chunk.line)
-                    for path, chunk in trial.chunks
-                    if any(
-                        path == at and chunk.line <= last and chunk.end_line >= first for at, first, last in accepted
-                    )
-                }
-                asked = Asked(each.text, each.language, frozenset(right))
+            for each, right in zip(lines, agents.right(vault, trial.chunks, lines).values(), strict=True):
+                asked = Asked(each.text, each.language, right)
                 ranked[each] = {
                     system: place(trial.ranked(system, asked), right)
                     for system in (WORDS, MEANING, ALL, PRODUCT, SHOWN)
@@ -530,6 +552,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "mixed": Bench.mixed,
     "published": Bench.published,
     "loose": Bench.loose,
+    "agents": Bench.agents,
     "dated": Bench.dated,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,

@@ -99,7 +99,7 @@ class Trial:
             book = self.plain if system == RAW_WORDS else self.book
             verb = {MEANING: book.memorize, WORDS: book.find}.get(system, book.search)
             limits = {"topic!": asked.language} if apart else None
-            least = None if system in {PRODUCT, SHOWN} else 0.0
+            least = None if system in {PRODUCT, SHOWN} and not apart else 0.0
             text: Any = asked.text.split() if system == WORDS else asked.text  # `find` takes a text for one phrase
             found = verb(text, limit=DEPTH, filter=limits, min_score=least)
             hits = found.hits or found.closest if system == SHOWN else found.hits

@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 from spellbook.book import Spellbook
 from spellbook.cli import main, output
 from spellbook.config import Config, load
+from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 
@@ -87,7 +88,7 @@ def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedP
     """Run a command as its own process, with pipes."""
     environment = {**os.environ, **given.pop("env", {})}
     command = [sys.executable, *given.pop("python", ()), "-m", "spellbook", *map(str, args)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=60, **given)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=PATIENCE, **given)
     assert done.returncode == code, f"{args}: {done.stdout} {done.stderr}"
     return done
 
@@ -318,7 +319,7 @@ def pty_output(*args: object) -> str:
     except OSError:  # the other end is closed
         pass
     os.close(primary)
-    assert child.wait(timeout=30) == 0, shown.decode()
+    assert child.wait(timeout=PATIENCE) == 0, shown.decode()
     return shown.decode()
 
 
@@ -784,7 +785,7 @@ def test_watch_until_stopped(vault: Path, write_note: Write, number: signal.Sign
     assert "Ctrl-C" in child.stderr.readline()
     assert "1 note: 1 added" in child.stderr.readline()
     child.send_signal(number)
-    out, err = child.communicate(timeout=20)
+    out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (0, "")
     assert "Traceback" not in err
 
@@ -862,7 +863,7 @@ def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
     child.stdout.close()
     assert child.stderr.read() == b""
     child.stderr.close()
-    child.wait(timeout=30)
+    child.wait(timeout=PATIENCE)
 
 
 def test_commands_are_quick_to_start() -> None:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
+from tests.helpers import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_the_shell_is_answered(words, expected):
         env={**os.environ, **asked},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stdout.splitlines() == [expected]
@@ -52,4 +53,4 @@ def test_the_shell_is_answered(words, expected):
 def test_bash_takes_the_script():
     """It has no syntax error."""
     script = CliRunner().invoke(main, ["completion", "bash"]).stdout
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=PATIENCE)

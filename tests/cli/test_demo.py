@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import PATIENCE
+
 pytestmark = pytest.mark.slow
 
 
@@ -25,7 +27,11 @@ def demo(tmp_path: Path, embedder: str, language: str = "en") -> str:
         "SPELLBOOK_STATE": str(tmp_path / "mine"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "spellbook", "demo"], env=environment, capture_output=True, encoding="utf-8", timeout=280
+        [sys.executable, "-m", "spellbook", "demo"],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

@@ -20,6 +20,7 @@ from spellbook.cli import main
 from spellbook.cli.clients import hooks
 from spellbook.system.processes import is_locked
 from spellbook.system.run_queue import LOG, turn
+from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
 
@@ -47,7 +48,7 @@ def repository(vault: Path) -> Path:
 
 
 def git(folder: Path, *args: object, code: int = 0) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -66,7 +67,7 @@ def state_of(vault: Path) -> Path:
 def wait_for_log(vault: Path, count: int) -> list[str]:
     """Return the lines of the log once there are `count`."""
     log = state_of(vault) / LOG
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         lines = log.read_text("utf-8").splitlines() if log.exists() else []
         if len(lines) >= count:
@@ -105,7 +106,7 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
         git(repository, *command)
         wait_for_log(repository, before + 1)
         with books.open(repository, embedder="hash") as book:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE
             while (count := book.state().notes) != (repository / "lantern.md").exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert count == (repository / "lantern.md").exists()
@@ -114,24 +115,22 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
 
 
 def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
-    """A hook returns within 0.2 s however long indexing takes, even if its output is read to the end."""
-    slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; sleep 2; touch '{tmp_path}/done'\n")
+    """A hook returns before indexing ends, even if its output is read to the end."""
+    slow, go = tmp_path / "slow", tmp_path / "go"
+    loop = f"while [ ! -e '{go}' ]; do sleep 0.05; done"
+    slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; {loop}; touch '{tmp_path}/done'\n")
     slow.chmod(0o755)
     found = hooks.find(repository)
     lines = hooks.block(found.top, repository, [str(slow)], {})
     (change,) = [hooks.add(found.hooks, "post-commit", repository, lines)]
     assert change
     change.make()
-    seconds = []
     for _ in range(5):
-        began = time.perf_counter()
         done = subprocess.run([found.hooks / "post-commit"], cwd=repository, capture_output=True, text=True, check=True)
-        seconds.append(time.perf_counter() - began)
         assert (done.stdout, done.stderr) == ("", "")
-    assert min(seconds) < 0.2
     assert not (tmp_path / "done").exists()
-    deadline = time.monotonic() + 30
+    go.touch()
+    deadline = time.monotonic() + PATIENCE
     while not (tmp_path / "done").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -192,7 +191,7 @@ def test_hooks_that_were_there(repository: Path, text: str, mode: int) -> None:
             input="old new\n",
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
         )
         return done.stdout, done.returncode
 
@@ -338,7 +337,7 @@ def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
     hook.make()
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
     git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not ran.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -386,14 +385,14 @@ def test_one_runs_and_one_waits(vault: Path, write_note: Write) -> None:
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet", "--queued"]
     with FileLock(state / "queue.lock"):
         waiting = subprocess.Popen(command)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not held(state / "queue-next.lock"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=PATIENCE)
         assert not (state / LOG).exists()
         write_note("late.md", "late")
-    assert waiting.wait(60) == 0
+    assert waiting.wait(PATIENCE) == 0
     assert len(wait_for_log(vault, 1)) == 1
     with books.open(vault, embedder="hash") as book:
         assert book.state().notes == 1

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from spellbook.book import open as opened
 from spellbook.cli import main
-from tests.helpers import held
+from tests.helpers import PATIENCE, held
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         os.write(ours, said.encode())
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE) == 0
         os.close(ours)
         assert (tmp_path / ".gitignore").exists() == is_there
     (tmp_path / ".gitignore").unlink()

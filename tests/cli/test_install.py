@@ -20,6 +20,7 @@ from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import Conflict
+from tests.helpers import PATIENCE
 
 OURS = {"command": "/x/spellbook", "args": ["--vault", "/notes", "mcp"]}
 AT = ("mcpServers", "spellbook")
@@ -138,7 +139,7 @@ def test_what_the_client_starts_is_spellbook(
         text=True,
         cwd=tmp_path / "elsewhere",
         env={**os.environ, **ours["env"], "SPELLBOOK_EMBEDDER": "hash"},
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "spellbook", done.stderr
 

@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from spellbook import translate
 from spellbook.cli import main
 from tests.cli.messages import every, templates
+from tests.helpers import PATIENCE
 
 SLOT = re.compile(r"\{(\d+)(?::(t|은|이|을|과|으로|이라|이나))?\}")
 ENGLISH = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,}){2,}\b")
@@ -37,7 +38,11 @@ def run(vault: Path, *command: object, **environment: str) -> subprocess.Complet
         **environment,
     }
     return subprocess.run(
-        [sys.executable, "-m", "spellbook", *map(str, command)], capture_output=True, text=True, env=given, timeout=60
+        [sys.executable, "-m", "spellbook", *map(str, command)],
+        capture_output=True,
+        text=True,
+        env=given,
+        timeout=PATIENCE,
     )
 
 

@@ -21,6 +21,7 @@ from mcp import Client
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.server.app import build
+from tests.helpers import PATIENCE
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
 
@@ -32,7 +33,9 @@ def run(vault: Path, shell: str, **given: Any) -> subprocess.CompletedProcess[st
     """Run `shell`, in which $S is Spellbook, on the vault."""
     script = f'S() {{ "{sys.executable}" -m spellbook "$@"; }}; {shell}'
     environment = {**os.environ, "SPELLBOOK_VAULT": str(vault), "SPELLBOOK_EMBEDDER": "hash"}
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, timeout=60, **given)
+    return subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=environment, timeout=PATIENCE, **given
+    )
 
 
 @pytest.fixture
@@ -98,7 +101,7 @@ def test_a_client_that_has_gone_is_no_fault(notes: Path) -> None:
             stdout=gone,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
         )
     assert (child.returncode, child.stderr) == (0, "")
@@ -123,11 +126,11 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
         write_note(f"{number % 50}/{number}.md", f"# N{number}\n\nword{number} and a few more.\n" * 5)
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--full"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as child:
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not book.index.catalog.counts().notes and time.monotonic() < end:
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
-        _, told = child.communicate(timeout=30)
+        _, told = child.communicate(timeout=PATIENCE)
     assert (child.returncode, told.strip()) == (1, "Aborted!")
 
 
@@ -141,7 +144,7 @@ def test_conformance_is_skipped_with_a_reason(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == (0, "skipped: npm and node are not there\n")
 

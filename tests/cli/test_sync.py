@@ -186,3 +186,152 @@ def test_names_of_older_versions_of_git(tmp_path):
         file.write_text(text)
     run("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
     assert files[1].read_text() == "b\n\n> [!merge] theirs\n> c\n"
+
+
+# -- what stays here
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("draft.md", "draft.md"),
+        ("draft.md/mine.md", "draft.md"),  # a folder of mine where they have a file
+        ("draft.md", "draft.md/theirs.md"),
+        ("sub/draft.md", "sub/draft.md"),
+    ],
+)
+@pytest.mark.parametrize("is_ahead", [False, True], ids=["fast-forward", "merge"])
+def test_an_ignored_file_is_never_overwritten(two, here, there, is_ahead):
+    """Git takes it for one that may be lost: sync refuses, names it, and goes on once it is out of the way."""
+    ada, bob = two
+    (bob / ".git" / "info" / "exclude").write_text("draft.md\n")
+    for place, text in ((bob / here, "Mine alone.\n"), (ada / there, "Ada's.\n")):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    if is_ahead:
+        (bob / "bobs.md").write_text("Bob's.\n")
+    sync(ada)
+    told = sync(bob, code=1).stderr
+    assert f"that git does not track here: {here}." in told
+    assert (bob / here).read_text() == "Mine alone.\n"
+    assert not git(bob, "status", "--porcelain")
+    (bob / here).rename(bob / "elsewhere.draft.md")
+    if here != there and (bob / "draft.md").is_dir():
+        (bob / "draft.md").rmdir()
+    sync(bob)
+    assert (bob / there).read_text() == "Ada's.\n"
+
+
+def test_an_ignored_file_that_is_the_same(two):
+    """It is no conflict: nothing would be lost."""
+    ada, bob = two
+    (bob / ".git" / "info" / "exclude").write_text("draft.md\n")
+    for place in two:
+        (place / "draft.md").write_text("The same.\n")
+    sync(ada)
+    sync(bob)
+    assert (bob / "draft.md").read_text() == "The same.\n"
+
+
+def test_what_we_stopped_tracking(two):
+    """A note that is ignored here since, and that they changed meanwhile, stays as it is here."""
+    ada, bob = two
+    sync(bob)
+    git(bob, "rm", "--quiet", "--cached", "ports.md")
+    git(bob, "commit", "--quiet", "-m", "mine alone")
+    (bob / ".git" / "info" / "exclude").write_text("ports.md\n")
+    (bob / "ports.md").write_text("Mine alone.\n")
+    change(ada, "8443", "9000")
+    sync(ada)
+    assert "ports.md" in sync(bob, code=1).stderr
+    assert (bob / "ports.md").read_text() == "Mine alone.\n"
+
+
+def test_their_renamed_folder_takes_no_note_of_ours_along(two):
+    """Not onto an ignored file: it stays in the folder where it was written."""
+    ada, bob = two
+    for number in range(4):
+        (ada / "old").mkdir(exist_ok=True)
+        (ada / "old" / f"{number}.md").write_text(f"Note {number}.\n" * 20)
+    sync(ada)
+    sync(bob)
+    (ada / "old").rename(ada / "new")
+    (bob / ".git" / "info" / "exclude").write_text("new/mine.md\n")
+    (bob / "new").mkdir()
+    (bob / "new" / "mine.md").write_text("Mine alone.\n")
+    (bob / "old" / "mine.md").write_text("Shared.\n")
+    sync(ada)
+    sync(bob)
+    assert (bob / "new" / "mine.md").read_text() == "Mine alone.\n"
+    assert (bob / "old" / "mine.md").read_text() == "Shared.\n"
+    assert (bob / "new" / "0.md").exists()
+
+
+def test_nothing_of_spellbooks_own_is_committed(two, monkeypatch):
+    """Neither the trash nor what killed writers leave nor a state folder in the vault, without a line in .gitignore."""
+    ada, _ = two
+    monkeypatch.setenv("SPELLBOOK_STATE", str(ada / "kept" / "state"))
+    monkeypatch.setenv("SPELLBOOK_DATA", str(ada / "kept" / "data"))
+    run("snapshot", "create", "--vault", ada)
+    run("erase", "ports.md", "--vault", ada)
+    (ada / "deep").mkdir()
+    left = ".spellbook-0123456789abcdef.tmp"
+    for place in (ada / left, ada / "deep" / left, ada / ".trash" / "deep" / "old.md", ada / "deep" / "new.md"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("A text.\n")
+    (ada / ".spellbook").mkdir()
+    (ada / ".spellbook" / "config.toml").write_text("# settings are shared\n")
+    sync(ada)
+    shared = git(ada, "ls-tree", "-r", "--name-only", "origin/main").split()
+    assert shared == [".gitattributes", ".spellbook/config.toml", "deep/new.md"]
+
+
+def test_what_was_committed_before_is_named(two):
+    """The trash that an earlier version committed stays as it was in the repository, and a line says how to end it."""
+    ada, _ = two
+    (ada / ".trash").mkdir()
+    (ada / ".trash" / "old.md").write_text("Erased.\n")
+    git(ada, "add", "--all")
+    git(ada, "commit", "--quiet", "-m", "before")
+    (ada / ".trash" / "old.md").write_text("Erased, and another.\n")
+    assert ".trash/old.md: this belongs to Spellbook" in sync(ada).stderr
+    assert git(ada, "show", "origin/main:.trash/old.md") == "Erased.\n"
+
+
+def test_a_repository_in_the_vault_is_named(two):
+    """Its notes are not shared, whether it has a commit or not; all else is."""
+    ada, bob = two
+    for name in ("one", "deep/t*wo"):
+        (ada / name).mkdir(parents=True)
+        git(ada / name, "init", "--quiet")
+        (ada / name / "note.md").write_text("Of another repository.\n")
+    git(ada / "one", "add", "--all")
+    git(ada / "one", "commit", "--quiet", "-m", "theirs")
+    (ada / "deep" / "to two.md").write_text("Shared.\n")
+    done = sync(ada)
+    for name in ("one", "deep/t*wo"):
+        assert f"{name} is a repository of its own: its notes are not shared." in done.stderr
+    assert git(ada, "ls-tree", "-r", "--name-only", "origin/main").splitlines() == [
+        ".gitattributes",
+        "deep/to two.md",
+        "ports.md",
+    ]
+    assert json.loads(sync(ada, "--json").stdout)["nested"] == ["deep/t*wo", "one"]
+    git(ada, "add", "one")  # as versions before did
+    git(ada, "commit", "--quiet", "-m", "before")
+    assert "one is a repository of its own" in sync(ada).stderr
+    sync(bob)
+    assert "one is a repository of its own" in sync(bob).stderr
+
+
+@pytest.mark.parametrize("name", ["v*", "v[1]", ":(exclude)v", "-v", "노트 \\?"])
+def test_paths_are_literal(two, name):
+    """A vault whose path is a pattern shares its own notes, and none of a folder that the pattern names as well."""
+    ada, _ = two
+    for folder in (name, "v1", "vx"):
+        (ada / folder).mkdir()
+        (ada / folder / "a.md").write_text("A note.\n")
+    sync(ada / name)
+    assert git(ada, "ls-tree", "-r", "-z", "--name-only", "origin/main").split("\0")[:-1] == sorted(
+        [".gitattributes", f"{name}/a.md", "ports.md"]
+    )

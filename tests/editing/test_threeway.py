@@ -278,3 +278,49 @@ def test_no_sentence_is_lost(part):
         assert not re.search(r"^(<{7}|={7}|>{7})", text, re.M), seed
         headings = [block.text for block in parsed.blocks if block.kind == "heading" and block.level == 2]
         assert len(headings) == len(set(headings)), seed
+
+
+def spaced(blocks: list[tuple[str, int]]) -> str:
+    return "".join(block + "\n" * ends for block, ends in blocks)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_line_is_touched_that_neither_side_touched(part):
+    """Of 1,000 merges of notes with any blank lines, none or three behind a heading: all other lines stay as they are."""
+    for seed in range(part * 500, part * 500 + 500):
+        author = Author(seed)
+        chance = author.chance
+        blocks = [("# Title", chance.choice([1, 2]))]
+        for _ in range(chance.randint(2, 6)):
+            blocks += [(f"## Head {author.word()}", chance.randint(1, 4))] * chance.randint(0, 1)
+            block = author.block()
+            if not (block.startswith("- ") and blocks[-1][0].startswith("- ")):  # two lists would be one
+                blocks.append((block, chance.choice([2, 2, 3, 4])))
+        changes: dict[int, list[tuple[str, int]]] = {}
+        sides: list[dict[int, list[tuple[str, int]]]] = [{}, {}]
+        for at in chance.sample(range(1, len(blocks)), min(len(blocks) - 1, 4)):
+            block, ends = blocks[at]
+            is_text = not block.startswith("#")
+            kind = chance.randrange(4 if is_text else 2)
+            if kind == 0 and is_text:
+                new = [(re.sub(r"w\d+x", author.word(), block, count=1), ends)]
+            elif kind <= 1:
+                new = [(block, ends % 4 + 1 if not is_text else ends + 1)]
+            else:
+                new = [(block, ends), (f"Here is {author.word()} said.", 2)] if kind == 2 else []
+            changes[at] = sides[chance.randrange(2) if new else 0][at] = new
+        base, ours, theirs, both = (
+            spaced([each for at, block in enumerate(blocks) for each in edits.get(at, [block])])
+            for edits in ({}, *sides, changes)
+        )
+        assert merged(base, ours, theirs) == both, seed
+
+
+def test_a_heading_and_the_text_right_below_it():
+    """No blank line comes between them, whoever changed which; where a list would run into a text, one does."""
+    base = "## Keys\nOne is here. Two is here.\n- a\n"
+    ours = base.replace("One", "Three")
+    assert merged(base, ours, base.replace("Two", "Four")) == ours.replace("Two", "Four")
+    assert merged(base, base.replace("Keys", "Locks"), ours) == ours.replace("Keys", "Locks")
+    theirs = "## Keys\nOne is here. Two is here.\n\nThe end.\n"
+    assert merged(base, base.replace("- a", "\nMore.\n\n- a"), theirs).endswith("Two is here.\n\nMore.\n\nThe end.\n")

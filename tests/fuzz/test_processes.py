@@ -23,10 +23,11 @@ import pytest
 import spellbook
 from tests.editor import MANNERS
 from tests.fuzz.servers import Gone, Server
+from tests.helpers import PATIENCE
 from tests.house.test_nothing_is_lost import everything
 from tests.scratch import assert_equal_to_scratch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
 KILLS_PER_SECOND = 2
@@ -146,7 +147,7 @@ def command(stage: Stage) -> None:
             env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
         )
         stage.alive["command"] = child
-        _, errors = child.communicate(text.encode() if keeps else None, timeout=120)
+        _, errors = child.communicate(text.encode() if keeps else None, timeout=PATIENCE)
         stage.alive.pop("command", None)
         assert child.returncode in {0, 1, -9}, (args, errors.decode()[-1500:])
         assert b"Traceback" not in errors, (args, errors.decode()[-1500:])

@@ -25,7 +25,7 @@ from spellbook.server.names import TOOLSETS
 from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server
-from tests.helpers import held
+from tests.helpers import PATIENCE, held
 
 CALLS = int(os.environ.get("SPELLBOOK_FUZZ_CALLS", "300"))
 ALLOWED = re.compile(
@@ -88,7 +88,7 @@ def test_any_arguments_in_memory(random: Random) -> None:
                 for _ in range(12):
                     tool = random.choice(sorted(tools))
                     given = arguments(random, tools[tool], there)
-                    with anyio.fail_after(60):
+                    with anyio.fail_after(PATIENCE):
                         result = await client.call_tool(tool, given)
                     well(tool, given, not result.is_error, "\n".join(str(each.text) for each in result.content))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from filelock import FileLock
@@ -14,8 +16,9 @@ from spellbook import book as books
 from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
+from spellbook.index import sync
 from spellbook.system.processes import Watched
-from tests.helpers import Failing, finished, python
+from tests.helpers import Failing, as_before, finished, opened, python
 
 
 def test_the_readme_example(vault, write_note):
@@ -99,6 +102,26 @@ def test_a_watched_vault_is_not_looked_at(book, write_note):
         assert len(book.find("lighthouse").hits) == 1
     assert not book.is_watched()
     assert len(book.find("lighthouse").hits) == 2
+
+
+def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
+    """The first question after an upgrade reads the vault for the new schema, whatever an older watcher vouches for."""
+    write_note("a.md", "the useState hook")
+    with opened(vault) as index:
+        sync.scan(index)
+        catalog = index.catalog.file
+    as_before(catalog)
+    with closing(sqlite3.connect(catalog)) as old:
+        old.execute("UPDATE meta SET value = 1 WHERE key = 'read_as'")
+        old.commit()
+    write_note("b.md", "the useState hook")
+    with FileLock(catalog.parent / "watching.lock"), spellbook.open(vault, embedder="hash") as book:
+        assert book.is_watched()
+        assert len(book.find("use state").hits) == 2
+        write_note("c.md", "the useState hook")
+        assert len(book.find("use state").hits) == 2  # what comes later is the watcher's again
+        book.index.catalog.set_looked("no such table: words")
+        assert len(book.find("use state").hits) == 3  # unless it says that it cannot
 
 
 def test_asking_whether_somebody_watches_does_not_look_like_watching(book):

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from spellbook.book import Spellbook
+from tests.helpers import PATIENCE
 
 PROGRAM = '''\
 """A program as a user would write it."""
@@ -98,7 +99,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ".cache",
     ]
     done = subprocess.run(
-        [*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+        [*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 1, done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)

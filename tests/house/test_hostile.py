@@ -154,7 +154,6 @@ def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault,
 @unix
 @pytest.mark.parametrize("kind", ["device", "FIFO", "large"])
 @pytest.mark.parametrize("name", [".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"])
-@pytest.mark.timeout(60)
 def test_settings_are_read_from_small_regular_files(vault, name, kind):
     """A device, FIFO or huge file in the place of settings is named and not read."""
     file = vault / name
@@ -172,7 +171,6 @@ def test_settings_are_read_from_small_regular_files(vault, name, kind):
 
 
 @unix
-@pytest.mark.timeout(60)
 def test_notes_that_are_no_regular_files_are_named_and_not_read(book, vault, write_note, tmp_path):
     """FIFOs, devices and links to them are named and block no scan."""
     write_note("plain.md", "The lighthouse.\n")
@@ -191,7 +189,6 @@ def test_notes_that_are_no_regular_files_are_named_and_not_read(book, vault, wri
 
 
 @unix
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "command", [["scribe", "{}", "--topic", "t", "-k", "k"], ["revise", "plain", "{}"]], ids=lambda command: command[0]
 )
@@ -219,7 +216,6 @@ LONG = ["a" * 255, "a/" * 2_000 + "a.md", "a" * 4_000]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern[:20])
-@pytest.mark.timeout(30)
 def test_no_pattern_takes_long(pattern):
     """Matching a path with a pattern or glob takes linear time."""
     started = time.process_time()
@@ -350,7 +346,6 @@ def test_the_catalog_tells_of_its_own_damage(tmp_path: Path, caplog):
 
 
 @unix
-@pytest.mark.timeout(30)
 def test_settings_of_clients_and_hooks_are_read_from_regular_files(tmp_path):
     """`install` names a FIFO or device in the place of settings or hooks and leaves it alone."""
     os.mkfifo(tmp_path / "fifo")

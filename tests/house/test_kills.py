@@ -14,7 +14,7 @@ from tests.house.test_nothing_is_lost import everything
 from tests.scratch import assert_equal_to_scratch
 from tests.trees import grow, is_killed, kept
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 TEXTS = {
     "a.md": b"# A\n\n[[b]]\n\n## One\n\nthe granite tide\n\n## Two\n\nthe copper lamp\n",

@@ -22,7 +22,7 @@ import pytest
 import spellbook
 from tests.scratch import assert_equal_to_scratch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 UNMOUNTED = "notes are gone. Is a drive not mounted?"
 """Going back to a snapshot may take away most notes at once; who looks in that moment is told, and nothing is forgotten."""

@@ -23,10 +23,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from spellbook.index.vectors.matrix import Matrix
-from tests.helpers import opened
+from tests.helpers import PATIENCE, opened
 from tests.scratch import assert_equal_to_scratch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
 LOOP = """
@@ -149,7 +149,7 @@ async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[
 
 async def settled(agent: Agent) -> None:
     """Wait until the watcher has nothing left to do."""
-    quiet, before, end = 0, -1, time.monotonic() + 60
+    quiet, before, end = 0, -1, time.monotonic() + PATIENCE
     while quiet < 4:
         assert time.monotonic() < end, "the index does not come to rest"
         state = json.loads(await agent.call("stats"))

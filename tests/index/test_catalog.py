@@ -24,7 +24,7 @@ from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system import sqlite
 from spellbook.system.sqlite import Database, Migration
-from tests.helpers import LEAN, Counting, as_before, finished, from_scratch, opened, python, raw, rows, told
+from tests.helpers import LEAN, PATIENCE, Counting, as_before, finished, from_scratch, opened, python, raw, rows, told
 
 
 @pytest.fixture
@@ -534,7 +534,9 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
 
 def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
     """The file is written anew once where nobody waits, never while another process writes, and holds what it held."""
-    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\n{'lighthouse ' * 90}{i}" for i in range(300)))
+    write_note(
+        "a.md", "# Text\n\nand numbers\n\n" + "\n\n".join(f"## {i}\n\n{'lighthouse ' * 90}{i}" for i in range(300))
+    )
     with opened(vault) as index:
         sync.run(index)
         now = told(index)
@@ -554,7 +556,7 @@ def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
 
 def test_a_migration_that_is_killed_begins_again(vault, write_note):
     """A process that is killed while it migrates leaves the catalog of before; the next one migrates it, embedding nothing."""
-    write_note("a.md", "# Text\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(50)))
+    write_note("a.md", "# Text\n\nand numbers\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(50)))
     with opened(vault) as index:
         sync.run(index)
         now = told(index)
@@ -575,7 +577,7 @@ def test_a_migration_that_is_killed_begins_again(vault, write_note):
         Database(Path(sys.argv[1]) / FILE, MIGRATIONS, functions).connection()
     """
     child = python(textwrap.dedent(code), index.config.state)
-    assert (child.communicate(timeout=60), child.returncode) == (("", ""), 9)
+    assert (child.communicate(timeout=PATIENCE), child.returncode) == (("", ""), 9)
     assert rows(index.catalog, "PRAGMA user_version") == [(LEAN,)]
     embedder = Counting()
     with opened(vault, embedder) as index:

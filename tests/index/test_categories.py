@@ -7,7 +7,7 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.index.filters import conditions
-from tests.helpers import Counting, opened, rows
+from tests.helpers import Counting, as_before, opened, rows
 
 STEP = next(number for number, step in enumerate(MIGRATIONS) if "$.category" in step.then)
 """The migration that has notes with several categories read again."""
@@ -15,11 +15,13 @@ STEP = next(number for number, step in enumerate(MIGRATIONS) if "$.category" in 
 
 @pytest.fixture
 def notes(write_note):
-    write_note("both.md", "# Both", category="[decision, 프로젝트]", age=100)
-    write_note("one.md", "# One", category="decision", age=100)
-    write_note("comma.md", "# Comma", category="decision, project", age=100)
-    write_note("empty.md", "# Empty", category="[null, project]", age=100)
-    write_note("article.md", "# Article", category="article", categories="[longblack, business]", age=100)
+    write_note("both.md", "# Both\n\ntext of Both", category="[decision, 프로젝트]", age=100)
+    write_note("one.md", "# One\n\ntext of One", category="decision", age=100)
+    write_note("comma.md", "# Comma\n\ntext of Comma", category="decision, project", age=100)
+    write_note("empty.md", "# Empty\n\ntext of Empty", category="[null, project]", age=100)
+    write_note(
+        "article.md", "# Article\n\ntext of Article", category="article", categories="[longblack, business]", age=100
+    )
 
 
 def found(index, **filter):
@@ -51,7 +53,7 @@ def test_the_first_category_files_the_note(book, notes):
 @pytest.mark.parametrize("key", ["categories", "type"])
 def test_a_key_that_tools_write_may_be_missing(book, write_note, key):
     """Where no note has it yet, nothing is found; other unknown keys are an error that does not suggest it."""
-    write_note("a.md", "# A")
+    write_note("a.md", "# A\n\ntext")
     answer = book.search("A", filter={key: "x"})
     assert (answer.hits, [str(each) for each in answer.unmatched]) == ((), [f"No note has {key} x."])
 
@@ -61,7 +63,7 @@ def test_an_older_index_reads_only_such_notes_again(vault, notes):
     with opened(vault) as index:
         sync.run(index)
         rows(index.catalog, "DELETE FROM fields WHERE key = 'category' AND value = '프로젝트'")
-        rows(index.catalog, f"PRAGMA user_version = {STEP}")
+    as_before(index.catalog.file, STEP)
     embedder = Counting()
     with opened(vault, embedder) as index:
         report = sync.run(index)

@@ -22,7 +22,7 @@ from spellbook import config
 from tests.helpers import held, leads
 from tests.scratch import assert_equal_to_scratch
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 ROUNDS = int(os.environ.get("SPELLBOOK_CRASHES", "10"))
 SCRIBE = """

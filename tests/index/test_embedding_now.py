@@ -22,7 +22,7 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.server import render
 from spellbook.server.watcher import Watcher
 from spellbook.system import processes
-from tests.helpers import Failing, python
+from tests.helpers import PATIENCE, Failing, python
 
 Write = Callable[..., Path]
 TELLS = "`spellbook reindex`"
@@ -37,7 +37,7 @@ class Held(HashEmbedder):
 
     def embed_passages(self, texts: Sequence[str]) -> Any:
         self.begun.set()
-        assert self.go.wait(60)
+        assert self.go.wait(PATIENCE)
         return HashEmbedder.embed_passages(self, texts)
 
 
@@ -62,12 +62,12 @@ def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], N
         def finish() -> None:
             embedder.go.set()
             if run:
-                run.join(60)
+                run.join(PATIENCE)
             if watcher:
                 watcher.stop(within=60)
 
         try:
-            assert embedder.begun.wait(60)
+            assert embedder.begun.wait(PATIENCE)
             yield finish
         finally:
             finish()

@@ -18,7 +18,7 @@ from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.search.searcher import Question, Searcher
-from tests.helpers import Counting, finished, opened, python
+from tests.helpers import PATIENCE, Counting, finished, opened, python
 
 READ = """
 import chromadb, json, sys
@@ -32,7 +32,12 @@ print(json.dumps([near["ids"][0] == rows["ids"][:1], len(rows["embeddings"][0]),
 @pytest.fixture
 def index(vault, write_note):
     """Two embedded notes, and no Chroma yet."""
-    write_note("ops/keys.md", "# Keys\n\n## Rotation\n\nKeys are rotated.\n", topic="security", category="decision")
+    write_note(
+        "ops/keys.md",
+        "# Keys\n\nOf doors.\n\n## Rotation\n\nKeys are rotated.\n",
+        topic="security",
+        category="decision",
+    )
     write_note("tea.md", "Green tea.\n")
     with opened(vault, Counting()) as index:
         sync.run(index)
@@ -149,7 +154,7 @@ import spellbook
 from spellbook.server import watcher
 watcher.SETTLE_AFTER = 0.01
 with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while book.index.chroma.rows < 3 and time.monotonic() < until:
         time.sleep(0.02)
     print(book.index.chroma.rows, "chromadb" in sys.modules)
@@ -184,7 +189,7 @@ def test_a_child_ends_with_its_parent(index):
 
         pickle.dump((config.state, index.embedder.fingerprint, "", ""), child.stdin)
         child.stdin.close()
-        assert child.wait(30) == 1
+        assert child.wait(PATIENCE) == 1
     child.stdout.close()
 
 

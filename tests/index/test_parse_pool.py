@@ -16,7 +16,7 @@ from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.parse_pool import Readers, entries
 from spellbook.models.base import short_hash
-from tests.helpers import finished, from_scratch, opened, python, told
+from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
 
@@ -94,7 +94,7 @@ def test_a_reader_that_says_nothing_is_given_up(index, monkeypatch, tmp_path):
     monkeypatch.setattr(parse_pool, "PATIENCE", 0.2)
     with Readers(index.vault, sync.rules(index)) as others:
         assert timeless(others.read(PIECES)) == here(index)
-        assert all(process.wait(10) for process in others.processes)
+        assert all(process.wait(PATIENCE) for process in others.processes)
 
 
 def test_a_reader_ends_with_whoever_started_it(index):
@@ -111,7 +111,7 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
     os.kill(os.getpid(), 9)
 """
     asking = python(code, index.config.vault, SPELLBOOK_STATE=str(index.config.state.parent))
-    pids = [int(word) for word in asking.communicate(timeout=60)[0].split()]
+    pids = [int(word) for word in asking.communicate(timeout=PATIENCE)[0].split()]
     assert pids
     for pid in pids:
         for _ in range(200):

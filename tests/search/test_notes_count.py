@@ -11,7 +11,8 @@ from spellbook.index import embed, sync
 from spellbook.models.hash import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
-from spellbook.search.ranking import Candidate, OfNote, fuse, of_both
+from spellbook.search.ranking import Candidate, fuse
+from spellbook.search.scoring import Both, Match, OfNote
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, opened
 from tests.search.test_ranking import candidate
@@ -23,10 +24,11 @@ def ranked(index, text, mode="both", **options):
     return {(each.chunk.path, each.chunk.heading): each for each in found}
 
 
-def of_note(semantic, keyword=None, second=None, **scores):
+def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, **scores):
     """A candidate with these scores of its text and its note, ranked alone."""
     one = candidate("a.md", semantic, keyword)
-    made = Candidate(one.chunk, one.semantic, one.keyword, 0.0, OfNote(**scores), second)
+    note = OfNote(**{name: None if value is None else Both(value) for name, value in scores.items()}, words=words)
+    made = Candidate(one.chunk, [Match(one.semantic, one.keyword, 0.0, note, second, expected)])
     return fuse([made], "both")[0]
 
 
@@ -57,26 +59,26 @@ def test_a_title_lifts_a_text_and_never_lowers_it():
 def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
     """Until a text is embedded, its title speaks for it; without either there is no meaning."""
     assert of_note(None, title=0.8).legs["semantic"]["parts"] == {
-        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.TITLE_COST))
+        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.SCORE.title_cost + weights.SCORE.title_added * 0.8))
     }
     assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
 
 
 def test_a_second_encoder_confirms_or_denies_within_bounds():
     """What it does not know loses little, and no text is surer for it or less sure than by the embedder alone."""
-    assert of_both(0.8, None) == 0.8
-    assert of_both(None, 0.8) == 0.8
-    assert of_both(0.8, 0.0) == pytest.approx(0.8 - weights.UNKNOWN_COST)
-    assert of_both(0.5, 0.9) == pytest.approx(0.5 + (1 - weights.FIRST) * 0.4)
+    assert Both(0.8, None).joined(0.6, 0.2) == 0.8
+    assert Both(None, 0.8).joined(0.6, 0.2) == 0.8
+    assert Both(0.8, 0.0).joined(0.6, 0.2) == pytest.approx(0.8 - 0.2)
+    assert Both(0.5, 0.9).joined(0.6, 0.2) == pytest.approx(0.5 + 0.4 * 0.4)
     alone, denied, confirmed = (of_note(0.6, 0.2, second=second) for second in (None, 0.1, 0.9))
     assert denied.score < alone.score < confirmed.score
-    assert denied.evidence(0.5) == alone.evidence(0.5) < confirmed.evidence(0.5)
+    assert denied.evidence() == alone.evidence() < confirmed.evidence()
 
 
 def test_the_words_of_the_whole_note_confirm_an_answer():
     """A chunk is surer where the rest of its note has the question's words; where the note lacks them, less sure."""
-    here, all_of_it, nothing = (of_note(0.6, 0.4, words=words) for words in (0.4, 1.0, 0.0))
-    assert nothing.evidence(0.8) < here.evidence(0.8) < all_of_it.evidence(0.8)
+    here, all_of_it, nothing = (of_note(0.6, 0.4, words=words, expected=0.8) for words in (0.4, 1.0, 0.0))
+    assert nothing.evidence() < here.evidence() < all_of_it.evidence()
 
 
 def test_a_near_title_brings_chunks_that_are_not_near_themselves(vault, write_note):
@@ -119,7 +121,7 @@ def test_words_in_other_chunks_of_a_note_count(vault, write_note):
         sync.run(index)
         found = ranked(index, "kettle anchor")
         parts = {path: found[path, "One"].legs["keyword"]["parts"] for path in ("a.md", "b.md")}
-        assert parts["a.md"]["text"] == parts["b.md"]["text"]
+        assert parts["a.md"]["text"] == pytest.approx(parts["b.md"]["text"], abs=0.0002)  # rounded to add up
         assert parts["a.md"]["note"] > parts["b.md"]["note"] > 0
         exact = ranked(index, "kettle anchor", "keyword", keywords=("kettle", "anchor"))
         assert exact["a.md", "One"].score == exact["b.md", "One"].score
@@ -135,7 +137,7 @@ def test_an_edited_note_is_about_what_it_says_now(vault, write_note):
 
         def note():
             found = searcher.rank(Question("sails and masts of ships", "semantic")).candidates
-            return next(each.note for each in found if each.chunk.heading == "Two")
+            return next(each.matches[0].note for each in found if each.chunk.heading == "Two")
 
         before = note()
         write_note("a.md", "# Tea\n\n## One\n\nleaves and water\n\n## Two\n\nthe copper kettle")
@@ -186,11 +188,11 @@ def test_a_second_encoder_counts_where_it_has_read_a_text(vault, write_note):
     with opened(vault) as plain:
         index = replace(plain, second=second)
         sync.run(plain)
-        before = {place: each.second for place, each in ranked(index, "ships").items()}
+        before = {place: each.matches[0].second for place, each in ranked(index, "ships").items()}
         assert set(before.values()) == {None}
         embed.embed_second(index)
         second.texts.clear()
-        after = {path: each.second for (path, _), each in ranked(index, "ships").items()}
+        after = {path: each.matches[0].second for (path, _), each in ranked(index, "ships").items()}
         assert after["a.md"] > 0
         assert after["b.md"] is None
         assert second.texts == ["ships"]

@@ -9,8 +9,10 @@ from itertools import pairwise
 import pytest
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search.ranking import Candidate, Leg, adjust, choose, fuse, least, related, reranked, supersede
+from spellbook.search.ranking import Candidate, adjust, choose, fuse, least, related, reranked
 from spellbook.search.related import Superseded
+from spellbook.search.scoring import Leg, Match
+from spellbook.search.successors import supersede
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 
@@ -23,13 +25,20 @@ def candidate(
         0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
     )
     legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
-    return Candidate(found, *legs)
+    return Candidate(found, [Match(*legs)])
 
 
 def ranked(*candidates, mode="both", half_lives=None, above=None):
     adjusted = adjust(fuse(candidates, mode), half_lives or {}, {}, NOW)
     found = {path: Superseded(frozenset(by), (by[0], f"id of {by[0]}", by[0])) for path, by in (above or {}).items()}
     return supersede(adjusted, found)
+
+
+def known_words(candidates):
+    """The candidates, of a question whose words the vault does not have."""
+    for candidate in candidates:
+        candidate.matches[0].expected = 0.0
+    return candidates
 
 
 def shares(each):
@@ -169,10 +178,48 @@ def test_what_a_superseded_note_supersedes_stands_below_it():
     """Also if it only says of itself that it is superseded, or matches nothing."""
     old, middle = candidate("old.md", 0.9), candidate("middle.md", 0.5, status="superseded")
     found = ranked(old, middle, mode="semantic", above={"old.md": ["middle.md"]})
-    assert [(each.chunk.path, each.score) for each in found] == [("middle.md", 0.3), ("old.md", 0.2999)]
+    assert [(each.chunk.path, each.score) for each in found] == [("middle.md", 0.54), ("old.md", 0.5399)]
     old, middle, new = candidate("old.md", 0.9), candidate("middle.md", 0.0), candidate("new.md", 0.2)
     found = ranked(old, middle, new, mode="semantic", above={"middle.md": ["new.md"], "old.md": ["middle.md"]})
-    assert [(each.chunk.path, each.score) for each in found][:2] == [("new.md", 0.2), ("old.md", 0.1999)]
+    assert [(each.chunk.path, each.score) for each in found] == [
+        ("new.md", 0.9),
+        ("middle.md", 0.8999),
+        ("old.md", 0.8998),
+    ]
+
+
+def test_what_is_superseded_loses_no_more_than_its_place():
+    """Its successor is lifted to it and says so; where that is better anyway, or is no candidate, it loses nothing."""
+    old, new, other = candidate("old.md", 0.8), candidate("new.md", 0.3), candidate("other.md", 0.6)
+    found = ranked(old, new, other, mode="semantic", above={"old.md": ["new.md"]})
+    assert [(each.chunk.path, each.score) for each in found] == [
+        ("new.md", 0.8),
+        ("old.md", 0.7999),
+        ("other.md", 0.6),
+    ]
+    assert (reasons(new), shares(new)) == (["supersedes old.md"], pytest.approx(new.score))
+    old, new = candidate("old.md", 0.5), candidate("new.md", 0.7)
+    found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
+    assert [(each.score, reasons(each)) for each in found] == [(0.7, []), (0.5, [])]
+    [alone] = ranked(candidate("old.md", 0.8), mode="semantic", above={"old.md": ["new.md"]})
+    assert (alone.score, alone.hit().why["superseded_by"]["path"]) == (0.8, "new.md")
+
+
+@pytest.mark.parametrize(
+    ("kind", "score", "left"),
+    [
+        ("checkpoint", 0.3, ["old.md", "new.md"]),
+        ("checkpoint", 0.4, ["new.md", "old.md"]),
+        ("decision", 0.1, ["new.md", "old.md"]),
+    ],
+)
+def test_a_checkpoint_about_other_work_supersedes_nothing(kind, score, left):
+    """Vaults hold chains in which each checkpoint supersedes the one before; what a decision replaces was said."""
+    old, new = candidate("old.md", 0.8, category=kind), candidate("new.md", score, category=kind)
+    found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
+    assert [each.chunk.path for each in found] == left
+    if left[0] == "old.md":
+        assert (old.score, new.score, "superseded_by" in old.hit().why) == (0.8, score, False)
 
 
 @pytest.mark.parametrize(
@@ -272,16 +319,20 @@ def test_a_reranker_moves_scores_and_says_so():
 def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, sure):
     """Meaning decides whether a hit is related, and words confirm it where they can be expected."""
     each = candidate(semantic=semantic, keyword=keyword)
-    each.foreign = foreign or 0.0
+    each.matches[0].foreign = foreign or 0.0
+    each.matches[0].expected = None if foreign is None else expected
     fuse([each], "both")
-    assert bool(related([each], None if foreign is None else expected, 100)) == sure
+    assert bool(related([each], 100)) == sure
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():
     """If one hit is sure, weaker ones follow; if none is, the result is empty."""
     sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
-    assert [each.chunk.path for each in related(fuse([sure, probable, other], "both"), 0.0, 100)] == ["a.md", "b.md"]
-    assert related(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both"), 0.0, 100) == []
+    assert [each.chunk.path for each in related(known_words(fuse([sure, probable, other], "both")), 100)] == [
+        "a.md",
+        "b.md",
+    ]
+    assert related(known_words(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both")), 100) == []
 
 
 def test_the_more_there_is_the_surer_one_must_be():
@@ -291,13 +342,13 @@ def test_the_more_there_is_the_surer_one_must_be():
     assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
     assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.4975)
     middling = candidate("a.md", 0.45, 0.0)
-    assert [bool(related(fuse([middling], "both"), 0.0, count)) for count in (1, 5, 50)] == [True, True, False]
+    assert [bool(related(known_words(fuse([middling], "both")), count)) for count in (1, 5, 50)] == [True, True, False]
 
 
 def test_a_chunk_in_another_language_is_credited_with_words():
     """A chunk in another language gets credit for words as a named share, and the shares add up."""
     own, foreign = candidate("own.md", 0.7, 0.2), candidate("foreign.md", 0.75)
-    foreign.foreign = 1.0
+    foreign.matches[0].foreign = 1.0
     first, second = fuse([own, foreign], "both")
     assert (first.chunk.path, second.chunk.path) == ("foreign.md", "own.md")
     assert (reasons(first), reasons(second), "keyword" in first.legs) == (["in another language"], [], False)

@@ -209,6 +209,26 @@ def test_a_chain_ranks_newest_first(book: Spellbook) -> None:
         assert [hit.path for hit in ask("door", filter={"topic": "one"}).hits] == ["c.md", "a.md"]
 
 
+def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
+    """Whoever asks in the words of what is superseded gets what holds now, right above it, however little it matches."""
+    for number in range(80):
+        write_note(f"other/{number}.md", f"session cookies and login, case {number}\n")
+    write_note("old.md", "We keep login sessions in signed cookies.\n", topic="auth", privacy_scope="team")
+    write_note("middle.md", "Redis it is.\n", supersedes="'[[old]]'", topic="auth")
+    write_note("new.md", "# Storage\n\nEverything lives in PostgreSQL tables.\n", supersedes="'[[middle]]'", topic="db")
+    question = "login sessions in signed cookies"
+    for limit, left in ((1, ["new.md"]), (2, ["new.md", "old.md"])):
+        assert [hit.path for hit in book.search(question, limit=limit, min_score=0).hits] == left
+    first, second, *_ = book.search(question, min_score=0).hits
+    assert first.score == pytest.approx(second.score + 0.0001)
+    assert [one["reason"] for one in first.why["adjustments"]] == ["supersedes old.md"]
+    filtered = book.search(question, filter={"topic": "auth"}, min_score=0).hits
+    assert [hit.path for hit in filtered] == ["middle.md", "old.md"]
+    seen = book.search(question, filter={"privacy_scope": "team"}, min_score=0).hits
+    assert [(hit.path, hit.why["superseded_by"]) for hit in seen] == [("old.md", {})]
+    assert "new.md" not in {hit.path for hit in book.find("cookies", limit=100).hits}
+
+
 @pytest.mark.usefixtures("chain")
 def test_a_date_in_the_question_does_not_lift_what_is_superseded(book: Spellbook) -> None:
     """A question for January finds the decision of January below the one that replaced it."""

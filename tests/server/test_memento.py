@@ -217,6 +217,43 @@ def test_the_prompt_favours_what_fits_the_context(book):
     assert task.index(second) < task.index(first)
 
 
+def test_an_injection_fills_its_budget(book):
+    """Short memories as many as fit, a long one by its beginning; what has no room is told from what is not related."""
+    for number in range(12):
+        tool(
+            book,
+            "remember",
+            content=f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen.",
+            force=True,
+        )
+    count = book.index.embedder.count_tokens
+    for budget in (300, 600, 1_000):
+        text, meta = injection(book, "the loud kettle", budget, "general")
+        assert count(text) <= meta["token_count"] <= budget
+        assert meta["memories_used"] == 12 or meta["token_count"] > budget * 0.8
+    long = "The samovar is a loud machine. " + "It hums and hums all day long. " * 200
+    tool(book, "remember", content=long, source="https://example.org/samovar")
+    text, meta = injection(book, "samovar", 200, "general")
+    assert (meta["memories_used"], count(text) <= 200) == (1, True)
+    assert "The samovar is a loud machine." in text
+    assert text.count("~~~") == 2
+    with_name = tool(book, "remember", content="zither", tags=["x" * 40])
+    book.revise(with_name["memory_id"], metadata={"title": "zither " + "strings of a long name " * 12})
+    text, meta = injection(book, "zither", 100, "general")
+    assert (meta["memories_used"], "do not fit" in text, meta["token_count"] <= 100) == (0, True, True)
+
+
+def test_content_without_room_is_marked(book):
+    """A memory whose text was left out for space says so, in recall and in the resource."""
+    for number in range(8):
+        tool(
+            book, "remember", content=f"Loud kettle {number}. " + f"It boils {number} cups of water. " * 20, force=True
+        )
+    items = tool(book, "recall", query="loud kettle", format="json", max_tokens=400)["items"]
+    assert {bool(each["content"]) for each in items} == {True, False}
+    assert all(each.get("truncated", False) is not bool(each["content"]) for each in items)
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_both_protocol_eras_offer_the_same(book, mode):
     """Tools, resource templates and the prompt."""

@@ -19,7 +19,7 @@ from tests.helpers import note_writer
 from tests.server.agent import Agent
 from tests.server.test_mcp import ERAS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 ARTICLE = "## Opening\n\nThe harbor opens on Mondays, and the lighthouse on Fridays. " * 4
 MOST = {"get_index": 900, "search": 2_300, "recall": 2_300, "mama_search": 2_300, "wiki_search": 2_300, "ask": 2_300}

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from mcp import Client, StdioServerParameters
 
 from spellbook import book as books
+from tests.helpers import PATIENCE
 from tests.server.agent import Agent
 from tests.server.test_mcp import CHUNK, TEXT
 
@@ -87,15 +88,15 @@ class Child:
         self.send("tools/call", id=id, name=tool, arguments=arguments)
         return str(self.answer(id)["content"][0]["text"])
 
-    def ended_within(self, seconds: float) -> int:
+    def ended(self) -> int:
         """Return the exit code; no process of the server may be left."""
-        code = self.process.wait(timeout=seconds)
+        code = self.process.wait(timeout=PATIENCE)
         with pytest.raises(ProcessLookupError):
             os.killpg(self.process.pid, 0)
         return code
 
 
-def until(holds: Callable[[], bool], seconds: float = 20) -> float:
+def until(holds: Callable[[], bool], seconds: float = PATIENCE) -> float:
     """Poll until something holds, and return after how many seconds it did."""
     started = time.monotonic()
     while not holds():
@@ -128,12 +129,12 @@ def test_a_client_on_stdio(vault: Path, mode: Any) -> None:
             written = await agent.json("scribe", chunk=CHUNK, session_id=session)
             assert await agent.found("find", keywords=["failover"]) == [written["path"]]
             assert await agent.found("memorize", query=TEXT) == [written["path"]]
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE):
                 while not (await agent.json("stats"))["watched"]:
                     await anyio.sleep(0.05)
             with (vault / written["path"]).open("a") as file:
                 file.write("\nUpdate: pgbouncer stands in front.\n")
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE):
                 while await agent.found("find", keywords=["pgbouncer"]) != [written["path"]]:
                     await anyio.sleep(0.05)
 
@@ -177,7 +178,7 @@ class Loud(HashEmbedder):
 class Slow(HashEmbedder):
     def embed_passages(self, texts):
         print("busy", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(3_600)
 
 with Spellbook(config.load(sys.argv[1]), {"loud": Loud, "slow": Slow}[sys.argv[2]]()) as book:
     run_stdio(build(book, ["core"]))
@@ -199,7 +200,7 @@ def test_prints_do_not_break_the_protocol(vault: Path, write_note: Callable[...,
 def test_the_server_ends_when_told(
     vault: Path, write_note: Callable[..., Path], tmp_path: Path, how: signal.Signals | str, code: int, busy: bool
 ) -> None:
-    """On closed stdin, SIGTERM or SIGINT the server ends within 2 s, and another one may watch."""
+    """On closed stdin, SIGTERM or SIGINT the server ends, whatever it is busy with, and another one may watch."""
     write_note("a.md", "# A\n\nThe crane lifts.\n")
     args = [sys.executable, "-c", LOUD, str(vault), "slow"] if busy else command(vault)
     with books.open(vault, embedder="hash") as book:
@@ -214,7 +215,7 @@ def test_the_server_ends_when_told(
         else:
             assert child.process.stdin
             child.process.stdin.close()
-        assert child.ended_within(2.0) == code
+        assert child.ended() == code
     assert is_free(lock)
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
@@ -224,7 +225,5 @@ def test_a_fresh_vault_answers_at_once(vault: Path, write_note: Callable[..., Pa
     """The first call by words is answered while a slow model still embeds."""
     write_note("a.md", "# A\n\nThe crane lifts.\n", topic="harbour")
     with Child([sys.executable, "-c", LOUD, str(vault), "slow"], tmp_path / "stderr").initialize() as child:
-        started = time.monotonic()
         assert "harbour" in child.call("get_index")
         assert "The crane lifts." in child.call("find", 2, keywords=["crane"])
-        assert time.monotonic() - started < 5

@@ -39,6 +39,7 @@ MOST_HTML, MOST_PDF = 10_000_000, 50_000_000
 
 MOST_URL = 2_000
 _HOPS = 5
+_MOVED = frozenset({301, 302, 303, 307, 308})
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _UNSAID = frozenset({"", "application/octet-stream", "binary/octet-stream"})
@@ -103,6 +104,7 @@ def _parsed(url: str) -> httpx.URL:
 
     try:
         parsed = httpx.URL(url) if len(url) <= MOST_URL else None
+        _ = parsed and parsed.host  # is decoded only now, and may be no name
     except (httpx.InvalidURL, ValueError):
         parsed = None
     is_web = parsed is not None and parsed.scheme in {"http", "https"}
@@ -127,6 +129,12 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
         def __init__(self) -> None:
             self._pool = httpcore.ConnectionPool(ssl_context=_certificates(), network_backend=backend)
 
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            answer = super().handle_request(request)
+            # The client would make a request of it, and raise whatever an odd one makes it raise.
+            answer.extensions["location"] = answer.headers.pop("location", "")
+            return answer
+
     no_cookies = http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
     return httpx.Client(
         transport=Transport(), trust_env=False, cookies=no_cookies, headers=_HEADERS, timeout=httpx.Timeout(seconds)
@@ -144,9 +152,9 @@ def _followed(client: httpx.Client, url: str) -> Fetched:
     parsed = _parsed(url)
     for _ in range(_HOPS + 1):
         with client.stream("GET", parsed) as answer:
-            if not answer.has_redirect_location:
+            target = answer.extensions["location"]
+            if not target or answer.status_code not in _MOVED:
                 return _body(answer)
-            target = answer.headers["location"]
         try:
             parsed = _parsed(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:

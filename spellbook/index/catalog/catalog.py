@@ -79,7 +79,7 @@ class Catalog:
 
     def __init__(self, state: Path) -> None:
         self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
-        self._rows = self._database.rows
+        self._rows, self._matches = self._database.rows, self._database.matches
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
         self.usage = Usage(self._database)
@@ -140,15 +140,21 @@ class Catalog:
 
     def set_looked(self, complaint: str = "") -> None:
         """Record a scan of the whole vault, and why it failed, "" if it did not."""
-        if self._meta.get("looked") != complaint:
+        if self.looked != complaint or not self.is_read:
             with self._database.transaction() as connection:
                 self._meta.put(connection, "looked", complaint)
+                self._meta.put(connection, "read_as", len(MIGRATIONS))
 
     @property
     def looked(self) -> str | None:
         """Why the last scan of the whole vault failed, "" if it did not, None before the first."""
         value = self._meta.get("looked")
         return None if value is None else str(value)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the whole vault was scanned since the catalog has this schema, which may want notes read again."""
+        return bool(self._meta.get("read_as") == len(MIGRATIONS))
 
     def set_unseen(self, unseen: str) -> None:
         """Record which folders the watcher cannot watch, and why; "" for none."""
@@ -164,10 +170,8 @@ class Catalog:
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
-        return [
-            key
-            for (key,) in self._rows(f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE {where}", values)
-        ]
+        sql = f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {where}"
+        return [key for (key,) in self._rows(sql, values)]
 
     def match(
         self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
@@ -185,7 +189,7 @@ class Catalog:
             where += f" AND words.rowid NOT IN ({OF_GUIDES})"
         # One query for both: finding the matching rows is what takes the time.
         first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
-        rows = self._rows(
+        rows = self._matches(
             f"""
             SELECT words.rowid, -{_BM25} AS score FROM words {join} WHERE words MATCH :expression AND {where}
             ORDER BY {first} score DESC, words.rowid LIMIT :limit
@@ -199,29 +203,20 @@ class Catalog:
     def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
         """Return the same as `match`, for the chunks `numbers` only."""
         # Without `+`, SQLite would run the whole match, with its idf, once for each rowid.
-        return [
-            row
-            for batch in batches(numbers)
-            for row in self._rows(
-                f"""
-                SELECT rowid, -{_BM25} FROM words
-                WHERE words MATCH ? AND +rowid IN ({",".join(map(str, map(int, batch)))})
-                """,
-                (expression,),
-            )
-        ]
+        sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN ({{}})"
+        listed = (",".join(map(str, map(int, batch))) for batch in batches(numbers))
+        return [row for some in listed for row in self._matches(sql.format(some), (expression,))]
 
     def numbers(self, expression: str) -> list[int]:
         """Return the numbers of the chunks that match an FTS5 expression, in order."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
-        found: list[int] = json.loads(
-            self._rows("SELECT json_group_array(rowid) FROM words WHERE words MATCH ?", (expression,))[0][0]
-        )
+        sql = "SELECT json_group_array(rowid) FROM words WHERE words MATCH ?"
+        found: list[int] = json.loads(self._matches(sql, (expression,))[0][0])
         return found
 
     def frequency(self, expression: str) -> int:
         """Return how many chunks match an FTS5 expression."""
-        return int(self._rows("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+        return int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
 
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""
@@ -462,7 +457,8 @@ class Catalog:
         )
         rows = self._rows(
             f"""
-            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, key, topic, category,
+            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''),
+                   topic, category,
                    importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,

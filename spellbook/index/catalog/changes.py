@@ -65,8 +65,8 @@ class Changes:
         """Return the chunks of `notes`, in order."""
         rows = self._rows(
             f"""
-            SELECT chunk, note, ordinal, suffix, chunks.heading, line, end_line, text, lead, tail, key, worded.title,
-                worded.heading, worded.keywords, worded.questions, worded.body, worded.parts
+            SELECT chunk, note, ordinal, suffix, chunks.heading, line, end_line, text, lead, tail, coalesce(key, ''),
+                worded.title, worded.heading, worded.keywords, worded.questions, worded.body, worded.parts
             FROM chunks JOIN worded USING (chunk) WHERE {_AMONG} ORDER BY chunk
             """,
             (json.dumps(notes),),

@@ -57,10 +57,14 @@ class Labels:
         )
 
     def chunks(self, paths: Sequence[str], most: int = FIRST) -> list[tuple[str, int, str]]:
-        """Return path, number and vector key of the `most` first chunks of each note at `paths`, in order within it."""
+        """
+        Return path, number and vector key of the `most` first chunks of each note at `paths`, in order within it.
+
+        A chunk that says nothing has the key `NO_TEXT`.
+        """
         return self._database.rows(
             """
-            SELECT path, chunk, key FROM notes CROSS JOIN chunks USING (note)
+            SELECT path, chunk, coalesce(key, '') FROM notes CROSS JOIN chunks USING (note)
             WHERE path IN (SELECT value FROM json_each(?)) AND ordinal < ? ORDER BY note, ordinal
             """,
             (json.dumps(list(paths)), most),

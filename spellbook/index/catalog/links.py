@@ -230,11 +230,11 @@ class Links:
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
-    def said(self, paths: Iterable[str], key: str) -> dict[str, str]:
-        """Return what notes say under a key of their frontmatter, folded; of several values, one."""
-        where = "key = ? AND path IN (SELECT value FROM json_each(?))"
-        sql = f"SELECT path, value FROM fields JOIN notes USING (note) WHERE {where}"
-        return dict(self._database.rows(sql, (key, json.dumps(list(paths)))))
+    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
+        where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
+        sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
+        return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))
 
     def labels(self, path: str) -> dict[str, int]:
         """Return the tags, keywords and entities of a note, folded, and how many notes have each."""

@@ -349,6 +349,30 @@ MIGRATIONS = (
             INSERT OR REPLACE INTO changes (note) VALUES (old.note); END;
         """
     ),
+    # When a file was last changed in any way. Where a system knows that, 0 is never the time: each file is read once
+    # more, and nothing else is done if it holds the same.
+    Migration("ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0"),
+    # A chunk that says nothing, as `extract` tells, has no key, and so neither vector nor words. Notes that begin with
+    # what may be one are read again; their other texts are as they were.
+    Migration(
+        """
+        DROP VIEW worded;
+        CREATE VIEW worded AS SELECT chunk,
+            CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 0) END AS title,
+            CASE WHEN key IS NULL THEN '' ELSE heading_words(heading) END AS heading,
+            CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 1) END AS keywords,
+            CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 2) END AS questions,
+            CASE WHEN key IS NULL THEN '' ELSE body_words(unpacked(text)) END AS body,
+            CASE WHEN key IS NULL THEN '' ELSE part_words(unpacked(text)) END AS parts
+            FROM chunks CROSS JOIN notes USING (note);
+        """,
+        then="""
+        UPDATE files SET sha256 = '', read_ns = 0 WHERE path IN (
+            SELECT path FROM (SELECT path, trim(unpacked(text), char(9, 10, 13, 32)) AS text
+                FROM chunks JOIN notes USING (note) WHERE ordinal = 0)
+            WHERE text = '' OR (text LIKE '#%' AND instr(text, char(10)) = 0) OR rtrim(text, '=-') <> text)
+        """,
+    ),
 )
 """
 The schema's history; a catalog's `user_version` is the number of steps it has taken.

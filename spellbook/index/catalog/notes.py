@@ -49,7 +49,7 @@ class Notes:
 
     def known(self, paths: Sequence[str] | None = None) -> dict[str, Known]:
         """Return what the catalog remembers of every file, or of `paths`."""
-        sql = "SELECT path, size, mtime_ns, inode, read_ns, sha256 FROM files"
+        sql = "SELECT path, read_ns, sha256, size, mtime_ns, inode, ctime_ns FROM files"
         if paths is None:
             rows = self._rows(sql)
         else:
@@ -58,13 +58,13 @@ class Notes:
                 for batch in batches(paths)
                 for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)
             ]
-        return {path: Known(Stamp(size, mtime, inode), read, sha) for path, size, mtime, inode, read, sha in rows}
+        return {path: Known(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
 
     def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
         """Return the notes, with their files' stamps, that have one of `values` under `key`, and no other value."""
         rows = self._rows(
             """
-            SELECT path, size, files.mtime_ns, inode FROM files JOIN notes USING (path)
+            SELECT path, size, files.mtime_ns, inode, ctime_ns FROM files JOIN notes USING (path)
             WHERE note IN (SELECT note FROM fields WHERE key = :key AND value IN (SELECT value FROM json_each(:any)))
             AND note NOT IN (
                 SELECT note FROM fields WHERE key = :key AND value NOT IN (SELECT value FROM json_each(:any)))
@@ -154,8 +154,11 @@ class Notes:
         with self._database.transaction("IMMEDIATE") as connection:
             for entry in entries:
                 connection.execute(
-                    "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, read_ns = ? WHERE path = ? AND sha256 = ?",
-                    (*_stamp(entry.stamp), entry.read_ns, entry.path, entry.sha256),
+                    """
+                    UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ?
+                    WHERE path = ? AND sha256 = ?
+                    """,
+                    (*entry.stamp, entry.read_ns, entry.path, entry.sha256),
                 )
                 mtime = entry.stamp.mtime_ns
                 connection.execute(
@@ -186,8 +189,11 @@ class Notes:
 
     def _remember(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
         connection.executemany(
-            "INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, read_ns, sha256) VALUES (?, ?, ?, ?, ?, ?)",
-            [(entry.path, *_stamp(entry.stamp), entry.read_ns, entry.sha256) for entry in entries],
+            """
+            INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, ctime_ns, read_ns, sha256)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [(entry.path, *entry.stamp, entry.read_ns, entry.sha256) for entry in entries],
         )
         connection.executemany("DELETE FROM faults WHERE path = ? AND NOT walk", [(entry.path,) for entry in entries])
         faults = [(fault.path, fault.line, fault.reason) for entry in entries for fault in entry.faults]
@@ -266,7 +272,7 @@ class Notes:
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                (number, note, row.same, row.key, *_columns(row.chunk), words.checksum(*row.words))
+                (number, note, row.same, row.key or None, *_columns(row.chunk), words.checksum(*row.words))
                 for number, (note, row) in numbered
             ],
         )
@@ -326,10 +332,6 @@ def _columns(chunk: Chunk) -> tuple[object, ...]:
     heading = " > ".join(chunk.heading)
     place = chunk.suffix, chunk.ordinal, heading, chunk.line, chunk.end_line
     return *place, packed(chunk.text), packed_embedded(chunk.embedded, heading, chunk.text), chunk.lead, chunk.tail
-
-
-def _stamp(stamp: Stamp) -> tuple[int, int, int]:
-    return stamp.size, stamp.mtime_ns, stamp.inode
 
 
 def _path_id(path: str) -> str:

@@ -21,6 +21,9 @@ _BLANK_LINES = "\r\n"
 TITLE, QUESTION = "title", "question"
 """Kinds of labels."""
 
+NO_TEXT = ""
+"""The key of a chunk that says nothing, or a title alone. It has no vector and no words, so nothing finds it."""
+
 
 class ChunkRow(NamedTuple):
     """A chunk to be stored; `words` are the columns of the full-text index, `same` the hash of its folded text."""
@@ -137,7 +140,8 @@ class StoredChunk(NamedTuple):
     @property
     def source(self) -> str:
         """Where its note says that the text comes from, "" if it does not say."""
-        return str(self.meta.get("source") or "")
+        source = self.meta.get("source")
+        return ", ".join(map(str, source)) if isinstance(source, list) else str(source or "")
 
     @property
     def when(self) -> float:

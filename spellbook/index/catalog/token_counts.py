@@ -49,6 +49,6 @@ class Counted:
         with self._database.transaction("IMMEDIATE") as connection:
             # The key is compared too: a new catalog has other chunks with these numbers.
             connection.executemany(
-                "INSERT OR REPLACE INTO counted SELECT chunk, ?, ? FROM chunks WHERE chunk = ? AND key = ?",
+                "INSERT OR REPLACE INTO counted SELECT chunk, ?, ? FROM chunks WHERE chunk = ? AND key IS ?",
                 [(tokeniser, tokens, chunk, key) for chunk, key, tokens in rows],
             )

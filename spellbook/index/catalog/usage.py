@@ -185,17 +185,16 @@ class Usage:
     def resolved(self, hours: int = KEPT_DAYS * 24) -> list[dict[str, object]]:
         """Return the resolved errors of which one was in the last `hours`, as JSON shows them, latest first."""
         rows = self._database.rows(
-            "SELECT id, code, verb, door, message, count, first, last, at, by, reason FROM resolved "
+            "SELECT code, verb, door, message, count, first, last, at, by, reason FROM resolved "
             "WHERE last > ? ORDER BY at DESC",
             (time.time() - hours * _HOUR,),
         )
         return [
             {
-                **Failures(Kind(*row[1:5]), *row[5:8]).as_dict(),
-                "errorId": row[0],
-                "resolvedAt": local(row[8]),
-                "resolvedBy": row[9],
-                "reason": row[10],
+                **Failures(Kind(*row[:4]), *row[4:7]).as_dict(),
+                "resolvedAt": local(row[7]),
+                "resolvedBy": row[8],
+                "reason": row[9],
             }
             for row in rows
         ]

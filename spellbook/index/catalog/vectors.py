@@ -41,7 +41,9 @@ class Vectors:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
             connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
-            connection.execute("UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text))")
+            connection.execute(
+                "UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text)) WHERE key IS NOT NULL"
+            )
             connection.execute("UPDATE labels SET key = label_key(?, kind, text)", (fingerprint,))
             self._meta.put(connection, "fingerprint", fingerprint)
             # A seq for each, so that a reader of a few at a time knows how far it is.

@@ -17,6 +17,9 @@ from typing import Any
 Words = tuple[str, str, str, str, str, str]
 """The columns of the index: title, heading, keywords, questions, body, parts."""
 
+NO_WORDS: Words = ("", "", "", "", "", "")
+"""Of a chunk without text of its own: nothing finds it."""
+
 _COLUMNS = "title, heading, keywords, questions, body, parts"
 
 

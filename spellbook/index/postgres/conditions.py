@@ -94,11 +94,18 @@ def _regex(glob: str) -> str:
             made += "."
         elif letter == "[" and (end := glob.find("]", at + 1 + glob.startswith("!", at))) > 0:
             listed, at = glob[at:end], end + 1
-            made += f"[{'^' if listed[0] == '!' else ''}{_escaped(listed.removeprefix('!'))}]"
+            inside = _ranges(listed.removeprefix("!"))
+            if listed[0] == "!":
+                made += f"[^{inside}]" if inside else "."
+            else:
+                made += f"[{inside}]" if inside else "(?!.)."
         else:
             made += re.sub(r"[\\^$.|?*+()\[\]{}]", r"\\\g<0>", letter)
     return f"(?:{made})"
 
 
-def _escaped(listed: str) -> str:
-    return re.sub(r"[\\\[\]^]", r"\\\g<0>", listed)
+def _ranges(listed: str) -> str:
+    """Return the letters and ranges of a set; a range that runs backwards holds none, as in `fnmatch`."""
+    found = re.findall(r"(.)-(.)|(.)", listed, re.DOTALL)
+    pairs = [(ord(low or one), ord(high or one)) for low, high, one in found]
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in pairs if low <= high)

@@ -10,19 +10,23 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.errors import DatabaseAway, InvalidInput, StorageError
 
 if TYPE_CHECKING:
     import psycopg
 
 URL = "SPELLBOOK_DATABASE_URL"
 
-_CONNECT_SECONDS = 5
-ANSWER_SECONDS = 20
-"""How long a statement of a question may take; publishing has no limit, because nobody waits for it."""
+CONNECT_SECONDS = 5
+ANSWER_SECONDS, WRITE_SECONDS = 20, 600
+"""How long a statement may take: one of a question, and one of publishing, for which nobody waits."""
+
+GRACE_SECONDS = 5
+"""How much longer a server may be silent, which should have ended a statement by itself."""
 
 _LOCK = 0x5BE11B00
 """The number of the advisory lock under which one process migrates."""
@@ -109,7 +113,7 @@ class Database:
     """A database by its address, for any number of threads, each with a connection of its own."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
         self._local = threading.local()
         self._opened: dict[threading.Thread, Any] = {}
         self._guard = threading.Lock()
@@ -128,20 +132,22 @@ class Database:
             yield
         finally:
             self._local.is_reading = False
-            with contextlib.suppress(Exception):
-                self._connection().execute("ROLLBACK")
+            if not self._is_closed():
+                with contextlib.suppress(Exception):
+                    self._connection().execute("ROLLBACK")
 
     def rows(self, sql: str, values: Mapping[str, object] | None = None) -> list[Any]:
         """Run a statement and return its rows; once more if the server went away between two. Raises StorageError."""
-        for last in (False, True):
-            try:
-                with self._translated():
-                    return self._connection().execute(sql, values or None).fetchall()
-            except StorageError as error:
-                is_gone = error.__cause__ is not None and self._is_closed()
-                if last or not is_gone or getattr(self._local, "is_reading", False):
-                    raise
-        raise AssertionError
+        is_older = not self._is_closed()
+        try:
+            with self._translated():
+                return self._connection().execute(sql, values or None).fetchall()
+        except DatabaseAway as error:
+            is_gone = is_older and self._is_closed() and not isinstance(error.__cause__, TimeoutError)
+            if not is_gone or getattr(self._local, "is_reading", False):
+                raise
+        with self._translated():
+            return self._connection().execute(sql, values or None).fetchall()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[psycopg.Connection[Any]]:
@@ -149,8 +155,12 @@ class Database:
         with self._translated():
             connection = self._connection()
             with connection.transaction():
-                connection.execute("SET LOCAL statement_timeout = 0")
-                yield connection
+                connection.execute(f"SET LOCAL statement_timeout = {WRITE_SECONDS * 1000}")
+                self._local.seconds = WRITE_SECONDS
+                try:
+                    yield connection
+                finally:
+                    self._local.seconds = ANSWER_SECONDS
 
     def prepare(self) -> None:
         """Make or migrate the schema. Raises StorageError for one that a newer version made."""
@@ -214,12 +224,10 @@ class Database:
     def _connection(self) -> psycopg.Connection[Any]:
         connection: psycopg.Connection[Any] | None = getattr(self._local, "connection", None)
         if connection is None or connection.closed:
-            import psycopg
-
-            connection = psycopg.connect(
-                self._url,
+            connection = _kind(lambda: getattr(self._local, "seconds", ANSWER_SECONDS) + GRACE_SECONDS).connect(
+                self.url,
                 autocommit=True,
-                connect_timeout=_CONNECT_SECONDS,
+                connect_timeout=CONNECT_SECONDS,
                 # Plans are made for the values at hand: which partitions are read depends on them.
                 prepare_threshold=None,
                 application_name="spellbook",
@@ -237,7 +245,7 @@ class Database:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Say what an error of the server means to a person, without the address's password."""
+        """Say what an error of the server means to a person, without its address: callers of a server see it, too."""
         try:
             import psycopg
         except ImportError as error:
@@ -247,34 +255,67 @@ class Database:
             ) from error
         try:
             yield
-        except psycopg.errors.QueryCanceled as error:
-            raise StorageError(
-                f"{self.place} did not answer within {ANSWER_SECONDS} seconds.", "Try again; the server is busy."
+        except (psycopg.errors.QueryCanceled, TimeoutError) as error:
+            raise DatabaseAway(
+                f"The database did not answer within {ANSWER_SECONDS} seconds.", "Try again; it is busy, or it hangs."
+            ) from error
+        except psycopg.errors.InvalidRegularExpression as error:
+            raise InvalidInput(
+                f"The database cannot read the glob of a path ({_said(error)}).", "Write a simpler one."
             ) from error
         except psycopg.errors.UndefinedFile as error:
             raise StorageError(
-                f"{self.place}: the extension pgvector is not installed there.", "Install pgvector 0.8 or newer."
+                "The database lacks the extension pgvector.", "Install pgvector 0.8 or newer."
             ) from error
         except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as error:
             raise StorageError(
-                f"{self.place}: the server is full ({_said(error)}).",
+                f"The database stopped: the server is full ({_said(error)}).",
                 "Give it room; what is missing is published then.",
             ) from error
         except psycopg.errors.InsufficientPrivilege as error:
             raise StorageError(
-                f"{self.place}: the database's user may not do this ({_said(error)}).", "Grant it the right."
+                f"The database's user may not do this ({_said(error)}).", "Grant it the right."
             ) from error
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None:  # the address could not be read
                 raise InvalidInput(f"{URL} is no address of a database.", _HINT) from None
-            raise StorageError(f"{self.place}: {_said(error)}.", "Run `spellbook publish` again.") from error
+            raise StorageError(f"The database failed ({_said(error)}).", "Run `spellbook publish` again.") from error
         except psycopg.OperationalError as error:
-            is_refused = error.sqlstate in {"28P01", "28000"} or "authentication failed" in str(error)
-            what = "it refused the user or the password" if is_refused else "it cannot be reached"
-            hint = f"Correct {URL}." if is_refused else "What was asked here is answered without it; it catches up."
-            raise StorageError(f"{self.place}: {what}.", hint) from (None if is_refused else error)
+            if error.sqlstate in {"28P01", "28000"} or "authentication failed" in str(error):
+                raise StorageError("The database refused the user or the password.", f"Correct {URL}.") from None
+            raise DatabaseAway(
+                "The database does not answer: it cannot be reached.", f"Start it, or correct {URL}, and try again."
+            ) from error
         except psycopg.Error as error:
-            raise StorageError(f"{self.place}: {_said(error)}.", "Run `spellbook publish` again.") from error
+            raise StorageError(f"The database failed ({_said(error)}).", "Run `spellbook publish` again.") from error
+
+
+def _kind(seconds: Callable[[], float]) -> type[psycopg.Connection[Any]]:
+    """Return connections that raise TimeoutError, and are closed, once the server is silent for so long."""
+    import psycopg
+
+    class Connection(psycopg.Connection[Any]):
+        def wait(self, gen: Generator[Any, Any, Any], *args: Any, **settings: Any) -> Any:
+            try:
+                return super().wait(_until(time.monotonic() + seconds(), gen), *args, **settings)
+            except TimeoutError:
+                self.pgconn.finish()  # nobody knows what it is at
+                raise
+
+    return Connection
+
+
+def _until(deadline: float, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Go on with `steps`, which psycopg wakes ten times a second at least. Raises TimeoutError after `deadline`."""
+    try:
+        state = next(steps)
+        while True:
+            ready = yield state
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            state = steps.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 _HINT = "Write it as postgresql://USER:PASSWORD@HOST:PORT/NAME."

@@ -100,7 +100,7 @@ class Postgres(Matching):
         rows = self._read.rows(
             """
             SELECT note, chunk, -(vector <#> %(vector)s::halfvec) FROM chunks
-            WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s
+            WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s AND key <> ''
             """,
             vector=literal(vector.tolist()),
             notes=notes,

@@ -6,7 +6,7 @@ Of several vaults at once no links are read: a name in one could mean a note of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Superseding
@@ -79,16 +79,15 @@ class Links:
         rows = self._rows(f"SELECT path, id, coalesce(title, '') FROM notes WHERE {{own}} AND {_AT}", paths=paths)
         return {path: (id, title) for path, id, title in rows}
 
-    def said(self, paths: Iterable[str], key: str) -> dict[str, str]:
-        rows = self._rows(
+    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
+        return self._rows(
             f"""
-            SELECT path, value FROM fields JOIN notes USING (vault, note)
+            SELECT path, fields.key, value FROM fields JOIN notes USING (vault, note)
             WHERE {{own}} AND fields.key = ANY(%(keys)s) AND {_AT}
             """,
             paths=paths,
-            keys=[key],
+            keys=[*keys],
         )
-        return {path: value for path, value in rows}
 
     def labels(self, path: str) -> dict[str, int]:
         rows = self._rows(

@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a run published: the vault's name there, notes written and removed, vectors that came later, seconds."""
+    """What a run published: the vault's name there, notes written, notes removed there, vectors written, seconds."""
 
     name: str
     notes: int
@@ -86,15 +86,16 @@ def publish(index: Index, database: Database, progress: Progress | None = None) 
     started = time.monotonic()
     database.prepare()
     vault = _vault(index, database)
-    catalog, notes, removed, vectors = index.catalog, 0, 0, 0
+    catalog, notes, removed, vectors, done = index.catalog, 0, 0, 0, 0
     whole = catalog.changes.left(vault.marks[0])
     while True:
         try:
             while changed := catalog.changes.since(vault.marks[0], NOTES):
-                written, gone = _notes(index, database, vault, changed)
-                notes, removed = notes + written, removed + gone
+                counted = _notes(index, database, vault, changed)
+                notes, removed, vectors = notes + counted[0], removed + counted[1], vectors + counted[2]
+                done += len(changed)
                 if progress is not None:
-                    progress(min(notes + removed, whole), whole)
+                    progress(min(done, whole), whole)
             for which, mark in ((0, vault.marks[1]), (1, vault.marks[2])):
                 rows = catalog.changes.seconds(mark) if which else _vectors_since(index, mark)
                 for batch in batches_by_seq(rows, VECTORS):
@@ -163,8 +164,8 @@ def _lock(connection: psycopg.Connection[Any], vault: _Vault) -> tuple[int, int]
     return row[3], row[4]
 
 
-def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Publish these changes (seq, note); return how many notes were written, and how many removed."""
+def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """Publish these changes (seq, note); return how many notes were written and removed, and vectors written."""
     changes, numbers, base = index.catalog.changes, [note for _, note in changed], vault.vault * NUMBERS
     with index.catalog.reading():
         notes, chunks, fields = changes.notes(numbers), changes.chunks(numbers), changes.fields(numbers)
@@ -182,11 +183,10 @@ def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tu
             " SELECT count(*), coalesce(sum(length), 0) FROM gone",
             its,
         ).fetchone()
-        dropped = 0
+        dropped: list[int] = []
         for table in _TABLES[:-1]:
-            sql = f"DELETE FROM {table} WHERE vault = %s AND note = ANY(%s)"
-            done = connection.execute(sql, its)
-            dropped = done.rowcount if table == "notes" else dropped
+            rows = connection.execute(f"DELETE FROM {table} WHERE vault = %s AND note = ANY(%s) RETURNING note", its)
+            dropped = [note - base for (note,) in rows] if table == "notes" else dropped
         _copy(connection, "notes", ((vault.vault, base + row[0], *row[1:]) for row in notes))
         _copy(connection, "fields", ((vault.vault, base + note, *rest) for note, *rest in fields))
         _copy(
@@ -219,14 +219,14 @@ def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tu
             """,
             (
                 changed[-1][0],
-                len(notes) - dropped,
+                len(notes) - len(dropped),
                 len(chunks) - gone[0],
                 sum(each.length for each in cut) - gone[1],
                 vault.vault,
             ),
         )
     vault.marks = (changed[-1][0], *vault.marks[1:])
-    return len(notes), len(numbers) - len(notes)
+    return len(notes), len({*dropped} - {row[0] for row in notes}), len(stored)
 
 
 def _frequencies(connection: psycopg.Connection[Any], notes: tuple[int, list[int]], sign: int) -> None:

@@ -58,7 +58,7 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
     for name in names:
         if name not in found:
             raise VaultNotFound(
-                f"{database.place}: no vault {name[:100]!r} is published there.",
+                f"The database answers, but no vault {name[:100]!r} is published there.",
                 f"There are {', '.join(list(found)[:20]) or 'none'}.",
             )
     return [found[name] for name in dict.fromkeys(names or found)]

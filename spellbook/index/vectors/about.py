@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest
+from spellbook.models.base import unit
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -40,14 +41,15 @@ class About:
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
-    None is what has no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first
-    ones.
+    `second` is the unit mean of its chunks by the second encoder. None is what has no vector. `first` to `last` are the
+    numbers of the note's chunks, of a very long note the first ones.
     """
 
     first: int
     last: int
     whole: float | None = None
     labels: tuple[tuple[str, str, float | None], ...] = ()
+    second: Vectors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class _Note:
     first: int
     last: int
     mean: Vectors | None
+    second: Vectors | None
     labels: tuple[tuple[str, str], ...]
 
 
@@ -86,7 +89,8 @@ class NoteVectors:
         cosines = self._nearest.cosines(vector, {key for _, _, key in rows})
         best: dict[str, list[tuple[float, int]]] = {}
         for path, number, key in rows:
-            best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
+            if key != NO_TEXT:
+                best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
         return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 
     def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
@@ -96,7 +100,7 @@ class NoteVectors:
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:
-            return {path: About(note.first, note.last) for path, note in notes.items()}
+            return {path: About(note.first, note.last, second=note.second) for path, note in notes.items()}
         there = [path for path, note in notes.items() if note.mean is not None]
         means = [mean for path in there if (mean := notes[path].mean) is not None]
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
@@ -107,6 +111,7 @@ class NoteVectors:
                 note.last,
                 whole.get(path),
                 tuple((kind, key, cosines.get(key)) for kind, key in note.labels),
+                note.second,
             )
             for path, note in notes.items()
         }
@@ -125,6 +130,8 @@ class NoteVectors:
 
         `firsts` has the number of each note's first chunk, which is another one in each version of the note.
         """
+        import numpy as np
+
         found: dict[str, _Note] = {}
         with self._guard:
             for path, first in firsts.items():
@@ -141,13 +148,19 @@ class NoteVectors:
         labels: dict[str, list[tuple[str, str]]] = {}
         for path, kind, key in self._index.catalog.labels.of(missing):
             labels.setdefault(path, []).append((kind, key))
+        second, catalog = self._index.second, self._index.catalog
+        is_helped = second is not None and second.fingerprint == catalog.second.fingerprint
+        every = [key for rows in members.values() for _, key in rows]
+        helping = catalog.second.of(every[:_MOST_READ]) if is_helped else {}
         read = 0
         for path, rows in members.items():
-            vectors, stored = self._nearest.vectors([key for _, key in rows], _MOST_READ - read)
+            keys = {key for _, key in rows if key != NO_TEXT}
+            vectors, stored = self._nearest.vectors(keys, _MOST_READ - read)
             read += stored
-            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
+            small = [unit(np.frombuffer(helping[key], np.int8)) for key in keys if key in helping]
+            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), _mean(small), tuple(labels.get(path, ())))
             found[path] = note
-            is_whole = len(vectors) == len({key for _, key in rows})  # else more come
+            is_whole = len(vectors) == len(keys) and (not is_helped or len(small) == len(keys))  # else more come
             if is_whole and len(note.labels) <= _MOST_LABELS:
                 with self._guard:
                     self._notes[path] = note

@@ -11,6 +11,7 @@ from importlib import import_module
 import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from spellbook.errors import SpellbookError
@@ -50,6 +51,7 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
         exception_handlers={
             SpellbookError: faults.of_spellbook,
             HTTPException: faults.of_http,
+            ClientDisconnect: faults.of_gone,
             Exception: faults.of_anything,
         },
     )

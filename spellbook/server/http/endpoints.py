@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.requests import Request
@@ -110,9 +110,9 @@ class Endpoint:
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
     """Check who asks and what is given, run the verb in a thread, and answer in JSON."""
     served, who = doors.served(request), doors.caller(request)
+    body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
-        body = await request.body() if endpoint.has_body else b""
         is_handed = endpoint.needs == "vault" and served.is_published
         in_thread = doors.waiting if endpoint.waits or is_handed else doors.in_thread
         return await in_thread(_run, endpoint, request, served, who, body)
@@ -164,13 +164,14 @@ def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
     if not isinstance(given, dict):
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
     query = request.query_params
-    if repeated := [name for name in query if len(query.getlist(name)) > 1]:
+    lists = {name for name, one in endpoint.given.model_fields.items() if get_origin(one.annotation) is tuple}
+    if repeated := [name for name in query if len(query.getlist(name)) > 1 and name not in lists]:
         raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
-    return checked(
-        endpoint.given, given if endpoint.has_body else dict(query), body or b"{}", is_json=endpoint.has_body
-    )
+    if not endpoint.has_body:
+        given = {name: query.getlist(name) if name in lists else query[name] for name in query}
+    return checked(endpoint.given, given, body or b"{}", is_json=endpoint.has_body)
 
 
 def checked(model: type[G], given: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> G:

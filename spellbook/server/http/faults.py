@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from spellbook.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
+from spellbook.errors import Conflict, DatabaseAway, EmbeddingError, InvalidInput, SpellbookError
+from spellbook.text.quoting import one_line
 
 _STATUS = {
     "INVALID_INPUT": 400,
@@ -32,6 +33,7 @@ _STATUS = {
 """The status of each code; all others are 500."""
 
 _CODE = {400: "INVALID_INPUT", 404: "MEMORY_NOT_FOUND", 405: "INVALID_INPUT", 413: "INVALID_INPUT"}
+_MOST_PATH = 200
 _log = logging.getLogger(__name__)
 
 
@@ -69,18 +71,27 @@ def of_spellbook(request: Request, error: Exception) -> JSONResponse:
 
 def status_of(error: SpellbookError) -> int:
     """Return the status of an answer that is this error."""
-    return 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
+    return 503 if isinstance(error, EmbeddingError | DatabaseAway) else _STATUS.get(error.code, 500)
 
 
 def of_http(request: Request, error: Exception) -> JSONResponse:
     """Return an error that Starlette raises: no such route, no such method."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
+    if error.status_code == 404:
+        said = f"This server has no address {one_line(request.url.path[:_MOST_PATH])}."
+        hint = {"hint": "The addresses of the API are in /api/openapi.json, and MCP is at /mcp."}
+        return fault(404, _CODE[404], said, hint, headers)
     if error.status_code == 405:  # the router knows the methods of the first route of several
         routes = (each for each in request.app.routes if isinstance(each, Route))
         there = (each.methods or () for each in routes if each.path_regex.match(request.url.path))
         headers["Allow"] = ", ".join(sorted({method for methods in there for method in methods}))
     return fault(error.status_code, _CODE.get(error.status_code, "INVALID_INPUT"), error.detail, {}, headers)
+
+
+def of_gone(request: Request, error: Exception) -> JSONResponse:
+    """Return the answer to a request that did not arrive whole: its client is gone, or the guard answers instead."""
+    return fault(400, "INVALID_INPUT", "The request did not arrive whole.")
 
 
 def of_anything(request: Request, error: Exception) -> JSONResponse:

@@ -7,8 +7,9 @@ token that was given for less.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +28,7 @@ from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
 from spellbook.server.http.tokens import Tokens
+from spellbook.text.quoting import one_line
 
 API = "v1.0.0"
 COOKIE = "spellbook"
@@ -37,14 +39,29 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 RATE = 10_000
 """Requests an hour and token; SPELLBOOK_RATE."""
 
-_BODY_SECONDS = 30.0
+_BODY_SECONDS, _MOST_HEAD = 30.0, 64_000
+_OPEN_SECONDS, _OPEN_HEAD, _OPEN_BYTES = 10.0, 16_000, 8_000
+"""Seconds of the body, and most bytes of head and body; those of a request that needs no token are smaller. By hand: a
+login has 2 KB, and a browser sends a few KB of cookies."""
+
+_MOST_PLACE = 2_000
+"""Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
+
+_MOST_OPEN, _MOST_OPEN_EACH = 200, 50
+"""Such requests at once, of all addresses and of one: a stranger must leave room for those with a token."""
+
 _MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
 _MOST_ADDRESSES = 10_000
-_OPEN = ("/health", "/login")
+_OPEN, _WELL_KNOWN = ("/health", "/login"), "/.well-known/"
+_CLOSE = {"connection": "close"}
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
 """Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
 
 _MOST_ACCEPTED = 1_000
+_MOST_LOGGED = 100
+"""Letters of a path in the log."""
+
+_log = logging.getLogger(__name__)
 _READS = {"GET", "HEAD", "OPTIONS"}
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -97,6 +114,8 @@ class Guard:
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
         self._asked: dict[str, tuple[int, int]] = {}
+        self._open: Counter[str] = Counter()
+        """Requests without a token that are being answered, by address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -111,11 +130,20 @@ class Guard:
             self._told(refused.answer.status_code)
             await refused.answer(scope, receive, _Sent(scope, send))
             return
-        body = _Body(receive)
+        is_open, address = _is_open(scope), _address(scope)
+        body = _Body(receive, _OPEN_BYTES, _OPEN_SECONDS) if is_open else _Body(receive)
         sent = _Sent(scope, send, body, partial(self._is_known, scope))
+        self._open[address] += is_open
         try:
             await self.app(scope, body, sent)
+        except ClientDisconnect:
+            pass  # the log gets its line below, and needs no stack trace
         finally:
+            self._open[address] -= is_open
+            if not self._open[address]:
+                del self._open[address]
+            if body.lacks:
+                _log.warning("%s %s: %s", scope["method"], one_line(scope["path"][:_MOST_LOGGED]), body.lacks)
             await sent.refuse()
 
     def _is_known(self, scope: Scope) -> bool:
@@ -134,14 +162,20 @@ class Guard:
         """Return who asks. Raises _Refused for whom, and what, is not let in."""
         self._check_host(headers)
         self._check_origin(scope, headers)
-        path = scope["path"]
-        if int(headers["content-length"]) > MOST_BYTES if headers.get("content-length", "").isdecimal() else False:
-            raise _Refused(_too_large())
-        if path.startswith("/.well-known/"):
+        path, address, is_open = scope["path"], _address(scope), _is_open(scope)
+        most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
+        head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
+        if head > most_head:
+            raise _Refused(fault(431, "INVALID_INPUT", _over(most_head, "The head of the request"), {}, _CLOSE))
+        if int(headers["content-length"]) > most if headers.get("content-length", "").isdecimal() else False:
+            raise _Refused(fault(413, "INVALID_INPUT", _over(most)))
+        if path.startswith(_WELL_KNOWN):
             # A plain 404, else clients try OAuth and forget the header that they were given.
             raise _Refused(fault(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN."))
-        address = (scope.get("client") or ("", 0))[0]
-        if path in _OPEN or path.startswith("/static/"):
+        if is_open:
+            if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
+                said, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                raise _Refused(fault(503, "RATE_LIMIT_EXCEEDED", said, {"hint": "Try again in a moment."}, wait))
             if path == "/login" and scope["method"] == "POST":
                 self._check_failures(address)
             return Caller("", "read", "public")
@@ -274,9 +308,9 @@ class Guard:
             return
         now = time.time()
         hour = int(now // 3600)
-        since, count = self._asked.get(caller.name, (hour, 0))
+        since, count = self._asked.get(caller.id, (hour, 0))
         count = count + 1 if since == hour else 1
-        self._asked[caller.name] = hour, count
+        self._asked[caller.id] = hour, count
         if count > self._rules.rate:
             wait = int((hour + 1) * 3600 - now) + 1
             raise _Refused(
@@ -288,6 +322,15 @@ class Guard:
                     {"retry-after": str(wait)},
                 )
             )
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no token."""
+    return bool(scope["path"] in _OPEN or scope["path"].startswith(("/static/", _WELL_KNOWN)))
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])
 
 
 def is_action(scope: Scope) -> bool:
@@ -307,7 +350,8 @@ def _to_login(scope: Scope, headers: Headers) -> Response:
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
         return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
-    to = f"/login?{urlencode({'to': asked})}" if scope["method"] == "GET" and asked != "/" else "/login"
+    is_kept = scope["method"] == "GET" and asked != "/" and len(asked) <= _MOST_PLACE
+    to = f"/login?{urlencode({'to': asked})}" if is_kept else "/login"
     gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
     if "hx-request" in headers:
         return Response(status_code=401, headers={"hx-redirect": "/login", **gone})
@@ -322,14 +366,20 @@ def _credentials(headers: Headers) -> tuple[str, str]:
 
 
 class _Body:
-    """A request as it arrives, within bounds of bytes and time; `refused` is the answer once it is beyond them."""
+    """
+    A request as it arrives, within bounds of bytes and seconds; `refused` is the answer once it is beyond them.
 
-    def __init__(self, receive: Receive) -> None:
+    `lacks` says why it did not arrive whole, if it did not.
+    """
+
+    def __init__(self, receive: Receive, most: int = MOST_BYTES, seconds: float = _BODY_SECONDS) -> None:
         self._receive = receive
-        self._until = time.monotonic() + _BODY_SECONDS
+        self._most, self._seconds = most, seconds
+        self._until = time.monotonic() + seconds
         self._size = 0
         self._is_whole = False
         self.refused: Response | None = None
+        self.lacks = ""
 
     async def __call__(self) -> Message:
         if self.refused:
@@ -342,9 +392,13 @@ class _Body:
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         if limit.cancelled_caught:
-            self.refused = fault(408, "INVALID_INPUT", f"The request did not arrive within {_BODY_SECONDS:.0f} s.")
-        elif self._size > MOST_BYTES:
-            self.refused = _too_large()
+            self.lacks = f"The request did not arrive within {self._seconds:.0f} s."
+            self.refused = fault(408, "INVALID_INPUT", self.lacks)
+        elif self._size > self._most:
+            self.lacks = _over(self._most)
+            self.refused = fault(413, "INVALID_INPUT", self.lacks)
+        elif message["type"] == "http.disconnect":
+            self.lacks = "The client left before its request was whole."
         return {"type": "http.disconnect"} if self.refused else message
 
 
@@ -401,8 +455,8 @@ def _through_proxy() -> Response:
     )
 
 
-def _too_large() -> Response:
-    return fault(413, "INVALID_INPUT", f"The request is over {MOST_BYTES // 1_000_000} MB.")
+def _over(most: int, what: str = "The request") -> str:
+    return f"{what} is over {f'{most // 1_000_000} MB' if most >= 1_000_000 else f'{most // 1_000} KB'}."
 
 
 def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:

@@ -70,6 +70,12 @@ class Timed(H11Protocol):
         self._drop("_unread")
 
     def send_400_response(self, msg: str) -> None:
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # whatever is still computed has nowhere to go
+            self.cycle.message_event.set()
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:  # an answer has begun
+            self.transport.abort()
+            return
         answer = fault(400, "INVALID_INPUT", msg, {}, {**HEADERS, "connection": "close"})
         head = h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):

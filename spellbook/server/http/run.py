@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -113,7 +114,7 @@ def serve(
         http=Timed,
         ws="none",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # its warnings are about requests that are none, which have got their answer
         access_log=False,
         server_header=False,
         proxy_headers=bool(proxies),
@@ -133,6 +134,10 @@ def serve(
         ) from error
 
     class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            warnings.simplefilter("ignore")  # Python's, of what is cut off and so never awaited
+            await super().shutdown(sockets)
+
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             # uvicorn's own way ends the process by the signal, before the vault is closed.
@@ -145,7 +150,8 @@ def serve(
 
     server = Server(config)
     # What is cut off at the end is no fault that anybody needs to know of.
-    logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: not server.should_exit or record.name.startswith("spellbook"))
     _allow_files()
     ready()
     server.run([address.socket])

@@ -4,9 +4,10 @@ The tokens that a server lets in: their names and rights, and the cookies of bro
 A token is 256 random bits. The file keeps its SHA-256 alone: a slow hash would protect a word that somebody could
 guess, and nobody guesses these. No token is ever logged, listed or put into an error.
 
-A cookie is `name.expiry.proof.signature`, each part base64 or a number. The proof is an HMAC by the token, of which the
-file has the hash; the signature is an HMAC by the token's hash. So the file alone makes no cookie, a cookie alone gives
-no token and cannot be made to last longer, and both end when the token is removed.
+A cookie is `name.expiry.proof.nonce.signature`, each part base64 or a number; one of an earlier version has no nonce.
+The proof is an HMAC by the token, of which the file has the hash; the signature is an HMAC by the token's hash. So the
+file alone makes no cookie, a cookie alone gives no token and cannot be made to last longer, and both end when the token
+is removed. The file also lists the cookies that were logged out, until they would have ended.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _SHORTEST = 16
 _MOST_LETTERS = 1_000
 """Of what a caller gives as a token or cookie: a judgement, far above what is made here."""
 
+_MOST_ENDED = 100
+"""Cookies of one token that are listed as logged out; if there are more, all that it has are."""
+
 _LONGEST_VAULT = 255
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
 _PATIENCE = 10.0
@@ -74,9 +78,19 @@ class Token:
         limit = {"vaults": [*self.vaults]} if self.vaults else {}
         return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created, **limit}
 
+    @property
+    def id(self) -> str:
+        """What tells it from every other token, also from a later one of its name; it opens nothing."""
+        return sha256(self.verifier).hexdigest()[:16]
+
     def caller(self, *, by_cookie: bool = False) -> Caller:
         """Return who asks with it."""
-        return Caller(self.name, self.may, self.sees, by_cookie, self.vaults)
+        return Caller(self.name, self.may, self.sees, by_cookie, self.vaults, self.id)
+
+
+Ended = dict[str, dict[str, int]]
+"""The cookies that were logged out, by the id of their token: the hash of each, and when it would have ended. "" stands
+for all that would have ended by then."""
 
 
 class Tokens:
@@ -97,7 +111,7 @@ class Tokens:
             )
         self._given = (_token(VARIABLE, "write", "private", "", given),) if given else ()
         self._guard = threading.Lock()
-        self._read: tuple[object, tuple[Token, ...]] = (None, ())
+        self._read: tuple[object, tuple[Token, ...], Ended] = (None, (), {})
 
     @classmethod
     def of(cls, vault: Path) -> Tokens:
@@ -125,14 +139,36 @@ class Tokens:
         """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
         if (found := self._having(token)) is None:
             return None
-        body = f"{_text(found.name.encode())}.{int(time.time()) + COOKIE_SECONDS}.{_text(_proof(token))}"
+        expiry, nonce = int(time.time()) + COOKIE_SECONDS, secrets.token_urlsafe(9)
+        body = f"{_text(found.name.encode())}.{expiry}.{_text(_proof(token))}.{nonce}"
         return f"{body}.{_signature(found, body)}"
 
     def caller_by_cookie(self, value: str) -> Caller | None:
-        """Return who has logged in with this cookie; None if it is false or too old, or its token is gone."""
+        """Return who has logged in with this cookie; None if it is false, too old, logged out, or its token is gone."""
+        found = self._of_cookie(value)
+        if found is None:
+            return None
+        token, expiry = found
+        ended = self._read[2].get(token.id, {})
+        is_ended = _digest(value) in ended or expiry <= ended.get("", 0)
+        return None if is_ended else token.caller(by_cookie=True)
+
+    def log_out(self, value: str) -> None:
+        """End a cookie: nobody is let in with it any more. Raises StorageError."""
+        if (found := self._of_cookie(value)) is None:
+            return
+        token, expiry = found
+        with self._changing() as (_, ended):
+            mine = ended.setdefault(token.id, {})
+            mine[_digest(value)] = expiry
+            if len(mine) > _MOST_ENDED:
+                ended[token.id] = {"": max(mine.values())}
+
+    def _of_cookie(self, value: str) -> tuple[Token, int] | None:
+        """Return the token that a cookie stands for, and when it ends; None if it is false or too old."""
         body, _, signature = value.rpartition(".")
         parts = body.split(".")
-        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) != 3:
+        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) not in {3, 4}:
             return None
         try:
             name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()
@@ -142,7 +178,7 @@ class Tokens:
         if found is None:
             return None
         is_true = hmac.compare_digest(_signature(found, body), signature) & hmac.compare_digest(found.proof, proof)
-        return found.caller(by_cookie=True) if is_true and time.time() < expiry else None
+        return (found, expiry) if is_true and time.time() < expiry else None
 
     @staticmethod
     def csrf(cookie: str) -> str:
@@ -169,7 +205,7 @@ class Tokens:
         with self._guard:
             stamp = self._stamp()
             if stamp != self._read[0]:
-                self._read = (stamp, self._in_file())
+                self._read = (stamp, *self._in_file())
             return (*self._given, *self._read[1])
 
     def names(self) -> tuple[str, ...]:
@@ -211,7 +247,7 @@ class Tokens:
             )
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-        with self._changing() as tokens:
+        with self._changing() as (tokens, _):
             if any(each.name == name for each in tokens):
                 raise InvalidInput(
                     f"There is a token named {name!r} already.", f"Remove it first: spellbook token remove {name!r}."
@@ -221,7 +257,7 @@ class Tokens:
 
     def remove(self, name: str) -> Token:
         """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
-        with self._changing() as tokens:
+        with self._changing() as (tokens, _):
             found = next((each for each in tokens if each.name == name), None)
             if found is None:
                 there = ", ".join(each.name for each in tokens) or "none"
@@ -232,18 +268,21 @@ class Tokens:
     # -- the file
 
     @contextmanager
-    def _changing(self) -> Iterator[list[Token]]:
-        """Yield the tokens of the file to be changed, and write them; other processes wait meanwhile."""
+    def _changing(self) -> Iterator[tuple[list[Token], Ended]]:
+        """Yield what is in the file to be changed, and write it; other processes wait meanwhile."""
         busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
         try:
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
             with disk.alone(self.file.with_suffix(".lock"), _PATIENCE, busy):
-                tokens = list(self._in_file())
-                yield tokens
+                there, ended = self._in_file()
+                tokens = list(there)
+                yield tokens, ended
+                known, now = {each.id for each in (*self._given, *tokens)}, time.time()
+                ended = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id in known}
                 kept = [
                     {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens
                 ]
-                data = json.dumps({"tokens": kept}, ensure_ascii=False, indent=1).encode()
+                data = json.dumps({"tokens": kept, "ended": ended}, ensure_ascii=False, indent=1).encode()
                 with disk.written(self.file.parent, data, 0o600) as made:
                     os.replace(made, self.file)
                 disk.sync_folder(self.file.parent)
@@ -259,16 +298,18 @@ class Tokens:
             raise self._fault(error.strerror or str(error)) from error
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
-    def _in_file(self) -> tuple[Token, ...]:
+    def _in_file(self) -> tuple[tuple[Token, ...], Ended]:
         try:
             data = disk.read_small(self.file)
         except FileNotFoundError:
-            return ()
+            return (), {}
         except OSError as error:
             raise self._fault(error.strerror or str(error)) from error
         try:
-            return tuple(sorted(map(_from_dict, json.loads(data)["tokens"]), key=lambda each: each.name))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            kept = json.loads(data)
+            ended = {str(id): {str(k): int(v) for k, v in of.items()} for id, of in kept.get("ended", {}).items()}
+            return tuple(sorted(map(_from_dict, kept["tokens"]), key=lambda each: each.name)), ended
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._fault("it is not as Spellbook wrote it") from error
 
     def _fault(self, reason: str) -> StorageError:
@@ -293,6 +334,10 @@ def _from_dict(given: Mapping[str, Any]) -> Token:
     if not is_list or ("vaults" in given and not vaults):
         raise ValueError("a limit to vaults that names none")
     return Token(str(given["name"]), may, sees, str(given["created"]), hashes[0], hashes[1], tuple(vaults))
+
+
+def _digest(cookie: str) -> str:
+    return sha256(cookie.encode()).hexdigest()[:32]
 
 
 def _proof(secret: str) -> bytes:

@@ -20,7 +20,7 @@ from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.index.filters import conditions, fold
 from spellbook.server import arguments as a
-from spellbook.server.base import CHANGE, READ, adder, as_json, reporter
+from spellbook.server.base import CHANGE, READ, adder, as_json, names_files, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 
@@ -74,12 +74,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         force: a.ForceSecret = False,
     ) -> str:
         """
-        Keep an article as a note: a web page or a PDF by its address, a PDF or HTML file by its path, or given text.
+        Keep an article as a note: a web page or a PDF by its address, a PDF or HTML file by its path (over stdio
+        alone), or given text.
 
         An address that was saved before is not fetched again; it gets the new categories and tags. Give a summary in
         metadata once you have read it.
         """
-        done = saving.save(book, source, categories, metadata, text, force=force, step=reporter(ctx))
+        files = names_files(mcp)
+        done = saving.save(book, source, categories, metadata, text, files=files, force=force, step=reporter(ctx))
         return as_json(**done)
 
     def search(query: a.Query, category: a.OnlyCategory = "", limit: a.Limit = 5, format: a.Form = "text") -> str:
@@ -323,8 +325,8 @@ def ask_articles(
     if article_id:
         chunk = _article(book, article_id, "Use search, or show.")
         filter = {"path": glob.escape(chunk.path)}
-    only_related = not article_id
-    return book.search(question, limit=limit, filter=filter, max_tokens=max_tokens, only_related=only_related)
+    least = 0.0 if article_id else None
+    return book.search(question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
 
 
 @dataclass(frozen=True, slots=True)

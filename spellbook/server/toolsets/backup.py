@@ -16,6 +16,7 @@ from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
+from spellbook.system import disk
 
 _MOST_SHOWN = 20
 
@@ -51,7 +52,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         from spellbook.archive.snapshots import name_of
 
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.close(folder, book.config.vault)
         done = book.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
         return as_json(
             status="exported",

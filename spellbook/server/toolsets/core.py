@@ -32,7 +32,8 @@ else:  # Imported at the first answer: an idle server stays small.
 INSTRUCTIONS = """\
 - At the start of a session call get_index() to see what is there.
 - Before answering about past decisions, preferences, projects or conventions, and before you write, call
-  search(query); memorize is by meaning, find by words.
+  search(query, also): also takes two guesses, the sentence that the note may contain (invent names; a wrong guess
+  does little harm) and words that a note in the other language would use. memorize is by meaning, find by words.
   show(id) reads the note or chunk that a hit or a pointer names, with its backlinks. as_of answers with what was
   written by then.
 - When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
@@ -142,6 +143,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def search(
         query: a.Query,
+        also: a.Also = None,
         limit: a.Limit = 5,
         filter: a.Filter = None,
         category: a.OnlyCategory = "",
@@ -150,11 +152,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         as_of: a.AsOf = "",
         format: a.Form = "text",
     ) -> str:
-        """Search by meaning and words together; the best first choice. Hits have reasons, id and file."""
+        """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
         narrowed = _narrowed(filter, category)
         with asof.at(book, as_of) as then:
-            found = then.search(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
-            return _answer(then, found, format)
+            options: dict[str, Any] = {"limit": limit, "filter": narrowed, "max_tokens": max_tokens}
+            found = then.search(query, also=also or (), min_score=min_score, **options)
+            return _answer(then, found, format, takes_also=True)
 
     def get_index(
         scope: a.Scope = "", max_tokens: a.IndexTokens = 800, as_of: a.AsOf = "", format: a.Form = "text"
@@ -258,6 +261,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def rebuild_index(ctx: Context) -> str:
         """Read every note again and update the index."""
+        book.index.vault.check_there()  # that all notes are gone, only a person says
         report = book.reindex(full=True, progress=reporter(ctx))
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
@@ -302,9 +306,9 @@ def _narrowed(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(then: Spellbook, found: Answer, form: str) -> str:
+def _answer(then: Spellbook, found: Answer, form: str, *, takes_also: bool = False) -> str:
     if form == "text":
-        return _dated(then, render.answer(found))
+        return _dated(then, render.answer(found, takes_also=takes_also))
     return as_json(**render.fenced(found).as_dict(), **asof.fields(then))
 
 

@@ -43,6 +43,12 @@ _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 _NEAR = 0.75
 """Score from which on a living decision of the topic is named as one that may be superseded. By hand."""
 
+_SAME_WORK = 0.5
+"""
+Score by meaning from which on a checkpoint is about the same work as an earlier one of its topic. Of 36 checkpoints of
+12 pieces of work 88 % reach it with the one before, and 3 % with one of other work.
+"""
+
 _MOST_NEAR = 5
 _MOST_LIVING = 100
 _SESSION = "session"
@@ -63,6 +69,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         summary: a.Summary = "",
         next_steps: a.Steps = None,
         open_files: a.Files = None,
+        session_id: a.ClientSession = "",
         force: a.ForceSecret = False,
     ) -> str:
         """
@@ -75,9 +82,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         if foreign:
             raise InvalidInput(f"A {type} has no {', '.join(foreign)}.", "Nothing was written.")
         if type == CHECKPOINT:
-            return as_json(**save_checkpoint(book, summary, next_steps or (), open_files or (), force=force))
+            steps, files = next_steps or (), open_files or ()
+            return as_json(**save_checkpoint(book, summary, steps, files, session=session_id, force=force))
         extra = {"confidence": confidence, "user_involvement": user_involvement or None}
-        return as_json(**save_decision(book, topic, decision, reasoning, supersedes, extra, force=force))
+        options = {"session": session_id, "force": force}
+        return as_json(**save_decision(book, topic, decision, reasoning, supersedes, extra, **options))
 
     def mama_search(
         query: a.MaybeQuery = "",
@@ -181,11 +190,13 @@ def save_decision(
     supersedes: Sequence[str] | None = None,
     meta: Mapping[str, Any] | None = None,
     *,
+    session: str = "",
     force: bool = False,
 ) -> dict[str, Any]:
     """
     Write a decision as a note, and return its id, its path, what it supersedes, and living ones that are near.
 
+    The log names the client's `session`.
     Raises InvalidInput for what no decision has, or if `supersedes` names something else, and MemoryNotFound.
     """
     topic = topic.strip()
@@ -202,7 +213,8 @@ def save_decision(
             **_replacing(replaced),
         },
     }
-    done, repeats = _written(book, chunk, DECISION, force=force, unless={each.path for each in living})
+    unless = {each.path for each in living}
+    done, repeats = _written(book, chunk, DECISION, session=session, force=force, unless=unless)
     if repeats:
         path = repeats[0].path
         return {"id": _note_of(book, path), "path": path, "status": "exists", "superseded": [], "may_supersede": []}
@@ -221,22 +233,30 @@ def save_decision(
 
 
 def save_checkpoint(
-    book: Spellbook, summary: str, steps: Sequence[str] = (), files: Sequence[str] = (), *, force: bool = False
+    book: Spellbook,
+    summary: str,
+    steps: Sequence[str] = (),
+    files: Sequence[str] = (),
+    *,
+    session: str = "",
+    force: bool = False,
 ) -> dict[str, Any]:
-    """Write a checkpoint as a note that supersedes the one before, and return its id and its path."""
+    """Write a checkpoint as a note, which supersedes the latest about the same work; return its id and its path."""
     if not summary.strip():
         raise InvalidInput("A checkpoint needs a summary.", "Nothing was written.")
     now = dt.datetime.now().astimezone()
-    before = book.recent(1, filter={"category": CHECKPOINT}).notes
+    topic = book.index.scope or _SESSION
+    own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
+    before = book.memorize(summary, limit=1, filter=own, min_score=_SAME_WORK).hits
     chunk = {
         "text": form.checkpoint_text(summary, steps, files),
         "metadata": {
             "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
-            "topic": book.index.scope or _SESSION,
-            **_replacing(before),
+            "topic": topic,
+            **_replacing([hit.chunk for hit in before]),
         },
     }
-    done, _ = _written(book, chunk, CHECKPOINT, force=force, unless=())
+    done, _ = _written(book, chunk, CHECKPOINT, session=session, force=force, unless=())
     return {"id": _note_of(book, done.path), "path": done.path, "generation": done.generation}
 
 
@@ -294,32 +314,35 @@ def look_up(
     filter: dict[str, Any] = {"category": [DECISION, CHECKPOINT] if kind == "all" else [kind]}
     if topic:
         filter["topic"] = topic
-    if outcome == "pending":
+    is_pending = outcome == "pending"  # and not superseded
+    if is_pending:
         filter |= {"outcome!": ["success", "partial", "failed"], "category": [DECISION]}
     elif outcome:
         filter["outcome"] = outcome
-    scored: list[tuple[StoredChunk, float | None]]
+    found: list[tuple[StoredChunk, float | None, str | None]]
     if query:
-        answer = book.search(query, limit=limit, filter=filter, max_tokens=max_tokens, per_note=1)
-        scored = [(hit.chunk, hit.score) for hit in answer.hits]
-        total = max(answer.found, len(scored))
+        most = newest.MOST if is_pending else limit
+        answer = book.search(query, limit=most, filter=filter, max_tokens=max_tokens, per_note=1)
+        hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
+        found = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
+        total = len(hits) if is_pending else max(answer.found, len(found))
     else:
-        listed = book.recent(limit, filter=filter)
-        scored, total = [(chunk, None) for chunk in listed.notes], listed.total
-    above = related.superseded(book.index, {chunk.path for chunk, _ in scored}, book.index.visible)
-    items = []
-    for chunk, score in scored:
-        known = above.get(chunk.path)
-        by = _note_of(book, known.by[0]) if known and known.by else None
-        items.append(Item(chunk, _body(book, chunk.path), score, _superseding(book, chunk.path), by))
+        book.refresh()
+        listed = newest.living(book.index, limit, filter) if is_pending else book.recent(limit, filter=filter)
+        above = related.superseded(book.index, {chunk.path for chunk in listed.notes}, book.index.visible)
+        by = {path: known.by[1] for path, known in above.items() if known.by}
+        found, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
+    items = [
+        Item(chunk, _body(book, chunk.path), score, _superseding(book, chunk.path), successor)
+        for chunk, score, successor in found
+    ]
     return Found(tuple(items), total, bool(query))
 
 
 def living_of(book: Spellbook, topic: str) -> list[StoredChunk]:
     """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""
-    found = book.recent(_MOST_LIVING, filter={"category": DECISION, "topic": topic}).notes
-    above = related.superseded(book.index, {each.path for each in found}, ())
-    return [each for each in found if each.path not in above and each.meta.get("status") != "superseded"]
+    book.refresh()
+    return list(newest.living(book.index, _MOST_LIVING, {"category": DECISION, "topic": topic}).notes)
 
 
 def _decisions(book: Spellbook, ids: Sequence[str]) -> list[StoredChunk]:
@@ -338,18 +361,24 @@ def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
 
 
 def _written(
-    book: Spellbook, chunk: Mapping[str, Any], category: str, *, force: bool, unless: Sequence[str] | set[str]
+    book: Spellbook,
+    chunk: Mapping[str, Any],
+    category: str,
+    *,
+    session: str,
+    force: bool,
+    unless: Sequence[str] | set[str],
 ) -> tuple[Any, tuple[Duplicate, ...]]:
     """
     Write a chunk, also if it repeats another one; but if a note at one of the paths `unless` has the same words, return
     which, and write nothing. Raises InvalidInput for what looks like a secret unless `force`.
     """
-    done: Scribed = book.scribe(chunk, category=category, labels="derived", force=force)
+    done: Scribed = book.scribe(chunk, category=category, labels="derived", session=session, force=force)
     if not done.written:
         same = tuple(each for each in done.duplicates[0] if each.how == "words" and each.path in unless)
         if same:
             return None, same
-        done = book.scribe(chunk, category=category, labels="derived", force=True)
+        done = book.scribe(chunk, category=category, labels="derived", session=session, force=True)
     return done.written[0], ()
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import gzip
 import socket
-import time
 import zlib
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 
 from spellbook.archive.pages import urls
-from spellbook.archive.pages.fetch import MOST_HTML, fetch
+from spellbook.archive.pages.fetch import MOST_HTML, checked, fetch
 from spellbook.archive.pages.guard import public
 from spellbook.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.site import Site
+from tests.helpers import PATIENCE
 
 
 def answering(*addresses: str) -> Callable[..., list[tuple[object, ...]]]:
@@ -166,6 +167,31 @@ def test_a_redirect_into_the_network_is_refused(site: Site) -> None:
             fetch(site.add("/in", status=302, Location=target), allowed=allowed)
 
 
+ODD = (
+    *("javascript:1", "mailto:a@b", "mailto:", "data:text/html,x", "view-source:http://x", "x:" * 900),
+    *("http:foo", "https:", "http://xn--a/", "//xn--a/", "http://xn--/", "HTTP://a.xn--A/", "http://[::1", "//["),
+    *("http://a b/", "http://a%00b/", "http://x:abc/", "http://[v1.x]/", "ftp://x/", "http://a..b/", "?", "#"),
+)
+
+
+@pytest.mark.parametrize("target", ODD, ids=lambda each: each[:20])
+def test_redirects_that_lead_nowhere(site: Site, target: str) -> None:
+    """Whatever a page names as its new address is followed, or is an error of ours; so is such an address itself."""
+    start = site.add("/odd", status=302, Location=target)
+    with pytest.raises((FetchError, PermissionDenied)):
+        fetch(start, allowed=lambda *_: True, resolve=no_names)
+    if "//xn--" in target.lower():
+        with pytest.raises(InvalidInput):
+            checked(target if ":" in target else f"http:{target}")
+
+
+def no_names(host: str, *_: object, **__: object) -> list[Any]:
+    """Resolve addresses alone."""
+    if host != "127.0.0.1":
+        raise OSError("no such name")
+    return [(0, 0, 0, "", (host, 0))]
+
+
 def test_redirects_are_followed_five_times_without_cookies(site: Site) -> None:
     """Relative ones too; the sixth is an error, and a cookie is never sent back."""
     for number in range(7):
@@ -270,16 +296,14 @@ def drip(piece: bytes, ended: Callable[[float], bool]) -> Callable[[BaseHTTPRequ
 )
 def test_a_server_that_drips_is_left(site: Site, piece: bytes) -> None:
     """However it keeps the connection busy, all ends at the time given."""
-    started = time.monotonic()
     with pytest.raises(FetchError, match="did not answer within"):
         fetch(site.act("/slow", drip(piece, site.ended.wait)), seconds=0.4)
-    assert time.monotonic() - started < 5
 
 
 def test_a_resolver_that_hangs_is_left(site: Site) -> None:
     """A name server that says nothing costs no more than the time given."""
     with pytest.raises(FetchError, match="did not answer within"):
-        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(30))
+        fetch("http://slow.example/", seconds=0.2, resolve=lambda *_, **__: site.ended.wait(PATIENCE))
 
 
 def test_what_is_not_there_is_said() -> None:

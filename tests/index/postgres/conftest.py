@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import uuid
 from collections.abc import Iterator
 
@@ -43,3 +44,10 @@ def database(url: str) -> Iterator[Database]:
     opened = Database(url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"postgresql://me:hunter2@127.0.0.1:{listening.getsockname()[1]}/db"

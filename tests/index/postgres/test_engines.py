@@ -164,6 +164,20 @@ FILTERS = [
     {"path": "[[]odd] 100% & 'quoted'.md"},
     {"path!": "f*/*"},
     {"path": "[!df]*/[a-h]*.md"},
+    *(
+        {"path": glob}
+        for glob in (
+            "[z-a]*",
+            "[!z-a]b*",
+            "d[z-ab-]/*",
+            "[]-^[]odd*",
+            "[a-d-f-h]*",
+            "[\\w\\]*",
+            "[!]w]*",
+            "[[:alpha:]b]*",
+        )
+    ),
+    {"path!": "[z-a]*"},
     {"category": "decision", "created": "2026-06-01"},
 ]
 

@@ -25,7 +25,7 @@ from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.names import TOOLSETS
-from tests.helpers import held, note_writer
+from tests.helpers import PATIENCE, held, note_writer
 from tests.index.postgres.test_limits import rpc
 
 SECRET = "a-token-of-the-vaults-machines"
@@ -216,7 +216,7 @@ class _Odd(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["content-length"]))
         status, headers, body = self.server.odd
         if status == 0:
-            self.server.release.wait(10)
+            self.server.release.wait(PATIENCE)
             return
         self.send_response(status)
         for name, value in headers.items():

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.errors import InvalidInput, StorageError, VaultNotFound
+from spellbook.errors import DatabaseAway, InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
 from spellbook.index.filters import conditions
 from spellbook.index.postgres import database as databases
@@ -26,7 +26,7 @@ from spellbook.index.postgres.publish import behind, publish
 from spellbook.index.postgres.reader import vaults
 from spellbook.server import publisher
 from spellbook.text.terms import phrase
-from tests.helpers import Counting, Failing, note_writer, opened
+from tests.helpers import PATIENCE, Counting, Failing, note_writer, opened
 from tests.index.postgres import server
 
 _TABLES = {
@@ -85,8 +85,15 @@ def test_changes_and_deletions(vault, database, address):
         sync.run(index)
         first = publish(index, database)
         assert (first.name, first.notes, first.removed) == ("vault", 20, 0)
+        keys = "SELECT key FROM chunks WHERE vector IS NOT NULL UNION SELECT key FROM labels WHERE vector IS NOT NULL"
+        assert database.rows(f"SELECT count(*) FROM ({keys}) AS keys") == [(first.vectors,)]
         assert copy_of(database) == scratch(index, address)
         assert publish(index, database).notes == 0
+        for text in ("# Short\n\nIt is not here for long.\n", ""):
+            (vault / "short.md").write_text(text, "utf-8") if text else (vault / "short.md").unlink()
+            sync.run(index)
+        done = publish(index, database)
+        assert (done.notes, done.removed, done.vectors) == (0, 0, 0)  # what was never there is not removed
         (vault / "d0/n0.md").unlink()
         (vault / "d1/n1.md").rename(vault / "d1/moved.md")
         fill(vault, 1, start=30)
@@ -206,21 +213,22 @@ def test_what_a_reader_may_not_see_is_nowhere(vault, database):
     ("url", "error", "said"),
     [
         ("mysql://me:hunter2@host/db", InvalidInput, "is no address of a database"),
-        ("postgresql://me:hunter2@127.0.0.1:1/db", StorageError, "PostgreSQL at 127.0.0.1/db: it cannot be reached."),
-        ("postgresql://me:hunter2@host.invalid/db", StorageError, "it cannot be reached"),
+        ("postgresql://me:hunter2@127.0.0.1:1/db", DatabaseAway, "it cannot be reached"),
+        ("postgresql://me:hunter2@host.invalid/db", DatabaseAway, "cannot be reached"),
         ("postgresql://me:hunter2@host:port/db", (StorageError, InvalidInput), ""),
         ("postgresql://me:hunter2@[::1/db", (StorageError, InvalidInput), ""),
         ("postgresql://me:hunter2@127.0.0.1:1/db?nonsense=1", InvalidInput, "is no address of a database"),
     ],
 )
 def test_bad_addresses(url, error, said):
-    """A wrong or unreachable address is an error that says what to do, and never shows the password."""
+    """A wrong or unreachable address is an error that says what to do, and shows neither password nor host."""
     pytest.importorskip("psycopg")
     with pytest.raises(error) as raised:
         configured({"SPELLBOOK_DATABASE_URL": url}).expect()
     assert said in str(raised.value)
     shown, cause = str(raised.value), raised.value.__cause__
     assert "hunter2" not in shown + str(cause or "")
+    assert not any(place in shown for place in ("127.0.0.1", "host.invalid", "/db"))
     assert raised.value.hint
 
 
@@ -260,6 +268,43 @@ def test_a_slow_server_is_given_up(vault, database, monkeypatch):
     with pytest.raises(StorageError, match=r"did not answer within 0\.2 seconds"):
         database.rows("SELECT pg_sleep(20)")
     assert database.rows("SELECT 1") == [(1,)]
+
+
+def test_a_pattern_that_it_cannot_read(database):
+    """That is an error of ours, which does not name the server."""
+    with pytest.raises(InvalidInput, match="glob of a path") as raised:
+        database.rows("SELECT 'a' ~ '[b-a]'")
+    assert database.place not in str(raised.value)
+
+
+def test_a_server_that_is_silent_is_given_up(silent, monkeypatch):
+    """Whether it says nothing at first or in the middle of an answer, the error comes after a bounded time, once."""
+    pytest.importorskip("psycopg")
+    begin = time.monotonic()
+    with pytest.raises(DatabaseAway, match="it cannot be reached"):
+        Database(silent).expect()
+    assert time.monotonic() - begin < 30
+
+
+def test_a_server_that_stops_in_an_answer_is_given_up(address, monkeypatch):
+    """A statement waits no longer than its bound for a server that was frozen; so does a state that was being read."""
+    import psycopg
+
+    monkeypatch.setattr(databases, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(databases, "GRACE_SECONDS", 0.5)
+    database = Database(address)
+    (pid,) = database.rows("SELECT pg_backend_pid()")[0]
+    with psycopg.connect(address, autocommit=True) as other:
+        for _ in range(2):
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(DatabaseAway, match="did not answer within"), database.reading():
+                    database.rows("SELECT 1")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            (pid,) = database.rows("SELECT pg_backend_pid()")[0]
+        assert other.execute("SELECT 1").fetchone() == (1,)
+    database.close()
 
 
 def test_a_full_server_is_named(database):
@@ -371,7 +416,7 @@ def test_a_process_that_lives_long_publishes_by_itself(book, write_note, url, da
     with caplog.at_level(logging.WARNING):
         monkeypatch.setenv("SPELLBOOK_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/db")
         away = publisher.started(book)
-        assert until(lambda: "it cannot be reached" in caplog.text)
+        assert until(lambda: "cannot be reached" in caplog.text)
         away.stop()
         monkeypatch.setenv("SPELLBOOK_DATABASE_URL", "http://me:hunter2@host")
         assert publisher.started(book) is None
@@ -396,7 +441,7 @@ def test_the_command_publishes_and_says_what(vault, write_note, url, monkeypatch
     assert again | {"seconds": 0} == {"name": vault.name, "notes": 0, "removed": 0, "vectors": 0, "seconds": 0}
 
 
-def until(is_so, seconds=20.0):
+def until(is_so, seconds=PATIENCE):
     """Wait until something is so, and say whether it came to that."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from spellbook import published
 from spellbook.errors import InvalidInput, PermissionDenied, StorageError, VaultNotFound
 from spellbook.index import sync
+from spellbook.index.postgres import database as databases
 from spellbook.index.postgres.publish import publish
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import Caller
@@ -86,3 +87,21 @@ def test_what_cannot_be_served(database, vault, monkeypatch):
         publish(index, database)
     with pytest.raises(VaultNotFound, match="no vault 'nowhere'"):
         published.open(["nowhere"], database)
+
+
+def test_a_database_that_is_away(served, database, silent, monkeypatch):
+    """A question, a list and /health say so with 503 and what to do; nothing names the server."""
+    monkeypatch.setattr(databases, "CONNECT_SECONDS", 2)
+    app = make(Served(served), live=False)
+    with TestClient(app, "http://localhost:17950", raise_server_exceptions=False) as client:
+        assert client.get("/health").status_code == 200
+        database.close()
+        database.url = silent
+        for path in ("/api/search?q=crane", "/api/recent", "/api/status"):
+            answer = client.get(path)
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (503, "STORAGE_ERROR"), path
+            assert "SPELLBOOK_DATABASE_URL" in error["details"]["hint"]
+            assert "127.0.0.1" not in answer.text
+        assert client.get("/health").json()["status"] == "degraded"
+        assert client.get("/health").status_code == 503

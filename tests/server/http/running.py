@@ -8,6 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
+from tests.helpers import PATIENCE
+
 
 class Server:
     """A running server: its address, its process, and what it wrote to stderr."""
@@ -35,8 +37,8 @@ class Server:
     def end(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        code = self.process.wait(10)
-        self._reader.join(10)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         assert self.process.stderr is not None
         self.process.stderr.close()
         return code

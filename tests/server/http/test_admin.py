@@ -41,7 +41,54 @@ def test_errors_are_resolved(api):
     done = api.post("/admin/errors/resolve", json=body, headers={"accept-language": "ko-KR,ko;q=0.9,en;q=0.5"})
     assert done.json()["message"] == "에러 해결 완료"
     assert api.post("/admin/errors/resolve", json=body).status_code == 404
-    assert api.get("/admin/stats/errors", params={"resolved": True}).json()["errors"][0]["resolvedBy"] == "admin"
+    resolved = api.get("/admin/stats/errors", params={"resolved": True}).json()["errors"][0]
+    assert (resolved["resolvedBy"], resolved["errorId"]) == ("admin", error["errorId"])
+
+
+def test_slow_searches(api, book, write_note):
+    """The alert is about warm searches, enough of them, and the list that its hint names has them first."""
+
+    def alerted() -> bool:
+        return any(each["id"] == "slow_search" for each in api.get("/admin/alerts/performance").json()["alerts"])
+
+    def listed() -> list[str]:
+        told = api.get("/admin/stats/performance", params={"includeDetails": True}).json()["result"]
+        return [each["query"] for each in told["database"]["queryPerformance"]["slowQueries"]]
+
+    for number in range(30):
+        book.meter.searched(False, f"cold {number}", 9_000.0)
+    assert not alerted()
+    for number in range(19):
+        book.meter.searched(False, f"slow {number}", 900.0 + number, is_warm=True)
+    assert not alerted()
+    book.meter.searched(False, "slow 19", 919.0, is_warm=True)
+    assert alerted()
+    assert listed() == [f"slow {number}" for number in range(19, 9, -1)]
+    for _ in range(400):
+        book.meter.searched(True, "quick", 5.0, is_warm=True)
+    assert not alerted()
+
+
+def test_what_a_search_has_to_load_does_not_count(book, write_note):
+    """The first search of a process is no warm one, nor is the first one after the model was let go."""
+    write_note("a.md", "# Keys\n\nRotated every ninety days.\n")
+    for verb in (book.find, book.search, book.search, book.find):
+        verb("keys")
+    assert len(book.meter.warm(60)) == 2
+    book.release(time.monotonic())
+    book.search("keys")
+    assert len(book.meter.warm(60)) == 2
+
+
+def test_an_unknown_address_says_so(api):
+    """An error names it, on one line, and where the known ones are."""
+    for path in ("/api/none", "/nowhere", "/static/none.js", "/api/a%0ab"):
+        answer = api.get(path)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (404, "MEMORY_NOT_FOUND")
+        assert "This server has no address /" in error["message"]
+        assert "\n" not in error["message"]
+        assert "/api/openapi.json" in error["details"]["hint"]
     api.get("/api/notes/nothing")
     again = [each for each in api.get("/admin/stats/errors").json()["errors"] if each["verb"] == "note"]
     assert [each["count"] for each in again] == [1]

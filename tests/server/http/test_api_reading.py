@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import unicodedata
 from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 
+from spellbook.cli import main
+from spellbook.errors import SearchError
 from spellbook.server.http import api as routes
+from tests.helpers import raw, rows
+from tests.server.agent import talk
 
 KEYS = "# Keys\n\nKeys are rotated every ninety days.\n\n## How\n\nBy the script in ops, see [[deploy]].\n"
 
@@ -35,6 +41,64 @@ def test_search(api, filled):
         assert told["ms"] > 0
     narrowed = {"q": "Fridays", "mode": "find", "filter": json.dumps({"category": "decision"})}
     assert {hit["path"] for hit in api.get("/api/search", params=narrowed).json()["hits"]} == {"deploy.md"}
+
+
+def test_further_texts(api, filled):
+    """`also` may stand in an address several times, at most three; other names may not."""
+    told = api.get("/api/search", params={"q": "what about locks", "also": ["Keys are rotated", "열쇠"]}).json()
+    assert (told["hits"][0]["path"], told["also"]) == ("ops/keys.md", ["Keys are rotated", "열쇠"])
+    for wrong in ({"also": ["a", "b", "c", "d"]}, {"limit": [1, 2]}):
+        assert api.get("/api/search", params={"q": "keys", **wrong}).status_code == 400
+    asked = {"q": "what about locks", "id": "ops/keys.md", "also": "Keys are rotated every ninety days"}
+    assert api.get("/api/why", params=asked).json()["rows"][0]["place"] == 1
+
+
+def test_a_damaged_index_of_words_is_a_search_error_at_every_door(api, filled, vault, monkeypatch):
+    """The code is SEARCH_ERROR for programs, agents and people, and asking again, as the hint says, finds the note."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    command = ["--vault", str(vault), "find", "Fridays"]
+
+    def damage():
+        rows(filled.index.catalog, "UPDATE words_data SET block = x'00ff00ff00ff' WHERE id > 10")
+
+    for mode in ("find", "search"):
+        damage()
+        answer = api.get("/api/search", params={"q": "Fridays", "mode": mode})
+        assert code(answer) == (500, "SEARCH_ERROR")
+        assert answer.json()["error"]["details"]["hint"].startswith("Ask again")
+        found = api.get("/api/search", params={"q": "Fridays", "mode": "find"}).json()
+        assert [hit["path"] for hit in found["hits"]] == ["deploy.md"]
+
+    async def conversation(agent):
+        return await agent.refused("find", keywords="Fridays"), await agent.found("find", keywords="Fridays")
+
+    damage()
+    refused, paths = talk(filled, conversation)
+    assert "SEARCH_ERROR" in refused
+    assert paths == ["deploy.md"]
+    damage()
+    done = CliRunner().invoke(main, command)
+    assert (done.exit_code, "Ask again" in done.stderr) == (1, True)
+    assert "deploy.md" in CliRunner().invoke(main, command).stdout
+    damage()
+    with pytest.raises(SearchError):
+        filled.find("Fridays")
+    assert [hit.path for hit in filled.find("Fridays").hits] == ["deploy.md"]
+
+
+def test_an_index_of_words_that_is_gone_says_what_to_delete(filled):
+    """Where the words have no table, the hint names the file to delete, and the next question finds the note."""
+    sql = "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'words'"
+    with contextlib.closing(raw(filled.index.catalog.file)) as database:
+        database.executescript(sql)
+    filled.index.catalog.close()
+    with pytest.raises(SearchError) as raised:
+        filled.find("Fridays")
+    assert raised.value.hint.startswith(f"Delete {filled.index.catalog.file}: it is rebuilt")
+    filled.index.catalog.close()
+    for side in ("", "-wal", "-shm"):
+        filled.index.catalog.file.with_name(filled.index.catalog.file.name + side).unlink(missing_ok=True)
+    assert [hit.path for hit in filled.find("Fridays").hits] == ["deploy.md"]
 
 
 def test_why_recent_topic_index(api, filled):

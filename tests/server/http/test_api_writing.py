@@ -82,6 +82,17 @@ def test_move_and_merge_are_previewed_first(api, filled, write_note):
     assert api.post("/api/merge", json={**pair, "dry_run": False}).json()["trash"]
 
 
+def test_a_merge_and_a_change_keep_privacy_and_trust(api, book, write_note):
+    """What is merged is as private as the more private note; what loses its source stays untrusted."""
+    file = write_note("a.md", "The crane lifts.", privacy_scope="public", id="A", age=60)
+    write_note("b.md", "The quay is long.", source="https://b.example", id="B")
+    book.reindex()
+    api.post("/api/merge", json={"a": "A", "b": "B", "dry_run": False})
+    assert "privacy_scope: private" in file.read_text()
+    assert api.patch("/api/notes/A", json={"metadata": {"source": "me"}}).status_code == 200
+    assert "trust: untrusted" in file.read_text()
+
+
 def test_articles_and_outcomes(api, book):
     given = {"source": "a talk", "categories": ["ops"], "text": "Backups are restored once a month to prove them."}
     assert api.post("/api/articles", json=given).status_code == 201

@@ -22,6 +22,7 @@ from spellbook.server import jobs as work
 from spellbook.server.http import faults
 from spellbook.server.http.api import events
 from spellbook.server.http.served import Caller, Served
+from tests.helpers import PATIENCE
 
 LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")
 
@@ -58,7 +59,7 @@ def waiting(gate: threading.Event) -> work.Work:
 
     def run(report: Callable[[str, int, int], None]) -> dict[str, str]:
         report("reading", 1, 2)
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE)
         report("reading", 2, 2)
         return {"path": "secret.md"}
 
@@ -76,7 +77,7 @@ class Listener:
 
     async def until(self, is_enough: Callable[[], bool]) -> None:
         """Wait until something is there."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not is_enough():
                 self.came.clear()
                 await self.came.wait()
@@ -117,7 +118,7 @@ async def listening(
         yield listener
     finally:
         gone.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await task
 
 
@@ -291,7 +292,7 @@ def test_a_listener_that_takes_nothing_for_long_is_cut_off(served: Served, monke
             if sent > 1:  # after the head
                 await asyncio.sleep(60)
 
-        async with listening(app_of(served), stall=stall), asyncio.timeout(10):
+        async with listening(app_of(served), stall=stall), asyncio.timeout(PATIENCE):
             while served.jobs.feed.listeners or sent < 2:
                 await asyncio.sleep(0.01)
 

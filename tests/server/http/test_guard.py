@@ -315,6 +315,94 @@ def test_bodies(client):
     assert client.post("/mcp", content=b"{", headers=accepts).status_code == 400
 
 
+OPEN = ("/health", "/login", "/static/app.js", "/.well-known/x")
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_what_a_stranger_sends_is_small(client, path):
+    """Without a token no body over 8 KB and no head over 16 KB is taken in."""
+    assert code(client.post(path, content=b"x" * 8_001)) == (413, "INVALID_INPUT")
+    assert code(client.get(path, headers={"x-a": "a" * 16_001})) == (431, "INVALID_INPUT")
+    assert code(client.get(path, params={"to": "a" * 16_001})) == (431, "INVALID_INPUT")
+    assert code(client.get("/api/jobs", headers={"x-a": "a" * 64_001})) == (431, "INVALID_INPUT")
+
+
+def test_a_login_that_does_not_end_is_not_kept(served):
+    """What is beyond the bound of its body is not even read."""
+    pieces: list[bytes] = []
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        pieces.append(b"x" * 1_000)
+        return {"type": "http.request", "body": pieces[-1], "more_body": True}
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "POST", "path": "/login", "query_string": b"", "client": ("10.0.0.1", 1)}
+    asyncio.run(make(served, live=False)({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+    assert (statuses[0], len(pieces)) == (413, 9)
+
+
+def test_strangers_leave_room(served):
+    """Requests without a token are bounded in number: those of one address before all, and others are answered."""
+    served.tokens.add("ada")
+    held, statuses = asyncio.Event(), list[int]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await held.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def ask(guard: Guard, address: str) -> int:
+        started: list[int] = []
+
+        async def send(message: Any) -> None:
+            started.append(message.get("status", 0))
+
+        scope = {"type": "http", "method": "GET", "path": "/login", "query_string": b"", "client": (address, 1)}
+        await guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+        return started[0]
+
+    async def flood() -> None:
+        guard = Guard(app, served.tokens, Rules())
+        addresses = [f"10.0.0.{number % 5}" for number in range(5 * 60)]
+        waiting = [asyncio.create_task(ask(guard, address)) for address in addresses]
+        await asyncio.sleep(0)
+        held.set()
+        statuses.extend(await asyncio.gather(*waiting))
+        statuses.append(await ask(guard, "10.0.0.0"))
+
+    asyncio.run(flood())
+    assert (statuses.count(200), statuses.count(503), statuses[-1]) == (201, 100, 200)
+    assert [statuses[number:300:5].count(200) for number in range(5)] == [40] * 5
+    held, only = asyncio.Event(), list[int]()
+
+    async def one() -> None:
+        guard = Guard(app, served.tokens, Rules())
+        waiting = [asyncio.create_task(ask(guard, "10.0.0.9")) for _ in range(60)]
+        waiting.append(asyncio.create_task(ask(guard, "10.0.0.8")))
+        await asyncio.sleep(0)
+        held.set()
+        only.extend(await asyncio.gather(*waiting))
+
+    asyncio.run(one())
+    assert (only[:60].count(200), only[60]) == (50, 200)
+
+
+def test_a_long_address_does_not_hinder_a_login(served):
+    """The login leads back to a page whose address is not too long for it, and to the first page else."""
+    served.tokens.add("ada")
+    with with_rules(served) as client:
+        for letters, expected in {100: "/login?to=", 60_000: "/login"}.items():
+            answer = client.get("/search", params={"q": "a" * letters}, headers={"accept": "text/html"})
+            assert answer.headers["location"].startswith(expected)
+            assert client.get(answer.headers["location"]).status_code == 200
+
+
 def test_a_reading_token_over_mcp(served, write_note):
     """It has the reading tools alone, and a session belongs to its token."""
     write_note("a.md", "A harbor.")
@@ -332,7 +420,7 @@ def test_a_reading_token_over_mcp(served, write_note):
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
     }
     with with_rules(served) as client:
-        names = {}
+        names: dict[str, str] = {}
         for who, headers in (("read", reader), ("write", writer)):
             session = client.post("/mcp", json=begin, headers=headers).headers["mcp-session-id"]
             headers["mcp-session-id"] = session
@@ -345,3 +433,6 @@ def test_a_reading_token_over_mcp(served, write_note):
         assert "PERMISSION_DENIED" in client.post("/mcp", json=call, headers=reader).text
         stolen = {**writer, "mcp-session-id": reader["mcp-session-id"]}
         assert client.post("/mcp", json=LIST, headers=stolen).status_code == 404
+        served.tokens.remove("write")
+        again = {**writer, "authorization": f"Bearer {served.tokens.add('write', 'write')}"}
+        assert client.post("/mcp", json=LIST, headers=again).status_code == 404

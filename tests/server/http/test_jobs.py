@@ -17,7 +17,7 @@ from spellbook.archive import importer
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work, checking, importing, migrating, snapshotting
-from tests.helpers import Counting, held, note_writer
+from tests.helpers import PATIENCE, Counting, held, note_writer
 
 Report = Callable[[str, int, int], None]
 
@@ -39,7 +39,7 @@ class Held:
     def __call__(self, report: Report) -> dict[str, int]:
         report("reading", 3, 7)
         self.reached.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(PATIENCE)
         report("reading", 7, 7)
         return {"read": 7}
 
@@ -55,7 +55,7 @@ def test_one_at_a_time(jobs: Jobs) -> None:
     """A second job is refused by the name of the first, and runs once that has ended."""
     work = Held()
     first = jobs.start("reindex", work)
-    assert work.reached.wait(10)
+    assert work.reached.wait(PATIENCE)
     with pytest.raises(Busy, match=rf"reindex \(job {first.id}, reading 3 of 7\)") as refused:
         jobs.start("check", lambda report: None)
     assert refused.value.job.id == first.id
@@ -77,7 +77,7 @@ def test_a_job_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
             met.append(error)
 
     job = jobs.start("reindex", careless)
-    assert work.reached.wait(10)
+    assert work.reached.wait(PATIENCE)
     assert jobs.cancel(job.id).state == "running"
     work.gate.set()
     done = ended(jobs, job)
@@ -213,13 +213,13 @@ def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[...
             def slowly(stage: str, done: int, total: int) -> None:
                 if stage == "embedding" and book.state().pending < 100:  # after the labels
                     held.set()
-                    assert go_on.wait(10)
+                    assert go_on.wait(PATIENCE)
                 report(stage, done, total)
 
             return book.reindex(progress=slowly).as_dict()
 
         job = jobs.start("reindex", work)
-        assert held.wait(20)
+        assert held.wait(PATIENCE)
         jobs.cancel(job.id)
         go_on.set()
         assert ended(jobs, job).state == "cancelled"

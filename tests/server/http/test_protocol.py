@@ -15,6 +15,7 @@ import uvicorn
 
 from spellbook.server.http.protocol import Timed
 from spellbook.server.http.run import Address, bound
+from tests.helpers import PATIENCE
 
 CHUNK = b"a" * 100_000
 
@@ -50,13 +51,13 @@ def port() -> Iterator[int]:
     thread.start()
     yield address.socket.getsockname()[1]
     server.should_exit = True
-    thread.join(10)
+    thread.join(PATIENCE)
 
 
 @contextlib.contextmanager
 def asking(port: int, sent: bytes) -> Iterator[socket.socket]:
     """A connection that has sent something."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(sent)
         yield connection
 
@@ -115,3 +116,14 @@ def test_what_is_no_http(port):
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"x-spellbook-api: v1.0.0" in answer
     assert b'"INVALID_INPUT"' in answer
+
+
+@pytest.mark.parametrize("path", ["/held", "/"])
+def test_a_body_that_turns_out_to_be_no_http(port, path, caplog):
+    """Once the answer has begun the connection ends, with a line of the log at most."""
+    with asking(port, f"POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode()) as connection:
+        assert b"ok" in connection.recv(1_000)
+        connection.sendall(b"ZZZZ\r\n")
+        assert is_cut(connection)
+    assert not [each for each in caplog.records if each.exc_info]
+    assert len(caplog.records) <= 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
-import time
 from typing import Any
 
 import anyio
@@ -19,9 +20,9 @@ import pytest
 from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 
-from spellbook.server.http.run import HEADER_SECONDS
+from tests.helpers import PATIENCE, finished, python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
@@ -47,6 +48,27 @@ def test_real_clients(serving, write_note):
     for mode in ("auto", "legacy"):
         for path in ("", "/", "/mcp"):
             anyio.run(talk, mode, path)
+
+
+@posix
+def test_a_vault_whose_path_leads_elsewhere(serving, vault, write_note):
+    """If the link that names the vault is pointed at another folder, /health says that answers are not from there."""
+    write_note("a.md", "The harbor is closed on Mondays.")
+    real = vault.rename(vault.with_name("real"))
+    vault.symlink_to(real)
+    server = serving()
+    assert httpx.get(f"{server.url}/health").status_code == 200
+    other = vault.with_name("other")
+    other.mkdir()
+    vault.unlink()
+    vault.symlink_to(other)
+    answer = httpx.get(f"{server.url}/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
+    assert "another folder" in answer.json()["reason"]
+    assert str(other) not in answer.text
+    vault.unlink()
+    vault.symlink_to(real)
+    assert httpx.get(f"{server.url}/health").status_code == 200
 
 
 def test_the_older_sse(serving, write_note):
@@ -80,20 +102,39 @@ def test_health(serving, vault):
 @posix
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_end(serving, write_note, number):
-    """Within two seconds, with streams open, exit code 0, the vault closed, the address free."""
+    """With streams open, too: exit code 0, the vault closed, the address free."""
     write_note("a.md", "text")
     server = serving()
     with contextlib.ExitStack() as streams:
         for path in ("/api/events", "/sse"):
-            streams.enter_context(httpx.stream("GET", server.url + path, timeout=10))
-        begin = time.monotonic()
+            streams.enter_context(httpx.stream("GET", server.url + path, timeout=PATIENCE))
         server.process.send_signal(number)
-        assert server.process.wait(10) == 0
-        assert time.monotonic() - begin < 2
+        assert server.process.wait(PATIENCE) == 0
     port = int(server.url.rpartition(":")[2])
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", port))
+
+
+AT_WORK = """
+import sys, threading, time
+from spellbook.system.processes import leave_threads
+goes_on = threading.Event()
+def work():
+    while not goes_on.wait(0.05) and sys.argv[2] == "on":
+        pass
+threading.Thread(target=work, name=sys.argv[1], daemon=True).start()
+leave_threads()
+print("closed", flush=True)
+goes_on.set()
+"""
+
+
+def test_nothing_is_closed_under_a_thread_at_work():
+    """A process whose threads still compute at its end exits with 0, without closing what they use; others close it."""
+    names = ("AnyIO worker thread", "spellbook-watch", "another")
+    started = [python(AT_WORK, name, how) for name in names for how in ("on", "off")]
+    assert finished(*started) == ["", "closed", "", "closed", "closed", "closed"]
 
 
 def test_a_taken_port(serving):
@@ -101,7 +142,7 @@ def test_a_taken_port(serving):
     server = serving()
     arguments = [*server.arguments]
     arguments[arguments.index("--port") + 1] = server.url.rpartition(":")[2]
-    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=30)
+    done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=PATIENCE)
     assert done.returncode == 1
     assert "choose another --port" in done.stderr.lower()
 
@@ -123,7 +164,7 @@ def test_a_taken_port(serving):
 def test_wrong_settings(serving, options, environment, said):
     """Each is an error with the next step, and nothing listens."""
     server = serving(*options, **environment)
-    assert server.process.wait(30) in {1, 2}
+    assert server.process.wait(PATIENCE) in {1, 2}
     server.end()
     assert not server.url.startswith("http")
     assert said in " ".join(server.said)
@@ -194,18 +235,15 @@ def test_slow_clients(serving):
     """A head or a body that does not arrive is cut off after a while, and nobody else waits meanwhile."""
     server = serving()
     port = int(server.url.rpartition(":")[2])
-    begin = time.monotonic()
     slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
     for number, each in enumerate(slow):
-        each.settimeout(HEADER_SECONDS + 10)
+        each.settimeout(PATIENCE)
         each.sendall(b"" if number % 2 else b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A")
-    for _ in range(20):
-        assert httpx.get(f"{server.url}/health", timeout=2).status_code == 200
-    assert time.monotonic() - begin < HEADER_SECONDS
+    assert httpx.get(f"{server.url}/health", timeout=PATIENCE).status_code == 200
+    assert not select.select(slow[-1:], [], [], 0)[0], "it is still waited for"
     for each in slow:
         assert each.recv(1_000) == b""  # closed by the server
         each.close()
-    assert time.monotonic() - begin < HEADER_SECONDS + 5
 
 
 HOST = b"Host: localhost\r\n"
@@ -226,7 +264,9 @@ def test_requests_that_are_none(serving):
     """An error of the sender, never one of the server, and the log has no stack trace."""
     server = serving()
     for sent in NONE:
-        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=15) as connection:
+        with socket.create_connection(
+            ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=PATIENCE
+        ) as connection:
             connection.sendall(sent)
             connection.shutdown(socket.SHUT_WR)
             answer = connection.recv(100)
@@ -235,6 +275,38 @@ def test_requests_that_are_none(serving):
         assert httpx.get(f"{server.url}/health").status_code == 200
     server.end()
     assert "Traceback" not in "\n".join(server.said)
+
+
+BODIES = {
+    "it breaks off": (b"Content-Length: 1000\r\n", b"{"),
+    "a piece of it breaks off": (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n"),
+    "a piece of it is none": (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\nZZZZ\r\n"),
+    "it is too large": (b"Transfer-Encoding: chunked\r\n", b"186a0\r\n" + b"a" * 100_000 + b"\r\n"),
+    "more than was announced": (b"Content-Length: 2\r\n", b"{}\0garbage\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("body", BODIES)
+def test_clients_that_leave(serving, body, is_reset):
+    """A body that does not arrive whole, or is refused, costs a line of the log at most, and counts as no failure."""
+    server = serving()
+    port, (head, sent) = int(server.url.rpartition(":")[2]), BODIES[body]
+    paths = ("/login", "/api/notes", "/mcp", "/", "/messages/", "/do/save", "/logout", "/admin/errors/resolve", "/x")
+    for path in paths:
+        with socket.create_connection(("127.0.0.1", port), timeout=15) as connection:
+            kind = b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+            connection.sendall(f"POST {path} HTTP/1.1\r\n".encode() + HOST + kind + head + b"\r\n")
+            with contextlib.suppress(ConnectionError):  # it may be refused already
+                for _ in range(1 if len(sent) < 100_000 else 250):
+                    connection.sendall(sent)
+            if is_reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert httpx.get(f"{server.url}/health").status_code == 200
+    assert httpx.get(f"{server.url}/admin/stats/errors").json()["byCode"].keys() <= {"INVALID_INPUT"}
+    server.end()
+    assert "Traceback" not in "\n".join(server.said)
+    assert len(server.said) <= 1 + len(paths), server.said
 
 
 def test_two_servers_and_a_stdio_process(serving, vault):

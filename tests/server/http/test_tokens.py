@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import stat
 import sys
 import time
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -69,7 +71,7 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: py
     assert token not in cookie
     assert tokens.cookie(token + "x") is None
     assert tokens.caller_by_cookie(cookie) == Caller("a b", "read", "team", by_cookie=True)
-    name, expiry, proof, signature = cookie.split(".")
+    name, expiry, proof, nonce, signature = cookie.split(".")
     other = base64.urlsafe_b64encode(b"c").decode().rstrip("=")
     tokens.add("c", "admin")
     for wrong in (
@@ -78,11 +80,13 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: py
         token,
         cookie + "A",
         cookie[:-1],
-        f"{name}.{int(expiry) + 1}.{proof}.{signature}",
-        f"{other}.{expiry}.{proof}.{signature}",
-        f"{name}.{expiry}.{signature}.{signature}",
-        f"{name}.{expiry}.{proof}.é",
-        f"{name}.٣.{proof}.{signature}",
+        f"{name}.{int(expiry) + 1}.{proof}.{nonce}.{signature}",
+        f"{other}.{expiry}.{proof}.{nonce}.{signature}",
+        f"{name}.{expiry}.{signature}.{nonce}.{signature}",
+        f"{name}.{expiry}.{proof}.{nonce}.é",
+        f"{name}.٣.{proof}.{nonce}.{signature}",
+        f"{name}.{expiry}.{proof}.{signature}",
+        f"{name}.{expiry}.{proof}.{nonce[1:]}.{signature}",
         "\ud800.1.2.3",
         "a" * 10_000,
     ):
@@ -94,6 +98,46 @@ def test_a_cookie_stands_for_its_token_until_it_ends(file: Path, monkeypatch: py
     tokens.remove("a b")
     assert tokens.caller_by_cookie(cookie) is None
     tokens.add("a b", "read", "team")
+    assert tokens.caller_by_cookie(cookie) is None
+
+
+def test_a_logout_ends_a_cookie(file: Path) -> None:
+    """For all processes, and no other cookie; what ended anyway is forgotten, and too many end all of their token."""
+    tokens = Tokens(file, {"SPELLBOOK_TOKEN": "correct horse battery staple"})
+    secrets = {"given": "correct horse battery staple", "a": tokens.add("a"), "b": tokens.add("b")}
+    for secret in secrets.values():
+        gone, kept = tokens.cookie(secret) or "", tokens.cookie(secret) or ""
+        assert gone != kept
+        tokens.log_out(gone)
+        tokens.log_out(gone + "x")
+        for each in (tokens, Tokens(file, {"SPELLBOOK_TOKEN": secrets["given"]})):
+            assert each.caller_by_cookie(gone) is None
+            assert each.caller_by_cookie(kept)
+            assert each.caller(secret)
+    assert gone not in file.read_text()
+    assert [len(each) for each in json.loads(file.read_text())["ended"].values()] == [1, 1, 1]
+    for _ in range(100):
+        tokens.log_out(tokens.cookie(secrets["a"]) or "")
+    many = json.loads(file.read_text())["ended"]
+    assert sorted(len(each) for each in many.values()) == [1, 1, 1]
+    until = many[next(id for id, of in many.items() if "" in of)][""]
+    last = tokens.cookie(secrets["a"]) or ""
+    assert (tokens.caller_by_cookie(last) is None) == (int(last.split(".")[1]) <= until)
+    tokens.remove("a")
+    tokens.remove("b")
+    assert len(json.loads(file.read_text())["ended"]) == 1
+
+
+def test_a_cookie_of_the_version_before(file: Path) -> None:
+    """One without a nonce is still its caller, and can be logged out."""
+    tokens = Tokens(file, {})
+    token = tokens.add("a")
+    name, expiry, proof, _, _ = str(tokens.cookie(token)).split(".")
+    body = f"{name}.{expiry}.{proof}"
+    signature = hmac.digest(sha256(token.encode()).digest(), body.encode(), "sha256")
+    cookie = f"{body}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
+    assert tokens.caller_by_cookie(cookie) == Caller("a", "write", by_cookie=True)
+    tokens.log_out(cookie)
     assert tokens.caller_by_cookie(cookie) is None
 
 

@@ -185,6 +185,8 @@ class Contents(TypedDict):
     total_topics: int
     total_chunks: int
     last_updated: str | None
+    truncated: NotRequired[bool]
+    left_out: NotRequired[dict[str, int]]
 
 
 class GraphNote(TypedDict):
@@ -370,6 +372,7 @@ class Health(TypedDict):
     status: Literal["ok", "degraded"]
     version: str
     api: str
+    reason: NotRequired[str]
 
 
 class Document(TypedDict):

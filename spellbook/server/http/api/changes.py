@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from spellbook.errors import MemoryNotFound
+from spellbook.config import model_path
+from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.server import jobs
 from spellbook.server.http.api import answers, events, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
@@ -61,7 +62,7 @@ class ArticleList(Given):
 
 
 class Article(Given):
-    """An address or a file, and what it is filed under, as the tool save takes it."""
+    """An address, or text and where it is from, and what it is filed under, as the tool save takes it."""
 
     source: Annotated[str, Field(min_length=1, max_length=2_000)]
     categories: Annotated[list[Annotated[str, Field(min_length=1, max_length=60)]], Field(min_length=1, max_length=10)]
@@ -135,7 +136,7 @@ def articles(call: Call, asked: ArticleList) -> dict[str, Any]:
 
 
 def save(call: Call, given: Article) -> dict[str, Any]:
-    """Save a web page, a PDF, an HTML file or given text as an article."""
+    """Save a web page, a PDF or given text as an article."""
     from spellbook.server import saving
 
     return saving.save(call.book, given.source, given.categories, given.metadata, given.text, force=given.force)
@@ -171,6 +172,8 @@ def check(call: Call, _: Given) -> Reply:
 
 def migrate(call: Call, given: Migrate) -> Reply:
     """Switch to another embedder, as a job; search goes on meanwhile."""
+    if model_path(given.to):
+        raise InvalidInput("Over HTTP no folder of a model is named.", "Run `spellbook migrate` where it is.")
     call.book.estimate(given.to)  # raises for an embedder that this vault cannot use
     return _begun(call, "migrate", jobs.migrating(call.book, given.to))
 

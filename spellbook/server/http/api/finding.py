@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from spellbook.published import PublishedBook
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+Texts = Annotated[
+    tuple[Text, ...],
+    Field(max_length=3, description="Further texts, such as the sentence you expect; repeat it for several."),
+]
 Tokens = Annotated[int, Field(ge=50, le=50_000, description="Size of the answer.")]
 Mode = Literal["search", "memorize", "find"]
 When = Annotated[str, Field(max_length=200, description="Written by then: a date, a git revision or a snapshot.")]
@@ -29,6 +33,7 @@ class Search(Given):
     """A question, and how much of its answer."""
 
     q: Text
+    also: Texts = ()
     mode: Mode = "search"
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     filter: JsonFilter = None
@@ -42,6 +47,7 @@ class Why(Given):
     """A question, and the note or chunk to explain."""
 
     q: Text
+    also: Texts = ()
     id: Annotated[str, Field(max_length=4_000)] = ""
     mode: Mode = "search"
     limit: Annotated[int, Field(ge=1, le=100)] = 10
@@ -105,8 +111,9 @@ def answer(book: Spellbook, asked: Search) -> Answer:
         options["min_score"] = asked.min_score
     if asked.mode == "find":
         return book.find(_phrases(asked.q), **options)
-    verb = book.search if asked.mode == "search" else book.memorize
-    return verb(asked.q, **options)
+    if asked.mode == "memorize":
+        return book.memorize(asked.q, **options)
+    return book.search(asked.q, also=asked.also, **options)
 
 
 def _phrases(text: str) -> list[str]:
@@ -118,7 +125,7 @@ def _phrases(text: str) -> list[str]:
 def why(call: Call, asked: Why) -> dict[str, Any]:
     """Explain the answer to a question, or what became of one note or chunk in it."""
     options: dict[str, Any] = {"limit": asked.limit, "filter": asked.filter}
-    return call.book.why(asked.q, asked.id or None, asked.mode, **options).as_dict()
+    return call.book.why(asked.q, asked.id or None, asked.mode, also=asked.also, **options).as_dict()
 
 
 def recent(call: Call, asked: Recent) -> dict[str, Any]:

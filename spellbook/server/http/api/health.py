@@ -4,26 +4,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from spellbook._version import __version__
 from spellbook.server.http.guard import API
-from spellbook.server.http.served import served, waiting
+from spellbook.server.http.served import Served, served
 
 if TYPE_CHECKING:
     from spellbook.published import PublishedBook
 
 
+_LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
+
+
 async def health(request: Request) -> JSONResponse:
-    """Answer 200, or 503 if the folder of notes or the database is away. It tells nothing of the notes."""
+    """Answer 200, or 503 if the notes' folder or the database is away, or elsewhere. It tells nothing of the notes."""
     here = served(request)
-    is_there = await waiting(
-        cast("PublishedBook", here.book).is_there if here.is_published else here.book.config.vault.is_dir
-    )
-    shown = {"status": "ok" if is_there else "degraded", "version": __version__, "api": API}
-    return JSONResponse(shown, 200 if is_there else 503)
+    lacks = await to_thread.run_sync(_lacks, here, limiter=_limiter())
+    shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
+    return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
+
+
+def _lacks(here: Served) -> str:
+    """Return what hinders answers, "" for nothing."""
+    if here.is_published:
+        return "" if cast("PublishedBook", here.book).is_there() else "The database does not answer."
+    if not here.book.config.vault.is_dir():
+        return "The vault is not there."
+    if here.book.config.is_elsewhere:
+        return "The vault's path leads to another folder than its index came from. Start the server again."
+    return ""
+
+
+def _limiter() -> CapacityLimiter:
+    """Return what bounds the threads that strangers make wait for a disk or a database that hangs."""
+    try:
+        return _LOOKING.get()
+    except LookupError:
+        _LOOKING.set(found := CapacityLimiter(2))
+        return found
 
 
 async def about(request: Request) -> JSONResponse:

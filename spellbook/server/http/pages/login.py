@@ -18,8 +18,6 @@ from spellbook.server.http.pages import view
 from spellbook.server.http.served import in_thread, served
 from spellbook.server.http.tokens import COOKIE_SECONDS
 
-_MOST_LETTERS = 10_000
-
 
 def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
     spoken = language(request.headers.get("accept-language", ""))
@@ -53,8 +51,6 @@ async def enter(request: Request) -> Response:
 
 def _given(body: bytes, is_json: bool) -> Mapping[str, str]:
     """Return the fields of a form; none of one that cannot be read."""
-    if len(body) > _MOST_LETTERS:
-        return {}
     try:
         fields = json.loads(body) if is_json else dict(parse_qsl(body.decode(), max_num_fields=10))
     except (ValueError, RecursionError):
@@ -63,7 +59,8 @@ def _given(body: bytes, is_json: bool) -> Mapping[str, str]:
 
 
 def leave(shown: view.View) -> Response:
-    """Take the cookie away. The token itself is still let in."""
+    """End the cookie, and take it away. The token itself is still let in."""
+    shown.served.tokens.log_out(shown.request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     answer.headers["clear-site-data"] = '"cache"'

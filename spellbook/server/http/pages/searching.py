@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from spellbook import asof
+from spellbook.models.services import guess
 from spellbook.search import presentation
 from spellbook.server.http.api import finding
 from spellbook.server.http.endpoints import checked
@@ -29,10 +31,16 @@ def search(shown: View) -> Response:
     }
     asked["mode"] = asked["mode"] if asked["mode"] in MODES else "search"
     values: dict[str, Any] = {"asked": asked, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
+    values |= {"failure": "", "guess_at": ""}
     if asked["q"]:
         options: dict[str, Any] = {"q": asked["q"], "mode": asked["mode"], "limit": _HITS}
         if limits := _filter(asked):
             options["filter"] = limits
+        if shown.book.config.guesser and asked["mode"] == "search":
+            if shown.is_part and "guess" not in shown.query:  # somebody still types
+                values["guess_at"] = f"/search?{urlencode({**asked, 'guess': '1'})}"
+            else:
+                options["also"], values["failure"] = guess.guess(shown.book.config.guesser, asked["q"])
         question = checked(finding.Search, {**options, "per_note": 3, "max_tokens": 8_000})
         words = rendering.found_words(asked["q"])
         with asof.at(shown.book, asked["as_of"]) as then:
@@ -71,4 +79,4 @@ def _filter(asked: dict[str, str]) -> dict[str, Any]:
 
 def routes() -> list[BaseRoute]:
     """Return the routes."""
-    return [view.page("/search", search)]
+    return [view.page("/search", search, guesses=True)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -155,11 +156,12 @@ def korean() -> dict[str, str]:
     return tomllib.loads(files(__package__).joinpath("ko.toml").read_text("utf-8"))
 
 
-def page(path: str, handler: Handler) -> Route:
-    """Return the route of a page."""
+def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:
+    """Return the route of a page. If it `guesses`, it waits for the language model that may be set up."""
 
     async def answer(request: Request) -> Response:
-        return await served.in_thread(_answer, handler, request, {})
+        waits = guesses and served.served(request).book.config.guesser
+        return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {})
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
 
@@ -209,9 +211,9 @@ def _failed(view: View, error: SpellbookError) -> Response:
 
 def local(place: str) -> str:
     """Return an address of this server, `/` instead of one of another."""
-    parts = urlsplit(place if place.isprintable() else "")
-    is_own = not parts.scheme and not parts.netloc and parts.path.startswith("/") and parts.path[1:2] not in {"/", "\\"}
-    return place if is_own and "\\" not in parts.path else "/"
+    # A browser takes a backslash for a slash, leaves out control characters, and reads a name after two slashes.
+    is_own = re.match(r"/(?![/\\])[^\\]*$", place.partition("?")[0]) and place.isprintable()
+    return place if is_own else "/"
 
 
 def note_address(id: str, as_of: str = "", page: str = "note") -> str:

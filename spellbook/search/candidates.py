@@ -1,0 +1,173 @@
+"""
+The candidates of a question: each text of it looks for chunks by meaning and by words, and scores all that were found.
+
+A question may come with further texts, `Question.also`. Each finds its own chunks;
+every chunk is then scored under every text. Only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.engine import Engine, Source
+from spellbook.index.filters import Condition
+from spellbook.search import retrieve, synonyms, weights
+from spellbook.search.question import Question, Ranked
+from spellbook.search.ranking import Candidate
+from spellbook.search.scoring import NOTHING, Leg, Match, OfNote
+from spellbook.search.when import When
+
+if TYPE_CHECKING:
+    from spellbook.models.base import Bytes, Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of a question, with its unit vector and the second encoder's (int8); None where it has none."""
+
+    text: str
+    vector: Vectors | None = None
+    second: Bytes | None = None
+
+
+def gather(
+    engine: Engine,
+    index: Source,
+    question: Question,
+    texts: Sequence[Text],
+    limits: Sequence[Condition],
+    wanted: Sequence[int],
+    reasons: list[str],
+    time: When | None = None,
+) -> Ranked:
+    """
+    Return the candidates of a question's `texts`, the question first, in no order and without a score.
+
+    The chunks `wanted`, by number, are among them. `time` is what the question says of time.
+    """
+    counts = engine.counts()
+    if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
+        texts = [Text(text.text) for text in texts]
+        reasons.append("searched by words only: another process indexes this vault with another embedder")
+    helps = index.second is not None and engine.second_fingerprint == index.second.fingerprint
+    if not helps:
+        texts = [replace(text, second=None) for text in texts]  # its vectors are another encoder's, if there are any
+    pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
+    wanted_each = max(pool, question.limit * weights.CANDIDATES_A_HIT)
+    lookups = [Lookup(engine, index, question, text, wanted_each) for text in texts]
+    near = list(wanted)
+    for lookup in lookups:
+        near += lookup.by_meaning(limits, reasons, time if lookup is lookups[0] else None, pending=counts.pending > 0)
+    for lookup in lookups:
+        near += lookup.by_words(limits, list(dict.fromkeys(near)), counts.chunks)
+    numbers = list(dict.fromkeys(near))
+    known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
+    known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
+    chunks = [known[number] for number in numbers if number in known]
+    scripts = [retrieve.scripts_of(chunk) for chunk in chunks]
+    rows: dict[str, bytes] = {}
+    matches = [lookup.matches(chunks, scripts, rows) for lookup in lookups]
+    asked = lookups[0]
+    return Ranked(
+        [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
+        counts,
+        reasons,
+        asked.words.asked,
+        asked.expected,
+        asked.text.vector,
+        asked.words.quotes,
+        further=tuple(word for lookup in lookups[1:] for word in lookup.words.asked),
+    )
+
+
+class Lookup:
+    """What one text of a question finds, by chunk number, and what it says of each chunk."""
+
+    def __init__(self, engine: Engine, index: Source, question: Question, text: Text, wanted: int) -> None:
+        self._engine, self._index, self._wanted = engine, index, wanted
+        self._question = question if text.text == question.text else replace(question, text=text.text, also=())
+        self._most_words = weights.WORDS if text.text == question.text else weights.WORDS_OF_FURTHER
+        self.text = text
+        self.semantic: dict[int, tuple[StoredChunk, Leg]] = {}
+        self.words = retrieve.Words({}, ())
+        self._is_by_words = question.mode != "semantic" or text.vector is None
+
+    @property
+    def expected(self) -> float | None:
+        """The share, 0..1 by weight, of the text's words that the vault has; None if it is not asked by words."""
+        return self.words.known if self._is_by_words else None
+
+    def by_meaning(
+        self, limits: Sequence[Condition], reasons: list[str], time: When | None, *, pending: bool
+    ) -> list[int]:
+        """Look for the nearest chunks, notes with the nearest titles, and what stands in for texts that are pending."""
+        engine, vector, wanted = self._engine, self.text.vector, self._wanted
+        if vector is None:
+            return []
+        scale = self._index.embedder.scale
+        self.semantic = retrieve.by_meaning(engine, vector, scale, limits, wanted, reasons)
+        if time and not time.newest:
+            # The notes of a week may be few among very many that are nearer.
+            dated = retrieve.by_meaning(engine, vector, scale, (*limits, time.condition), wanted, reasons)
+            unranked = {number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()}
+            self.semantic = {**unranked, **self.semantic}
+        near = [*self.semantic, *engine.named(vector, limits)]
+        if self.text.second is not None and pending:
+            near += engine.standing_in(self.text.second, limits, wanted)
+        return near
+
+    def by_words(self, limits: Sequence[Condition], near: Sequence[int], total: int) -> list[int]:
+        """Look for chunks with the text's words, of `total` chunks, and score the chunks `near` by them."""
+        if not self._is_by_words:
+            return []
+        config = self._index.config
+        # The words of a vault may name hidden notes: a limited token has Spellbook's own.
+        table = synonyms.of(config.state if config.sees else config.beside or config.vault)
+        self.words = retrieve.by_words(
+            self._engine, self._question, limits, total, near, self._wanted, table, self._most_words
+        )
+        self._scored = {*near, *self.words.legs}
+        return list(self.words.legs)
+
+    def matches(
+        self, chunks: Sequence[StoredChunk], scripts: Sequence[Mapping[str, float]], rows: dict[str, bytes]
+    ) -> list[Match]:
+        """
+        Return what the text has to do with each of `chunks`, which are written in `scripts`.
+
+        `rows` are vectors of the second encoder by key; those that are missing are read and added.
+        """
+        engine, index, vector = self._engine, self._index, self.text.vector
+        scores = {number: leg for number, (_, leg) in self.semantic.items()}
+        if vector is not None:
+            others = [chunk for chunk in chunks if chunk.number not in scores]
+            scores |= retrieve.scores_by_meaning(engine, vector, index.embedder.scale, others)
+        words = self.words.legs
+        if self._is_by_words:
+            words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
+        # With one leg alone no credit is given for another language.
+        is_both = self._is_by_words and vector is not None
+        written = retrieve.Written.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        notes: Mapping[str, OfNote] = {}
+        helper = None
+        if self._question.mode != "keyword":  # which asks for chunks with these words
+            about = engine.about(vector, chunks)
+            if self.text.second is not None and index.second is not None:
+                labels = (key for note in about.values() for _, key, _ in note.labels)
+                keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
+                if missing := [key for key in keys if key not in rows]:
+                    rows |= engine.seconds(missing)
+                helper = retrieve.Helper(self.text.second, index.second.scale, rows)
+            scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
+            notes = retrieve.of_notes(engine, self.words, about, scale, helper, unprompted=self._question.unprompted)
+        expected, matches = self.expected, []
+        for chunk, has in zip(chunks, scripts, strict=True):
+            leg = words.get(chunk.number)
+            second = helper.scores.get(chunk.key) if helper and retrieve.is_read(chunk, has) else None
+            foreign = written.foreign(chunk, has, leg.score if leg else 0.0)
+            note = notes.get(chunk.path, NOTHING)
+            matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
+        return matches

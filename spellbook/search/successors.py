@@ -1,0 +1,85 @@
+"""
+Successors: what supersedes a note stands right above it, and comes along where the old one is asked for. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from spellbook.notes.decisions import CHECKPOINT
+from spellbook.search import weights
+from spellbook.search.ranking import Candidate, is_superseded
+from spellbook.search.related import Superseded
+
+
+def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
+    """
+    Return the notes that hold now in place of one of the `limit` first of a leg, and are no candidates.
+
+    A checkpoint brings no later one along: if that is about the same work, the question finds it.
+    """
+    living: dict[str, set[str]] = {}
+    for path, known in superseded.items():  # what supersedes comes first
+        living[path] = {one for by in known.above for one in living.get(by, {by})}
+    return {
+        path
+        for each in candidates
+        if any(leg and 0 < leg.rank <= limit for leg in (each.semantic, each.keyword))
+        and each.chunk.category != CHECKPOINT
+        for path in living.get(each.chunk.path, ())
+    }.difference(each.chunk.path for each in candidates)
+
+
+def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
+    """
+    Put what supersedes a note right above it, and return the best first.
+
+    `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
+    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that only says of
+    itself that it is superseded, or whose successor is hidden, loses a share of its score.
+    """
+    of_note: dict[str, list[Candidate]] = {}
+    for each in candidates:
+        of_note.setdefault(each.chunk.path, []).append(each)
+    best = {path: max(there, key=lambda each: each.score) for path, there in of_note.items()}
+    above: dict[str, list[str]] = {}
+    for path, known in superseded.items():
+        above[path] = [one for by in sorted(known.above) for one in ([by] if by in best else above.get(by, ()))]
+    others = set()
+    for path in reversed(above):
+        for by in above[path] if path in best else ():
+            old, new = best[path], best[by]
+            if _is_other_work(old, new):
+                others.add(path)
+            else:
+                new.replaces.add(path)
+                new.add(f"supersedes {path}", max(0.0, old.score - new.score))
+    for each in candidates:
+        if each.chunk.path not in superseded and is_superseded(each.chunk):
+            each.add("superseded", -weights.SUPERSEDED * each.score)
+    for path, known in superseded.items():
+        bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
+        for each in of_note.get(path, ()) if path not in others else ():
+            each.superseded = known
+            least = math.inf if known.by else (1 - weights.SUPERSEDED) * each.score
+            each.add(
+                f"superseded by {known.by[0]}" if known.by else "superseded", min(0.0, min(bound, least) - each.score)
+            )
+    return sorted(candidates, key=lambda each: each.order)
+
+
+def _is_other_work(old: Candidate, new: Candidate) -> bool:
+    """Return whether two checkpoints are about other work: earlier versions had each one supersede the one before."""
+    categories = {old.chunk.category, new.chunk.category}
+    return categories == {CHECKPOINT} and new.score < weights.OTHER_WORK * old.score
+
+
+def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return those of `candidates`, best first, that are `chosen` or stand above one that is, as what supersedes it."""
+    kept, paths = {id(each) for each in chosen}, {each.chunk.path for each in chosen}
+    for each in reversed(candidates):
+        if each.replaces & paths:
+            kept.add(id(each))
+            paths.add(each.chunk.path)
+    return [each for each in candidates if id(each) in kept]

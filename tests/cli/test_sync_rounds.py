@@ -1,0 +1,200 @@
+"""
+Rounds of two clones through sync: nothing is lost, and nothing is published that was not to be.
+
+Each clone has files that git ignores there alone, files that nobody has added, repositories of its own, a trash and
+leftovers of killed writers, and each adds notes under the names of the other's. SPELLBOOK_SYNC_ROUNDS sets how many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from spellbook import config
+from spellbook.vault.vault import Vault
+from tests.cli.test_hooks import git
+from tests.cli.test_hooks import git_alone as git_alone  # git without the settings of whoever runs the tests
+from tests.cli.test_sync import CliRunner, main, run
+
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells"), pytest.mark.slow]
+
+ROUNDS = int(os.environ.get("SPELLBOOK_SYNC_ROUNDS", "25"))
+
+FOLDERS = ("", "work/", "work/deep/", "private/", "drafts/")
+NAMES = ("a.md", "b.md", "c secret.md", "[d].md", "한글.md")
+IGNORED = {"ada": "private/\n*secret*\n", "bob": "drafts/\n**/work/a.md\n"}
+"""What each ignores beside the other, so that names meet that one shares and the other does not."""
+
+
+@dataclass
+class Clone:
+    """A clone with its vault, and what it keeps to itself: the bytes by place."""
+
+    top: Path
+    rng: random.Random
+    kept: dict[Path, bytes] = field(default_factory=dict)
+
+    @property
+    def vault(self) -> Path:
+        return self.top / "v[1]*"
+
+    def keep(self, place: Path, text: str) -> None:
+        """Write a file that is to stay here, as it is."""
+        if not place.exists() and not any(parent.is_file() for parent in place.parents):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(f"PRIVATE of {self.top.name}: {text}\n", "utf-8")
+            self.kept[place] = place.read_bytes()
+
+    def tracked(self) -> list[str]:
+        return [
+            path
+            for path in git(self.vault, "-c", "core.quotePath=false", "ls-files").splitlines()
+            if path[-3:] == ".md"
+        ]
+
+    def write(self, number: int) -> None:
+        """Do one to four of the things that happen in a vault."""
+        rng = self.rng
+        for step in range(rng.randint(1, 4)):
+            path = rng.choice(FOLDERS) + rng.choice(NAMES)
+            place, text = self.vault / path, f"round {number}, step {step}"
+            match rng.randrange(9):
+                case 0 | 1:  # a note, ignored here or not
+                    ignored = self.is_ignored(path)
+                    if not place.exists() and ignored:
+                        self.keep(place, text)
+                    elif place not in self.kept and not place.is_dir():
+                        place.parent.mkdir(parents=True, exist_ok=True)
+                        with place.open("a", encoding="utf-8") as file:
+                            file.write(f"\nSaid by {self.top.name} in {text}.\n")
+                case 2:  # a file where the other has a folder, or the other way around
+                    path = rng.choice(("secret", "drafts/secret", f"drafts/secret/{number}.md", "drafts/a.md/x.md"))
+                    if self.is_ignored(path):
+                        self.keep(self.vault / path, text)
+                case 3:  # an erased note
+                    if paths := self.tracked():
+                        self.erase(rng.choice(paths))
+                case 4:  # what a killed writer leaves
+                    self.keep(place.parent / f".spellbook-{rng.getrandbits(64):016x}.tmp", text)
+                case 5:  # a repository of its own, with a commit or without
+                    nested = self.vault / rng.choice(FOLDERS) / "nested"
+                    if not nested.exists() and not self.is_ignored(nested.relative_to(self.vault).as_posix()):
+                        nested.mkdir(parents=True)
+                        git(nested, "init", "--quiet")
+                        if rng.random() < 0.5:
+                            git(nested, "commit", "--quiet", "--allow-empty", "-m", "theirs")
+                    self.keep(nested / f"{number}.md", text)
+                case 6:  # untracked, beside the vault, whose name is a pattern for it
+                    self.keep(self.top / rng.choice(("v1x", "v1")) / rng.choice(NAMES), text)
+                case 7:  # a note in the trash of somebody who erased it by hand
+                    self.keep(self.vault / ".trash" / path, text)
+                case 8:  # committed beside the vault, perhaps under a name that the other has not added
+                    beside = self.top / rng.choice(("v1x", "v1", "v2")) / rng.choice(NAMES)
+                    if not beside.exists():
+                        beside.parent.mkdir(exist_ok=True)
+                        beside.write_text(f"Shared by {self.top.name} in {text}.\n", "utf-8")
+                        self.commit(beside)
+
+    def commit(self, place: Path) -> None:
+        git(self.top, "--literal-pathspecs", "add", "-f", "--", place)
+        git(self.top, "--literal-pathspecs", "commit", "--quiet", "-m", "beside", "--", place)
+
+    def is_ignored(self, path: str) -> bool:
+        asked = ["git", "-C", str(self.vault), "check-ignore", "--quiet", "--", path]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def erase(self, path: str) -> None:
+        vault = Vault(self.vault, config.load(self.vault).state)
+        if (self.vault / path).is_file():
+            trash = vault.remove(path, vault.hash(path))
+            assert trash is not None
+            self.kept[self.vault / trash] = (self.vault / trash).read_bytes()
+        vault.journal.close()
+
+    def sync(self) -> None:
+        """Share; what is refused has to be named, and is moved out of the way."""
+        for _ in range(40):
+            result = CliRunner().invoke(main, ["sync", "--vault", str(self.vault)])
+            self.check(result.output)
+            if result.exit_code == 0:
+                return
+            assert result.exit_code == 1, result.output
+            inside = [place for place in self.kept if place.is_relative_to(self.top)]
+            named = [place for place in inside if str(place.relative_to(self.top)) in result.stderr]
+            if not named:  # one erased what the other changed: a person decides
+                self.decide(result.stderr)
+            for place in named:
+                new = self.top.parent / f"aside of {self.top.name}" / f"{len(self.kept)}-{self.rng.random()}"
+                new.parent.mkdir(exist_ok=True)
+                place.rename(new)
+                self.kept[new] = self.kept.pop(place)
+        raise AssertionError(result.output)
+
+    def decide(self, output: str) -> None:
+        """Merge by hand: keep the notes that one erased and the other changed."""
+        git(self.top, "-c", "merge.directoryRenames=false", "merge", "--no-edit", "origin/main", code=1)
+        names = git(self.top, "diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1]
+        assert names, output
+        for name in names:
+            assert name in output
+            git(self.top, "--literal-pathspecs", "add", "-f", "--", name)
+        git(self.top, "commit", "--quiet", "--no-edit")
+
+    def check(self, output: str) -> None:
+        for place, data in self.kept.items():
+            assert place.exists(), f"{place} is gone\n{output}"
+            assert place.read_bytes() == data, f"{place} is another\n{output}"
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> tuple[Clone, Clone]:
+    shared = tmp_path / "shared.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", shared], check=True)
+    made = []
+    for seed, name in enumerate(IGNORED):
+        git(tmp_path, "clone", "--quiet", shared, tmp_path / name)
+        clone = Clone(tmp_path / name, random.Random(seed))
+        if not made:
+            clone.vault.mkdir()
+            (clone.vault / "first.md").write_text("First.\n")
+            run("install", "git-merge", "--vault", clone.vault)
+            git(clone.top, "add", "--all")
+            git(clone.top, "commit", "--quiet", "-m", "first")
+            git(clone.top, "push", "--quiet", "-u", "origin", "main")
+        else:
+            run("install", "git-merge", "--vault", clone.vault)
+        (clone.top / ".git" / "info" / "exclude").write_text(IGNORED[name])
+        made.append(clone)
+    return made[0], made[1]
+
+
+@pytest.mark.timeout(300 + 10 * ROUNDS)
+def test_rounds(clones, tmp_path):
+    """What is ignored, untracked, nested, trashed or left over stays as it is with its owner, and with nobody else."""
+    shared, rng = tmp_path / "shared.git", random.Random(24)
+    for number in range(ROUNDS):
+        for clone in clones:
+            clone.write(number)
+        for clone in rng.choice((clones, clones[::-1], (*clones, clones[0]))):
+            clone.sync()
+        names = git(shared, "-c", "core.quotePath=false", "ls-tree", "-r", "--full-tree", "main")
+        assert not [
+            line for line in names.splitlines() if ".trash" in line or ".spellbook-" in line or "nested" in line
+        ]
+        found = ["git", "-C", str(shared), "grep", "--text", "-e", "PRIVATE of", "main"]
+        assert subprocess.run(found, capture_output=True, check=False).stdout == b""
+    for clone in (*clones, clones[0]):
+        clone.sync()
+    heads = {git(clone.top, "rev-parse", "HEAD^{tree}") for clone in clones}
+    assert len(heads) == 1
+    written = git(shared, "log", "-p", "--all", "--format=")
+    assert written.count("+Said by") > ROUNDS // 4, "nothing was shared"
+    assert any(".trash" in place.parts for place in clones[0].kept)
+    shutil.rmtree(shared)

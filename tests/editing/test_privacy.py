@@ -1,0 +1,218 @@
+"""Text that was made of several notes is as private as the most private and as untrusted as the least trusted of them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+
+import pytest
+
+from spellbook import limited
+from spellbook.editing import combine, edits, threeway
+from spellbook.errors import InvalidInput
+from spellbook.index import privacy
+from spellbook.notes.note import parse
+from spellbook.search.presentation import is_outside
+from tests.editing.test_undo import spellbook
+from tests.server.agent import talk
+
+ADDRESS = "https://a.example/page"
+
+
+@pytest.mark.parametrize(
+    ("header", "scope"),
+    [
+        ("", "private"),
+        ("x: 1", "private"),
+        ("privacy_scope:", "private"),
+        ("privacy_scope: public", "public"),
+        ("privacy_scope: Public", "public"),
+        ("Privacy_Scope: ' TEAM '", "team"),
+        ("privacy_scope: [team, public]", "team"),
+        ("privacy_scope: [public, private]", "private"),
+        ("privacy_scope: {public: true}", "private"),
+        ("privacy_scope: everybody", "private"),
+        ("privacy_scope: public\nx: [1", "private"),
+    ],
+)
+def test_what_a_header_says_of_privacy(header, scope):
+    """The reader of the scope and the merges read a header alike; without the key a note is private."""
+    data = f"---\n{header}\n---\nText.\n".encode()
+    assert privacy.privacy_of(parse("a.md", data).meta) == scope
+    assert [privacy.shows(sees, "a.md", data) for sees in ("team", "public")] == [scope != "private", scope == "public"]
+
+
+@pytest.mark.parametrize(
+    ("header", "untrusted"),
+    [
+        ("source: me", False),
+        (f"source: {ADDRESS}", True),
+        (f"source: [me, '{ADDRESS}']", True),
+        ("Source: [[me], [HTTP://a.example]]", True),
+        ("source: [Papers/one.PDF]", True),
+        ("trust: Untrusted", True),
+        ("trust: [trusted, untrusted]", True),
+        (f"trust: trusted\nsource: {ADDRESS}", False),
+        (f"trust: mine\nsource: {ADDRESS}", True),
+    ],
+)
+def test_what_a_header_says_of_trust(book, write_note, header, untrusted):
+    """Answers and lists of related notes read it alike; of several sources one from outside is enough."""
+    write_note("a.md", f"---\n{header}\n---\nThe crane lifts boxes. [[b]]\n")
+    write_note("b.md", "The crane of the harbour.")
+    book.reindex()
+    assert is_outside(book.resolve("a.md")) is untrusted
+    assert [each.untrusted for each in book.around("b.md").backlinks] == [untrusted]
+
+
+# -- merges
+
+SCOPES = (
+    *("", "x: 1", "privacy_scope:", "privacy_scope: private", "privacy_scope: secret", "privacy_scope: [public, team]"),
+    *("privacy_scope: team", "privacy_scope: Team", "privacy_scope: public", "privacy_scope: Public"),
+    *("Privacy_Scope: public", "privacy_scope: [Public]", "privacy_scope: {public: 1}"),
+    *("privacy_scope: public\nx: [1", "privacy_scope: team\nprivacy_scope: public"),
+)
+TRUSTS = ("", "", "trust: trusted", "trust: untrusted", "Trust: Untrusted", "trust: [untrusted]", "Trust: trusted")
+SOURCES = ("", "source: me", f"source: {ADDRESS}", f"source: [me, '{ADDRESS}']", "source: a.pdf", "Source: ftp://a")
+
+
+class Author:
+    """Writes notes by chance; each sentence has a word of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.words = 0
+
+    def sentences(self) -> list[str]:
+        self.words += 4
+        return [f"Word w{self.words - i}x is here." for i in range(self.chance.randint(1, 4))]
+
+    def note(self, shared: list[str]) -> bytes:
+        parts = [self.chance.choice(each) for each in (SCOPES, TRUSTS, SOURCES)]
+        header = "".join(f"{part}\n" for part in parts if part)
+        body = "\n\n".join([*shared, *self.sentences()])
+        return (f"---\n{header}---\n\n" * bool(header) + f"{body}\n").encode()
+
+
+def words(data: bytes) -> set[str]:
+    return set(re.findall(r"w\d+x", data.decode()))
+
+
+def check(result: bytes, *parts: bytes) -> None:
+    """Assert that a token sees a merged text if it saw all of its parts before, and that the label is kept."""
+    assert words(result) >= set().union(*map(words, parts))
+    for sees in ("team", "public"):
+        assert privacy.shows(sees, "a.md", result) is all(privacy.shows(sees, "a.md", part) for part in parts)
+    metas = [parse("a.md", part).meta for part in (result, *parts)]
+    assert privacy.is_untrusted(metas[0]) or not any(map(privacy.is_untrusted, metas[1:]))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_thousand_pairs_through_both_merges(part):
+    """No token is shown a sentence that it did not see before, and no untrusted text loses its label."""
+    for seed in range(part * 250, part * 250 + 250):
+        author = Author(seed)
+        shared = author.sentences()
+        base, ours, theirs = (author.note(shared) for _ in range(3))
+        check(threeway.merge("a.md", base if seed % 2 else b"", ours, theirs).data, ours, theirs)
+        first, other = parse("a.md", ours), parse("b.md", theirs)
+        text = combine.join(first, other, "both").text
+        with contextlib.suppress(InvalidInput):  # faulty frontmatter is not written into
+            merged = parse("a.md", first.encode(text))
+            check(merged.encode(edits.with_meta(merged, combine.metadata(first, other)[0])), ours, theirs)
+
+
+def test_what_a_limited_token_finds_after_merges(book, vault):
+    """The verb that all doors use, asked for by the books of limited tokens before and after."""
+    author = Author(1)
+    pairs = [(author.note([]), author.note([])) for _ in range(30)]
+    for number, pair in enumerate(pairs):
+        for name, data in zip("ab", pair, strict=True):
+            (vault / f"{number}{name}.md").write_bytes(data)
+    book.reindex()
+    before = {sees: {each.path for each in limited.of(book, sees).recent(100).notes} for sees in ("team", "public")}
+    assert all(before.values())
+    merged = 0
+    for number, pair in enumerate(pairs):
+        with contextlib.suppress(InvalidInput):
+            done = book.merge(f"{number}a", f"{number}b", keep="both", apply=True)
+            check((vault / done.path).read_bytes(), *pair)
+            merged += 1
+    assert merged > 20
+    for sees, paths in before.items():
+        for chunk in limited.of(book, sees).recent(100).notes:
+            both = {f"{chunk.path[:-4]}{name}.md" for name in "ab"}
+            assert both <= paths or all((vault / path).exists() for path in both), chunk.path
+
+
+def test_the_driver_mends_what_it_cannot_edit(vault):
+    """A faulty header of ours is written anew where theirs is more private; ours stands above the text, as it was."""
+    ours = b"---\nid: A\nx: 1\nx: 2\nprivacy_scope: public\n---\nOurs.\n"
+    data = threeway.merge("a.md", b"Old.\n", ours, b"---\nprivacy_scope: team\n---\nTheirs.\n").data
+    note = parse("a.md", data)
+    assert not note.faults
+    assert (note.declared_id, privacy.privacy_of(note.meta)) == ("A", "team")
+    assert ">     x: 1\n>     x: 2\n" in note.text
+
+
+# -- the label ends by a person's decision
+
+
+@pytest.mark.parametrize("source", [ADDRESS, f"[me, '{ADDRESS}']", "Papers/one.pdf"])
+@pytest.mark.parametrize("change", [{"source": None}, {"source": "me"}, {"Trust": "trusted", "source": "me"}])
+def test_a_note_that_loses_its_source_stays_untrusted(book, vault, write_note, source, change):
+    """Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it."""
+    file = write_note("a.md", "The crane.", source=source, id="A")
+    book.reindex()
+    book.revise("A", metadata=change)
+    assert is_outside(book.resolve("A"))
+    assert "trust: untrusted\n" in file.read_text()
+    book.revise("A", append="More of it.")
+    book.undo()
+    assert is_outside(book.resolve("A"))
+    file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
+    book.reindex()
+    assert not is_outside(book.resolve("A"))
+
+
+def test_a_tool_and_the_command_keep_the_label_too(book, vault, write_note):
+    file = write_note("a.md", "The crane.", source=ADDRESS, id="A")
+    book.reindex()
+
+    async def conversation(agent):
+        await agent.call("revise", chunk_id="A", metadata={"source": "me", "TRUST": "trusted"})
+
+    talk(book, conversation)
+    assert "trust: untrusted\n" in file.read_text()
+    file.write_text(file.read_text().replace("trust: untrusted", "trust: trusted"))
+    spellbook(vault, "revise", "A", "--set", f"source={ADDRESS}/2")
+    assert "trust: trusted\n" in file.read_text(), "what a person decided stays"
+
+
+def test_a_section_in_the_trash_is_untrusted(book, vault, write_note):
+    """Restored as a note of its own, a section of an untrusted note still has the label."""
+    write_note("a.md", "Lead.\n\n## One\n\nThe crane.\n\n## Two\n\nThe quay.\n", source=ADDRESS, id="A")
+    book.reindex()
+    trash = book.erase("A#one").trash[0]
+    (vault / "a.md").write_text("Another note.\n")
+    book.reindex()
+    (path,) = book.restore(trash)
+    assert is_outside(book.resolve(path))
+    assert "The crane." in (vault / path).read_text()
+
+
+def test_undo_over_a_later_edit_opens_nothing(book, vault, write_note):
+    """What returns is as private, and as untrusted, as it was when it was taken away."""
+    file = write_note("a.md", "One.\n\nTwo of the stranger.\n\nThree.\n", source=ADDRESS, id="A", privacy_scope="team")
+    book.reindex()
+    book.revise("A", replace=("Two of the stranger.\n\n", ""))
+    text = file.read_text().replace("team", "public").replace(f"source: {ADDRESS}", "trust: trusted")
+    file.write_text(text)
+    book.reindex()
+    book.undo()
+    note = parse("a.md", file.read_bytes())
+    assert "stranger" in note.body
+    assert privacy.privacy_of(note.meta) == "team"
+    assert privacy.is_untrusted(note.meta)

