@@ -148,10 +148,12 @@ class Candidate:
         return _mean(sorted((match.evidence() for match in self.matches), reverse=True)[: weights.JOINED])
 
     @property
-    def order(self) -> tuple[float, float, str, str]:
+    def order(self) -> tuple[float, float, float, str, str]:
         """Sort key: best first, and newest first among equals."""
         newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
-        return -self.score, -(self.keyword.beyond if self.keyword else 0.0), newest, self.chunk.id
+        beyond = self.keyword.beyond if self.keyword else 0.0
+        text = self.semantic.score if self.semantic else 0.0  # titles lift equal notes to 1 together
+        return -self.score, -beyond, -text, newest, self.chunk.id
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""

@@ -628,13 +628,15 @@ def test_the_command_line(vault, other, tmp_path):
 
 @pytest.mark.slow
 def test_export_killed(vault, tmp_path):
-    """A killed export leaves the previous file as it was, and the next export is complete."""
+    """A killed export leaves the previous file as it was or a complete one, and the next export is complete."""
     grow(vault, {f"n{i}.md": b"x" for i in range(5)})
     target = tmp_path / "out.zip"
     target.write_bytes(b"yesterday's")
     at = 1
     while is_killed(vault, target, "book.export(place)", at):
-        assert target.read_bytes() == b"yesterday's"
+        if target.read_bytes() != b"yesterday's":
+            assert len(zipfile.ZipFile(target).namelist()) == 5
+            target.write_bytes(b"yesterday's")
         at += 1
     assert at > 1
     assert len(zipfile.ZipFile(target).namelist()) == 5

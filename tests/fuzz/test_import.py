@@ -53,7 +53,7 @@ def test_only_parts_of_a_vault_are_written(files: list[Any], kind: str, rule: st
         folder = Path(place)
         vault = folder / "vault"
         (vault / "x").mkdir(parents=True)
-        (vault / "b.md").write_text("# Mine\n")
+        (vault / "b.md").write_text("# Mine\n\nkept\n")
         (folder / "outside").mkdir()
         (folder / "outside" / "kept.md").write_text("theirs\n")
         (vault / "link").symlink_to(folder / "outside")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -67,6 +68,7 @@ def test_help_imports_no_book():
 def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
     """A no-op reindex imports no parser, no model and no other verb."""
     write_note("a.md", "text", age=100)
+    time.sleep(0.1)  # a file written within the clock's tick before it is read is read once more
     book.reindex()
     book.close()
     found = imported("--vault", vault, "reindex", "--quiet")

@@ -331,7 +331,7 @@ def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path) -> None:
     note(vault / "a.md")
     with watching(book):
         shutil.rmtree(vault)
-        until(lambda: "cannot be listed" in book.complaint)
+        until(lambda: "the vault is not there" in book.complaint)
         assert book.find("lantern").index.degraded
         note(vault / "b.md", "returned")
         until(lambda: words(book, "returned") == ["b.md"])

@@ -32,8 +32,8 @@ else:  # Imported at the first answer: an idle server stays small.
 INSTRUCTIONS = """\
 - At the start of a session call get_index() to see what is there.
 - Before answering about past decisions, preferences, projects or conventions, and before you write, call
-  search(query, also): also takes two guesses, the sentence that the note may contain (invent names; a wrong guess
-  does little harm) and words that a note in the other language would use. memorize is by meaning, find by words.
+  search(query, also) with two guesses in also: the sentence that the note may contain, and words that a note in the
+  other language would use. memorize is by meaning, find by words.
   show(id) reads the note or chunk that a hit or a pointer names, with its backlinks. as_of answers with what was
   written by then.
 - When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
