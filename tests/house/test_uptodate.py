@@ -269,7 +269,7 @@ def test_half_a_seal_is_none(sealed):
     """A seal cut off anywhere is invalid."""
     file = state(sealed) / uptodate.FILE
     whole = file.read_bytes()
-    for size in range(len(whole)):
+    for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
         file.write_bytes(whole[:size])
         assert uptodate.said(str(sealed)) is None, size
     file.write_bytes(whole[:-50] + bytes(50))
