@@ -109,6 +109,8 @@ def _written(done: Scribed, as_json: bool) -> None:
         sys.exit(1)
     for each in done.duplicates[0]:
         output.say(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
+    for older in done.may_supersede[0]:
+        output.say(f"spellbook: {one_line(older.path)} is about the same: does it still hold?", err=True)
     if not as_json:
         click.echo(f"{one_line(done.written[0].path)}  {done.written[0].chunk_id}")
     for remark in done.warnings[0]:  # after the path: it is kept as it is

@@ -14,21 +14,28 @@ from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
-from spellbook.index.filters import fold
+from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
 from spellbook.notes.decisions import DECISION
 from spellbook.notes.note import Note, Stamp, parse
+from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY
+from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
 from spellbook.text import credentials
-from spellbook.text.diff import contradiction, unified
+from spellbook.text.diff import contradiction, overturns, unified
 
 _NEAREST = 10
-_NEAR, _MOST_NEAR = 0.8, 10
+_NEAR, _MOST_NEAR = 0.7, 10
 """
 Score from which on a chunk is compared by its text alone, without title and labels, and the most that are. 98 % of the
-texts that say the same reach it in spite of other labels (KLUE-STS).
+texts that say the same reach 0.8 in spite of other labels (KLUE-STS).
+"""
+_SAME_THING, _MOST_OVERTURNED = 0.78, 3
+"""
+Score of the text alone from which on a memory is about the same thing, and the most that are named. Of 20 memories that
+overturn an older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
 _MOST_COMPARED = 10_000
 _MOST_SHOWN = 200_000
@@ -58,6 +65,20 @@ class Duplicate:
     difference: str
     how: Literal["words", "meaning", "labels"] = "words"
     changed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overturned:
+    """
+    An older memory about the same thing, which a new one may overturn; `score` compares their texts alone.
+
+    One that would be a duplicate but for a number or a negation is among them.
+    """
+
+    id: str
+    path: str
+    title: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +116,15 @@ class _Defaults(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Scribed:
-    """The result for given chunks: notes `written`, if any, and the duplicates and warnings of each chunk."""
+    """
+    The result for given chunks: notes `written`, if any; of each chunk its duplicates, its warnings, and what it
+    `may_supersede`, which only a reader can tell.
+    """
 
     written: tuple[Written, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
     warnings: tuple[tuple[str, ...], ...]
+    may_supersede: tuple[tuple[Overturned, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +170,11 @@ def scribe(
     memories = [found.memory for found in findings if found.memory]
     if labels == "derived":
         memories = [_labelled(index, each) for each in memories]
-    written, repeats = _write(index, searcher, memories, force=force, session=session)
+    written, repeats, older = _write(index, searcher, memories, force=force, session=session)
     if session and written:
         index.catalog.sessions.count(session, len(written))
-    return Scribed(tuple(written), tuple(map(tuple, repeats)), tuple(tuple(found.warnings) for found in findings))
+    warnings = tuple(tuple(found.warnings) for found in findings)
+    return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)))
 
 
 def validate(
@@ -157,7 +183,7 @@ def validate(
     """Check a chunk without writing it; return the findings and the chunks that it repeats."""
     found = memory.check(chunk, source=source, category=category, scope=index.scope)
     draft = _draft(index, found.memory, dt.datetime.now().astimezone()) if found.memory else None
-    return found, _duplicates(index, searcher, draft) if draft else []
+    return found, _duplicates(index, draft, _near(index, searcher, draft)) if draft else []
 
 
 def _labelled(index: Index, given: Memory) -> Memory:
@@ -174,17 +200,19 @@ def _labelled(index: Index, given: Memory) -> Memory:
 
 def _write(
     index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False, session: str | None = None
-) -> tuple[list[Written], list[list[Duplicate]]]:
+) -> tuple[list[Written], list[list[Duplicate]], list[list[Overturned]]]:
     """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, each, now) for each in memories]
-    repeats = [_duplicates(index, searcher, draft) for draft in drafts]
+    near = [_near(index, searcher, draft) for draft in drafts]
+    repeats = [_duplicates(index, draft, found) for draft, found in zip(drafts, near, strict=True)]
+    older = [_overturned(index, found, {each.id for each in same}) for found, same in zip(near, repeats, strict=True)]
     for i, draft in enumerate(drafts):
         twin = next((j for j in range(i) if set(drafts[j].folds) & set(draft.folds)), None)
         if twin is not None:
             repeats[i].append(Duplicate("", "", f"chunk {twin + 1} of this call", 1.0, ""))
     if any(each.how != "labels" for found in repeats for each in found) and not force:
-        return [], repeats
+        return [], repeats, older
     for each in memories:
         index.vault.check_new(each.folder, each.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
@@ -203,7 +231,7 @@ def _write(
         Written(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
         for path, draft in zip(paths, drafts, strict=True)
     ]
-    return written, repeats
+    return written, repeats, older
 
 
 def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
@@ -221,17 +249,29 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     return _Draft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
 
 
-def _duplicates(index: Index, searcher: Searcher, draft: _Draft) -> list[Duplicate]:
+def _overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
+    """Return the notes whose text is about the same thing, without the chunks `same`, what is outside or superseded."""
+    old = related.superseded(index, {found.path for found, _ in near}, index.visible) if near else {}
+    found: dict[str, Overturned] = {}
+    for each, value in near:
+        if value >= _SAME_THING and each.id not in same and each.path not in old and not is_outside(each):
+            found.setdefault(each.path, Overturned(each.note, each.path, each.title, round(value, 3)))
+    return list(found.values())[:_MOST_OVERTURNED]
+
+
+def _duplicates(index: Index, draft: _Draft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
-    for found in index.catalog.by_fold(draft.folds, index.visible):
+    for found in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
         if found.text.strip():
             same[found.id] = found, 1.0, "words"
-    for found, value in _near(index, searcher, draft):
+    body = draft.note.body.strip()
+    for found, value in near:
+        if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, found.text):
+            continue
         if value >= DUPLICATE:
             same.setdefault(found.id, (found, round(value, 3), "meaning"))
         elif value >= LIKELY and _is_labelled_alike(found, draft.note):
             same.setdefault(found.id, (found, round(value, 3), "labels"))
-    body = draft.note.body.strip()
     ordered = sorted(same.values(), key=lambda each: -each[1])
     repeated = []
     for found, value, how in ordered[:5]:

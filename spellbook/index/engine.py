@@ -70,11 +70,15 @@ class Engine(Linking, Protocol):
 
     # -- by words
 
-    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool) -> Callable[[Expression], int]:
+    def guides(self) -> int:
+        """Return the number of the chunks of guides; see `filters.NO_GUIDES`."""
+
+    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
         """
         Return what tells how many chunks an expression finds; `phrases` are those that it will be asked for.
 
-        With `unprompted` the column `questions` does not count.
+        With `unprompted` the column `questions` does not count. Where `guides`, the number of their chunks, are left
+        out, it is 0 if only guides have the expression: nobody's memories know no words.
         """
 
     def match(

@@ -50,8 +50,8 @@ class Condition:
     or_absent: bool = False
 
 
-NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples"), negated=True)
-"""Leaves out Spellbook's own guides for agents: notes of category `system` whose `guide` is one of these."""
+NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples", "welcome"), negated=True)
+"""Leaves out Spellbook's own guides and welcome notes: notes of category `system` whose `guide` is one of these."""
 
 _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
@@ -63,7 +63,8 @@ def without_guides(asked: Sequence[Condition]) -> tuple[Condition, ...]:
 
     Excluding notes, or a path such as `*` or `**/*.md`, names none.
 
-    The guides tell agents how to write memories. They are not a person's memories, and would be found before them.
+    The guides tell agents how to write memories, the welcome notes tell a person of Spellbook. They are nobody's
+    memories, and would be found before them.
     """
     named = any(
         each.key in _NAMES_NOTES and not each.negated and not all(value.startswith("*") for value in each.values)

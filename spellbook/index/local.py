@@ -48,10 +48,13 @@ class Local:
     def counts(self) -> Counts:
         return self._catalog.counts()
 
-    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool) -> Callable[[Expression], int]:
+    def guides(self) -> int:
+        return self._catalog.guides()
+
+    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
         # One by one as they are asked for: a look into the index costs little here, and few of them are needed.
         def count(asked: Expression) -> int:
-            return self._catalog.frequency(str(Without("questions", asked) if unprompted else asked))
+            return self._catalog.frequency(str(Without("questions", asked) if unprompted else asked), guides)
 
         return count
 

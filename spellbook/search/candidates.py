@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.engine import Engine, Source
-from spellbook.index.filters import Condition
+from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.search import retrieve, synonyms, weights
 from spellbook.search.question import Question, Ranked
 from spellbook.search.ranking import Candidate
@@ -49,6 +49,7 @@ def gather(
     The chunks `wanted`, by number, are among them. `time` is what the question says of time.
     """
     counts = engine.counts()
+    guides = engine.guides() if NO_GUIDES in limits else 0
     if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
         texts = [Text(text.text) for text in texts]
         reasons.append("searched by words only: another process indexes this vault with another embedder")
@@ -62,7 +63,7 @@ def gather(
     for lookup in lookups:
         near += lookup.by_meaning(limits, reasons, time if lookup is lookups[0] else None, pending=counts.pending > 0)
     for lookup in lookups:
-        near += lookup.by_words(limits, list(dict.fromkeys(near)), counts.chunks)
+        near += lookup.by_words(limits, list(dict.fromkeys(near)), counts.chunks, guides)
     numbers = list(dict.fromkeys(near))
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
@@ -79,6 +80,7 @@ def gather(
         asked.expected,
         asked.text.vector,
         asked.words.quotes,
+        guides=guides,
         further=tuple(word for lookup in lookups[1:] for word in lookup.words.asked),
     )
 
@@ -119,15 +121,15 @@ class Lookup:
             near += engine.standing_in(self.text.second, limits, wanted)
         return near
 
-    def by_words(self, limits: Sequence[Condition], near: Sequence[int], total: int) -> list[int]:
-        """Look for chunks with the text's words, of `total` chunks, and score the chunks `near` by them."""
+    def by_words(self, limits: Sequence[Condition], near: Sequence[int], total: int, guides: int) -> list[int]:
+        """Look for chunks with the text's words, and score the chunks `near` by them; see `retrieve.by_words`."""
         if not self._is_by_words:
             return []
         config = self._index.config
         # The words of a vault may name hidden notes: a limited token has Spellbook's own.
         table = synonyms.of(config.state if config.sees else config.beside or config.vault)
         self.words = retrieve.by_words(
-            self._engine, self._question, limits, total, near, self._wanted, table, self._most_words
+            self._engine, self._question, limits, total, guides, near, self._wanted, table, self._most_words
         )
         self._scored = {*near, *self.words.legs}
         return list(self.words.legs)

@@ -261,7 +261,8 @@ class Ranked:
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
     None if it has none, and `is_cached` says whether it was cached. `alike` is how much two candidates are by meaning,
     0..1. `when` is what the question says of time, "" if it says nothing; with `is_time_all` it asks for the notes of
-    that time, whatever they say. `further` words are those of the question's other texts.
+    that time, whatever they say. `further` words are those of the question's other texts. `guides` is the number of
+    chunks that were left out because they are of guides.
     """
 
     candidates: list[Candidate]
@@ -276,3 +277,4 @@ class Ranked:
     when: str = ""
     is_time_all: bool = False
     further: tuple[Word, ...] = ()
+    guides: int = 0

@@ -81,8 +81,8 @@ def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
     # Quotes in a prompt are no demand that a note must hold them.
     plain = re.sub('["“”„«»「」『』\ud800-\udfff]', " ", prompt[:_MOST_READ])
     with catalog.reading():
-        total = catalog.counts().chunks
-        words = _words(plain, total, lambda part: catalog.frequency(str(part)))
+        total, guides = catalog.counts().chunks, catalog.guides()
+        words = _words(plain, total, lambda part: catalog.frequency(str(part), guides))
         rare = sorted((each for each in words if 0 < each.chunks <= max(_FEW, _RARE * total)), key=lambda w: w.chunks)
         rare = rare[:_MOST_WORDS]
         if not rare:

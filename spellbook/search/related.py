@@ -15,7 +15,7 @@ from spellbook.index import privacy
 from spellbook.index.catalog import links as stored_links
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
-from spellbook.index.filters import Condition
+from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.notes.links import Files, Reached, folded, key
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
             f"shares {', '.join(held[:_MOST_LABELS])}",
         )
     scores.pop(path, None)
-    titles = _visible(index, index.catalog.links.titles(scores))
+    titles = _visible(index, index.catalog.links.titles(scores), NO_GUIDES)
     best = sorted((other for other in scores if other in titles), key=lambda other: (-scores[other], other))[:limit]
     strangers = _strangers(index, best)
     return tuple(Related(other, *titles[other], tuple(reasons[other]), other in strangers) for other in best)
@@ -323,9 +323,9 @@ def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     return {path for path, meta in metas.items() if privacy.is_untrusted(meta)}
 
 
-def _visible(index: Index, titles: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the titles of the notes that are visible in the scope."""
-    if not index.visible:
+def _visible(index: Index, titles: dict[str, tuple[str, str]], *others: Condition) -> dict[str, tuple[str, str]]:
+    """Return the titles of the notes that are visible in the scope and meet `others`."""
+    if not (limits := (*index.visible, *others)):
         return titles
-    seen = set(index.catalog.paths(index.visible))
+    seen = index.catalog.among(titles, limits)
     return {path: title for path, title in titles.items() if path in seen}

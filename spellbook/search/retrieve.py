@@ -92,6 +92,7 @@ def by_words(
     question: Question,
     limits: Sequence[Condition],
     total: int,
+    guides: int,
     near: Sequence[int],
     wanted: int,
     table: synonyms.Table,
@@ -100,14 +101,15 @@ def by_words(
     """
     Return the chunks that match the question's words, with bm25 over the sum of the words' idf as score, 0..1.
 
-    `total` is the number of chunks. The `wanted` best are looked for; the chunks `near` get their score whatever their
-    rank. Words that `table` has are asked for by their synonyms as well. Of more than `most_words` the rarest count.
+    `total` is the number of chunks, `guides` of those of guides that are left out. The `wanted` best are looked for;
+    the chunks `near` get their score whatever their rank. Words that `table` has are asked for by their synonyms as
+    well. Of more than `most_words` the rarest count.
     """
     phrases = fts_query.phrases(question.keywords, all=question.match_all)
     form = fts_query.unprompted if question.unprompted else _as_it_is
     query = phrases if question.keywords else fts_query.parse(question.text, table)
-    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted), most_words)
-    asked_kinds = [] if question.keywords else _kinds(engine, question, table)
+    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted, guides), most_words)
+    asked_kinds = [] if question.keywords else _kinds(engine, question, table, guides)
     asked = _asked(chosen, total)
     most = sum(word.weight for word in asked)
     expression = form(chosen.expression) if chosen.expression else None
@@ -178,14 +180,14 @@ def by_words(
     return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), asked, chosen.quotes, form, more)
 
 
-def _kinds(engine: Engine, question: Question, table: synonyms.Table) -> list[tuple[str, Expression, int]]:
+def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: int) -> list[tuple[str, Expression, int]]:
     """Return the kinds of things that a question asks for: name, what finds a member, and how many chunks that does."""
     words = re.findall(r"[\w+#.-]*\w", question.text.lower())
     found: list[tuple[str, Expression, int]] = []
     for kind in synonyms.kinds(table, words, korean.stem)[:_MOST_KINDS]:
         phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
         of_members = AnyOf(phrases)
-        if chunks := engine.frequencies((*phrases,), question.unprompted)(of_members):
+        if chunks := engine.frequencies((*phrases,), question.unprompted, guides)(of_members):
             found.append((kind.called[0], of_members, chunks))
     return found
 

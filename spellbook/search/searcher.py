@@ -131,7 +131,7 @@ class Searcher:
         with self.engine.reading():
             if self.engine.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self.engine.nearest(vector, (*limits, *self._index.visible), limit, [])
+            best = self.engine.nearest(vector, (*limits, *without_guides(limits), *self._index.visible), limit, [])
         scored = [(each, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for each in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
@@ -311,7 +311,7 @@ def _sure(question: Question, found: Ranked) -> list[Candidate]:
 def compared(question: Question, found: Ranked) -> int:
     """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
     count = len(found.candidates)
-    return count if question.filter and count < weights.POOL else found.counts.chunks
+    return count if question.filter and count < weights.POOL else found.counts.chunks - found.guides
 
 
 def nearly(question: Question, found: Ranked) -> list[Candidate]:

@@ -28,7 +28,7 @@ from spellbook.text.terms import estimate_tokens
 if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.write import Scribed
+    from spellbook.editing.write import Overturned, Scribed
     from spellbook.notes.note import Fault
     from spellbook.search.newest import Recent
 
@@ -54,6 +54,7 @@ _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pa
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
 _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
+_OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
 
 
 def answer(found: Answer, *, takes_also: bool = False) -> str:
@@ -447,6 +448,11 @@ def _fenced(text: str, by: Hit | StoredChunk) -> str:
     return f"{label}\n{fence}\n{text}\n{fence}"
 
 
+def may_supersede(older: Sequence[Overturned]) -> Fields:
+    """Return the field that names older memories which a new one may overturn, and what to do; empty for none."""
+    return {"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}
+
+
 def scribed(done: Scribed) -> list[Fields]:
     """Return what became of each chunk that was to be written, for JSON."""
     if not done.written:
@@ -468,6 +474,9 @@ def scribed(done: Scribed) -> list[Fields]:
             "generation": each.generation,
             "warnings": list(warnings),
             **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
+            **may_supersede(older),
         }
-        for each, warnings, repeats in zip(done.written, done.warnings, done.duplicates, strict=True)
+        for each, warnings, repeats, older in zip(
+            done.written, done.warnings, done.duplicates, done.may_supersede, strict=True
+        )
     ]

@@ -270,6 +270,12 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     return tuple(parts)
 
 
+def overturns(new: str, old: str) -> bool:
+    """Say whether a text that means nearly the same says otherwise: another number each, or a negation."""
+    numbers, before = (set(_QUANTITY.findall(unicodedata.normalize("NFC", text))) for text in (new, old))
+    return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
+
+
 def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False

