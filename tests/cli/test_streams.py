@@ -125,7 +125,13 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
     for number in range(3_000):
         write_note(f"{number % 50}/{number}.md", f"# N{number}\n\nword{number} and a few more.\n" * 5)
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--full"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as child:
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background ignores it
+    ) as child:
         end = time.monotonic() + PATIENCE
         while not book.index.catalog.counts().notes and time.monotonic() < end:
             time.sleep(0.02)

@@ -584,10 +584,10 @@ def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataO
 # -- many notes
 
 
-def test_a_folder_among_five_thousand_linked_notes(vault: Path) -> None:
-    """Moving a folder of 250 notes with links from everywhere takes less than five seconds of CPU time."""
+def test_a_folder_among_two_thousand_linked_notes(vault: Path) -> None:
+    """Moving a folder of 100 notes with links from everywhere takes less than two seconds of CPU time."""
     chance = random.Random(1)
-    paths = [f"area{i % 20}/note {i}.md" for i in range(5_000)]
+    paths = [f"area{i % 20}/note {i}.md" for i in range(2_000)]
     for i, path in enumerate(paths):
         to = chance.sample(paths, 4)
         file = vault / path
@@ -600,8 +600,8 @@ def test_a_folder_among_five_thousand_linked_notes(vault: Path) -> None:
         begun = time.process_time()  # other tests run beside this one
         done = book.move("area7", "archive/2026/area7")
         seconds = time.process_time() - begun
-        assert (len(done.moved), done.left) == (250, ())
-        assert seconds < 5, f"{seconds:.1f} s for {len(done.changed)} notes"
+        assert (len(done.moved), done.left) == (100, ())
+        assert seconds < 2, f"{seconds:.1f} s for {len(done.changed)} notes"
         assert book.index.catalog.counts().pending == 0
     moved = dict(done.moved)
     assert leads(vault) == {(moved.get(path, path), number): moved.get(to, to) for (path, number), to in led.items()}

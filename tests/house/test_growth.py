@@ -19,7 +19,7 @@ from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
 from tests.helpers import finished, on_each_step, python, rows
 
-ROUNDS = 150
+ROUNDS = 100
 
 
 @pytest.mark.slow

