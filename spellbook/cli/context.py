@@ -11,13 +11,14 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
+from spellbook.cli.search import also_option
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def _leave(why: str) -> NoReturn:
 @click.argument("text", required=False)
 @click.option("--session-start", "kind", flag_value="start", help="For the start of a session. This is the default.")
 @click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt.")
+@also_option
 @click.option("--reminder", "kind", flag_value="reminder", help="A reminder to keep what was decided.")
 @click.option(
     "--max-tokens",
@@ -102,7 +104,9 @@ def _leave(why: str) -> NoReturn:
 @scope_option
 @vault_option
 @click.pass_context
-def context(ctx: click.Context, /, text: str | None, kind: str | None, max_tokens: int, as_json: bool) -> None:
+def context(
+    ctx: click.Context, /, text: str | None, kind: str | None, also: tuple[str, ...], max_tokens: int, as_json: bool
+) -> None:
     """
     Print what an agent should know without asking, for hooks of its client.
 
@@ -120,7 +124,7 @@ def context(ctx: click.Context, /, text: str | None, kind: str | None, max_token
     if kind == "prompt":
         prompt = text or hook.get("prompt")
         if isinstance(prompt, str) and prompt.strip():
-            _print_related(ctx, prompt, as_json)
+            _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
     from spellbook.search import briefing
 
@@ -132,11 +136,11 @@ def context(ctx: click.Context, /, text: str | None, kind: str | None, max_token
         click.echo(found.text(max_tokens))
 
 
-def _print_related(ctx: click.Context, prompt: str, as_json: bool) -> None:
+def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
     from spellbook.search import recall
 
     with _index(ctx) as index:
-        found = recall.recall(index, prompt)
+        found = recall.recall(index, prompt, also)
     if as_json:
         output.as_json({"passages": [each.as_dict() for each in found]})
     elif found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +75,26 @@ class _Word:
         return terms.readable(self.expression.text).casefold()
 
 
-def recall(index: Index, prompt: str) -> tuple[Passage, ...]:
-    """Return at most three passages of as many notes, best first; none if nothing is sure. Raises StorageError."""
+def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[Passage, ...]:
+    """
+    Return at most three passages of as many notes, best first; none if nothing is sure.
+
+    What the further texts `also` find comes after what the prompt does. Raises InvalidInput for wrong texts, and
+    StorageError.
+    """
+    texts = [prompt]
+    if also:
+        from spellbook.search.question import question  # few hooks have further texts
+
+        texts += question("search", prompt[:_MOST_READ], also=also).also
+    best: dict[str, Passage] = {}
+    for text in texts:
+        for passage in _of_text(index, text):
+            best.setdefault(passage.chunk.path, passage)
+    return tuple(best.values())[:MOST]
+
+
+def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
     catalog = index.catalog
     # Quotes in a prompt are no demand that a note must hold them.
     plain = re.sub('["“”„«»「」『』\ud800-\udfff]', " ", prompt[:_MOST_READ])

@@ -300,3 +300,16 @@ def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> 
         done = subprocess.run(command, capture_output=True, check=True, **QUIET)  # type: ignore[call-overload]
         assert done.stdout.splitlines()[-1] == b"[]"
         assert len(done.stdout.splitlines()) > 1
+
+
+def test_further_texts_of_a_prompt(day: Spellbook, vault: Path) -> None:
+    """`--also`, or `also` in a hook's JSON, finds what the prompt does not; a wrong one is told, and stops nothing."""
+    asked, guess = "where do we keep the money?", "The ledger stays in PostgreSQL."
+    assert run(vault, "--prompt", asked).stdout == b""
+    by_option = run(vault, "--prompt", asked, "--also", guess)
+    by_hook = run(vault, "--prompt", given=hook("UserPromptSubmit", prompt=asked, also=[guess]))
+    assert b"The ledger stays in PostgreSQL." in by_option.stdout
+    assert by_hook.stdout == by_option.stdout
+    wrong = run(vault, "--prompt", given=hook("UserPromptSubmit", prompt=asked, also=[1, 2]))
+    assert (wrong.returncode, wrong.stdout) == (0, b"")
+    assert b"is no text" in wrong.stderr

@@ -94,6 +94,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         limit: a.Limit = 10,
         topic: a.MaybeTopic = "",
         outcome: a.OutcomeFilter = "",
+        min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -102,7 +103,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Each with its reason, its outcome, and what replaced it. Look here before deciding again.
         """
-        found = look_up(book, query, type, limit, topic, outcome, max_tokens)
+        found = look_up(book, query, type, limit, topic, outcome, max_tokens, min_score)
         if format == "json":
             return as_json(items=[each.as_dict() for each in found.items], total_count=found.total)
         return _listed(found, max_tokens)
@@ -309,6 +310,7 @@ def look_up(
     topic: str = "",
     outcome: str = "",
     max_tokens: int = 2_000,
+    min_score: float | None = None,
 ) -> Found:
     """Return decisions and checkpoints: by a question the best, one entry a note; without one the newest."""
     filter: dict[str, Any] = {"category": [DECISION, CHECKPOINT] if kind == "all" else [kind]}
@@ -322,7 +324,7 @@ def look_up(
     found: list[tuple[StoredChunk, float | None, str | None]]
     if query:
         most = newest.MOST if is_pending else limit
-        answer = book.search(query, limit=most, filter=filter, max_tokens=max_tokens, per_note=1)
+        answer = book.search(query, limit=most, filter=filter, max_tokens=max_tokens, per_note=1, min_score=min_score)
         hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
         found = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
         total = len(hits) if is_pending else max(answer.found, len(found))

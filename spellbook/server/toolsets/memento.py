@@ -91,6 +91,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         also: a.Also = None,
         filters: a.RecallFilter = None,
         limit: a.Limit = 8,
+        min_score: a.MinScore = None,
         max_tokens: a.MaxTokens = 2_000,
         format: a.Form = "text",
     ) -> str:
@@ -99,7 +100,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         The same search as `search`, by type, tags, project and time.
         """
-        found = look_up(book, query, filters, limit, max_tokens, also or ())
+        found = look_up(book, query, filters, limit, max_tokens, also or (), min_score)
         if format == "text":
             return render.answer(found, takes_also=True)
         return as_json(items=items(book, found), total_count=found.found, query_time=found.ms)
@@ -187,9 +188,13 @@ def look_up(
     limit: int = 8,
     max_tokens: int = 2_000,
     also: Sequence[str] = (),
+    min_score: float | None = None,
 ) -> Answer:
     """Search for memories, one hit a note. Raises InvalidInput for a filter that makes no sense."""
-    return book.search(query, also=also, limit=limit, filter=filter_of(filters), max_tokens=max_tokens, per_note=1)
+    narrowed = filter_of(filters)
+    return book.search(
+        query, also=also, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens, per_note=1
+    )
 
 
 def filter_of(given: object) -> dict[str, Any] | None:
