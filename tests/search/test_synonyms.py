@@ -166,3 +166,42 @@ def test_doctor_names_the_line(book, vault):
     book.reindex()
     report = dict(book.doctor())
     assert report["synonyms"] == [".spellbook/synonyms.yaml, line 2: a row needs two words that mean the same"]
+
+
+# -- kinds of things
+
+
+def test_the_shipped_kinds_are_sound():
+    """Each row is read without a fault; no row calls its kind and a member by the same word."""
+    file = synonyms.__file__.replace("synonyms.py", "kinds.yaml")
+    with open(file, encoding="utf-8") as opened_file:
+        rows, wrong = synonyms.read(opened_file.read())
+    assert (wrong, len(rows) >= 40) == ((), True)
+    assert [set(row.called) & set(row.members) for row in rows] == [set()] * len(rows)
+
+
+@pytest.mark.parametrize(
+    "asked", ["which cache or database is it?", "데이터베이스는 무엇을 쓰나요?", "any databases here"]
+)
+def test_a_question_for_a_kind_prefers_what_names_one(index, asked):
+    """A note that names a member gains, says for which kind, and no other note does."""
+    found = Searcher(index).rank(Question(asked)).candidates
+    gained = {each.chunk.path: each for each in found if each.keyword and each.keyword.kinds}
+    assert set(gained) == {"cache.md"}
+    assert gained["cache.md"].keyword.of_kind > 0
+    assert any("database" in reason for reason in presentation.reasons(gained["cache.md"].hit()))
+
+
+def test_a_member_or_a_name_alone_asks_for_no_kind(index):
+    """Who names a member asks for it, and `find` asks for words alone."""
+    for question in (Question("redis"), Question("database", "keyword", ("database",))):
+        assert not [each for each in Searcher(index).rank(question).candidates if each.keyword and each.keyword.kinds]
+
+
+def test_a_vault_has_kinds_of_its_own(index, vault):
+    """A row of two lists in the vault's file is a kind of things, from the next question on; a wrong row is named."""
+    own(vault, "- [[our animals, 우리 동물], [giraffe, heron]]\n- [[alone], []]\n")
+    found = Searcher(index).rank(Question("우리 동물 이름")).candidates
+    assert {each.chunk.path for each in found if each.keyword and each.keyword.kinds} == {"giraffe.md"}
+    rows, wrong = synonyms.read((vault / ".spellbook" / "synonyms.yaml").read_text("utf-8"))
+    assert (len(rows), [line for line, _ in wrong]) == (1, [2])

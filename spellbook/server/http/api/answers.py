@@ -257,6 +257,8 @@ class Written(TypedDict):
     path: NotRequired[str]
     generation: NotRequired[int]
     duplicates: NotRequired[Rows]
+    may_supersede: NotRequired[Rows]
+    hint: NotRequired[str]
     warnings: list[str]
 
 
