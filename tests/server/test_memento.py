@@ -278,7 +278,7 @@ def test_answers_keep_their_sizes(book):
         one = tool(
             book, "remember", content=f"# Kettle {number}\n\n" + f"The kettle {number} is loud. " * 80, force=True
         )
-    assert len(json.dumps(one)) < 400
+    assert len(json.dumps(one)) < 700  # with an older memory about the same thing
     said = tool(book, "recall", query="kettle", max_tokens=500, limit=12)
     assert book.index.embedder.count_tokens(said) <= 700
     assert "more: ask with a larger max_tokens" in said
