@@ -143,8 +143,7 @@ def save(
     Save a web page, a PDF or an HTML file as an article.
 
     SOURCE is its address or its path. An address that was saved before is not
-    fetched again; its article gets the new categories and tags. Web pages and
-    PDFs need the extra: pip install 'spellbook-vault[articles]'.
+    fetched again; its article gets the new categories and tags.
 
     \b
     spellbook save https://example.com/post --category engineering

@@ -6,13 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
 from tests.archive.pages.documents import pdf
 from tests.server.agent import Agent, talk
-
-pytest.importorskip("trafilatura")
-pytest.importorskip("pypdfium2")
 
 SETS = ("articles",)
 TEXT = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -456,18 +455,6 @@ def test_pages_that_cannot_be_had(book, vault, site):
     assert "FETCH_ERROR" in said
     assert "HTTP 401" in said
     assert not held(vault)
-
-
-def test_without_the_extra(book, vault, monkeypatch):
-    """A page needs it, and says which; given text and the other tools do not."""
-    for name in ("trafilatura", "lxml_html_clean", "pypdfium2"):
-        monkeypatch.setitem(sys.modules, name, None)
-    said = tool(book, "save", source="https://example.com/a", categories=["x"])
-    assert "INVALID_INPUT" in said
-    assert "pip install 'spellbook-vault[articles]'" in said
-    assert not held(vault)
-    assert save(book, 1)["status"] == "saved"
-    assert tool(book, "list", format="json")["total"] == 1
 
 
 def test_given_text(book, vault):

@@ -12,7 +12,6 @@ import re
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 from spellbook.archive.pages import child, fetch, safe, urls
@@ -20,7 +19,6 @@ from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
 MOST_FILE = fetch.MOST_PDF
-_MODULES = ("trafilatura", "lxml_html_clean", "pypdfium2")
 _HTML = frozenset({".html", ".htm"})
 _ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
@@ -65,7 +63,6 @@ def read(source: str, text: str = "", alive: Callable[[], object] = lambda: None
         found = _HEADING.match(parsed["markdown"])
         title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
         return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
-    need_extra()
     if not is_url:
         return _file(source, alive)
     got = fetch.fetch(url)
@@ -75,15 +72,6 @@ def read(source: str, text: str = "", alive: Callable[[], object] = lambda: None
         parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
     canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
     return Page(**parsed, url=got.url, canonical=canonical)
-
-
-def need_extra() -> None:
-    """Raise InvalidInput if the libraries that read pages are not installed."""
-    if not all(map(find_spec, _MODULES)):
-        raise InvalidInput(
-            "Web pages and PDFs need libraries that are not installed.",
-            "Run: pip install 'spellbook-vault[articles]'. Or give the text of the page.",
-        )
 
 
 def _file(source: str, alive: Callable[[], object]) -> Page:

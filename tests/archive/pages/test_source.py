@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -71,7 +70,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It needs no extra, no network and no file; an address beside it is only noted."""
+    """It needs no library for pages, no network and no file; an address beside it is only noted."""
     hide(monkeypatch, "trafilatura")
     text = "---\ntags: [x]\n---\n# Head [[Note]]\n\n#tag <b>x</b>"
     assert read("https://news.example/a#b", text) == Page(
@@ -87,16 +86,6 @@ def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypat
 
 def hide(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-
-
-@pytest.mark.parametrize("name", ["trafilatura", "lxml_html_clean", "pypdfium2"])
-def test_without_the_extra_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is fetched or opened."""
-    hide(monkeypatch, name)
-    assert importlib.util.find_spec(name) is None
-    for source in ("https://news.example/", "gone.pdf"):
-        with pytest.raises(InvalidInput, match=r"pip install 'spellbook-vault\[articles\]'"):
-            read(source)
 
 
 def make(folder: Path, kind: str) -> Path:
