@@ -17,7 +17,8 @@ from spellbook import config
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.models import embedders, file_cache
 from spellbook.models.e5 import engine, verify
-from spellbook.models.e5.e5 import E5, Twin
+from spellbook.models.e5.e5 import E5
+from spellbook.models.exported import Twin
 from spellbook.models.onnx import sbert_config
 from tests.folders import WIDTH, e5, safetensors, tiny, tokens, unit, write
 from tests.helpers import finished, python
