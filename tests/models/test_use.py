@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from spellbook.errors import EmbeddingError
+from spellbook.models import prepared as folders
 from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
 from spellbook.models.onnx.lazy_engine import release
@@ -208,7 +209,7 @@ def test_it_is_prepared_once_and_again_when_damaged(own_cache):
     assert not left.exists()
     data = (folder / "tokens.npz").read_bytes()
     (folder / "tokens.npz").write_bytes(data[:-1000] + b"\0" * 1000)
-    assert not prepare.is_whole(folder)
+    assert folders.checked(folder) is None
     assert prepare.ready() == folder
     assert use.Onnx(folder).passage("lighthouse").tobytes() == before.tobytes()
     assert [each.name for each in own_cache.iterdir() if each.is_dir()] == [folder.name]

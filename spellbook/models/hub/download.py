@@ -3,6 +3,9 @@ Download a model from a hub or a web server on request: resumable, verified, and
 
 The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
 `/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its manifest.
+
+The package huggingface-hub would not do: version 2.4 begins anew after a kill, compares no checksum, and writes all
+that comes before it compares the length.
 """
 
 from __future__ import annotations

@@ -129,14 +129,13 @@ def _tensor(name: str, kind: int, size: int | str) -> bytes:
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape)))
 
 
-def by_blocks(graph: Graph, value: str, packed: Array, scales: Array, bias: Array, bits: int) -> str:
-    """Add a product with weights of `bits` bits, packed (rows, blocks, bytes), each block with its own scale."""
+def by_blocks(graph: Graph, value: str, packed: Array, scales: Array, bias: Array) -> str:
+    """Add a product with weights of 8 bits, packed (rows, blocks, bytes), each block with its own scale."""
     import numpy as np
 
-    rows, count, size = packed.shape
-    block = size * 8 // bits
+    rows, count, block = packed.shape
     inputs = [value, graph.keep(packed), graph.keep(scales.astype(np.float32)), "", "", graph.keep(bias)]
     # Accuracy level 4: activations in int8 too, with a scale for each block of each token.
     return graph.add(
-        "MatMulNBits", inputs, MICROSOFT, K=count * block, N=rows, bits=bits, block_size=block, accuracy_level=4
+        "MatMulNBits", inputs, MICROSOFT, K=count * block, N=rows, bits=8, block_size=block, accuracy_level=4
     )

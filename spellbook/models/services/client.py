@@ -180,7 +180,8 @@ class Client:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
             self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
-        self.refuse(f"refuses: HTTP {status}{because}")
+        pooling = "Start it with `--pooling mean`, or as the model wants it."
+        self.refuse(f"refuses: HTTP {status}{because}", pooling if said.startswith("Pooling type") else "")
 
     def _pause(self, patience: Patience, passing: _Passing) -> None:
         # Texts that take too long do not say that a question does.

@@ -1,5 +1,5 @@
 """
-Embedders run by a service: Ollama, the OpenAI protocol, llama.cpp.
+Embedders run by a service that answers as OpenAI does, or by Ollama.
 
 A vector belongs to the model in its fingerprint, or there is none: it is normalised here, checked for count, width
 and NaN, and never replaced by another model's.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -32,61 +32,39 @@ if TYPE_CHECKING:
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
 
+_MOST_TEXTS = 32
 _MOST_LETTERS = 32_000
 _SHORTEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Protocol:
-    """How a kind of service is asked: `body` of model, texts, fields; `rows` of its answer; `most` texts at once."""
+class _Kind:
+    """A kind of service: what people call it, how to start it, where it embeds, and its options besides `prefix`."""
 
     title: str
     start: str
     path: str
-    options: frozenset[str]
-    body: Callable[[str, Sequence[str], Mapping[str, Any]], dict[str, Any]]
-    rows: Callable[[Any], list[Any]]
-    most: int = 32
+    options: frozenset[str] = frozenset()
 
 
-def _of_openai(answer: Any) -> list[Any]:
-    # Items may come in any order, and each once.
-    found = {item.get("index", place): item["embedding"] for place, item in enumerate(answer["data"])}
-    return [found[i] for i in range(len(answer["data"]))]
-
-
-def _of_llamacpp(answer: Any) -> list[Any]:
-    # Older servers answer with the one object; newer ones with a list, and pooled or by token in a list of vectors.
-    vector = (answer[0] if isinstance(answer, list) else answer)["embedding"]
-    return list(vector) if vector and isinstance(vector[0], list) else [vector]
-
-
-_PROTOCOLS = {
-    "ollama": _Protocol(
+_KINDS = {
+    "ollama": _Kind(
         "Ollama",
         "Start it with `ollama serve`; until it answers, notes are found by words.",
+        # `/v1/embeddings` reads no `keep_alive`: https://github.com/ollama/ollama/issues/11458
         "/api/embed",
-        frozenset({"dimensions", "prefix"}),
-        # It drops a model after five minutes, and loading it again takes longer than a search may.
-        lambda model, texts, more: {"model": model, "input": texts, "truncate": True, "keep_alive": "30m", **more},
-        lambda answer: list(answer["embeddings"]),
+        frozenset({"dimensions"}),
     ),
-    "openai": _Protocol(
+    "openai": _Kind(
         "The embedding service",
         "Start it, or check the address; until it answers, notes are found by words.",
         "/embeddings",
-        frozenset({"dimensions", "prefix", "input_type"}),
-        lambda model, texts, more: {"model": model, "input": texts, "encoding_format": "float", **more},
-        _of_openai,
+        frozenset({"dimensions", "input_type"}),
     ),
-    "llamacpp": _Protocol(
+    "llamacpp": _Kind(
         "llama.cpp",
         "Start it with `llama-server --embeddings`; until it answers, notes are found by words.",
-        "/embedding",
-        frozenset({"prefix"}),
-        lambda _, texts, more: {"content": texts[0], **more},
-        _of_llamacpp,
-        most=1,  # a list is answered in three ways, depending on the version
+        "/v1/embeddings",
     ),
 }
 
@@ -105,14 +83,17 @@ class ServiceEmbedder:
     tokeniser = ""
 
     def __init__(self, service: Service) -> None:
-        self._protocol = _PROTOCOLS[service.kind]
+        kind = _KINDS[service.kind]
         self._service = service
-        unknown = service.options.keys() - self._protocol.options
-        if unknown:
-            known = ", ".join(sorted(self._protocol.options))
+        self._path = kind.path
+        options = kind.options | {"prefix"}
+        if unknown := service.options.keys() - options:
+            known = ", ".join(sorted(options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
         self._dimensions = _dimensions(service)
-        self._fields: dict[str, Any] = {"dimensions": self._dimensions} if self._dimensions else {}
+        # Ollama drops a model after five minutes unasked, and loading it again takes longer than a search may.
+        own = {"truncate": True, "keep_alive": "30m"} if service.kind == "ollama" else {"encoding_format": "float"}
+        self._fields: dict[str, Any] = own | ({"dimensions": self._dimensions} if self._dimensions else {})
         self._type = service.options.get("input_type", "")
         if self._type not in {"", "passage", "document"}:
             known = "It is passage or document, as the service calls a text."
@@ -125,7 +106,7 @@ class ServiceEmbedder:
         # OpenAI's own key is in many an environment, and nobody else's business.
         is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
         keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
-        self._client = Client(service, self._protocol.title, self._protocol.start, keys)
+        self._client = Client(service, kind.title, kind.start, keys)
         self._width = self._dimensions
 
     def __repr__(self) -> str:
@@ -153,48 +134,47 @@ class ServiceEmbedder:
         """Say where it runs."""
         return self._service.url
 
-    def _many(self, texts: Sequence[str], before: str, input_type: str) -> Vectors:
+    def _many(self, texts: Sequence[str], before: str, side: str) -> Vectors:
         import numpy as np
 
         patience = UNHURRIED if is_unhurried() else PASSAGES
-        blocks = [self._unit(self._rows(batch, input_type, patience)) for batch in self._batches(texts, before)]
+        blocks = [self._unit(self._rows(batch, side, patience)) for batch in self._batches(texts, before)]
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
 
     def _batches(self, texts: Sequence[str], before: str) -> Iterator[list[str]]:
         batch: list[str] = []
         for text in texts:
             given = before + clean(text)
-            if batch and (len(batch) >= self._protocol.most or sum(map(len, batch)) + len(given) > _MOST_LETTERS):
+            if batch and (len(batch) >= _MOST_TEXTS or sum(map(len, batch)) + len(given) > _MOST_LETTERS):
                 yield batch
                 batch = []
             batch.append(given)
         if batch:
             yield batch
 
-    def _rows(self, texts: Sequence[str], input_type: str, patience: Patience) -> list[Any]:
+    def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
         """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
-        fields = {**self._fields, "input_type": input_type} if self._type else self._fields
-        body = self._protocol.body(self._service.model, texts, fields)
+        body = {"model": self._service.model, "input": texts, **self._fields}
+        if self._type:
+            body["input_type"] = side
         try:
-            answer = self._client.post(self._protocol.path, body, patience)
+            answer = self._client.post(self._path, body, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
                 halves = (texts[:middle], texts[middle:])
-                return [row for half in halves for row in self._rows(half, input_type, patience)]
+                return [row for half in halves for row in self._rows(half, side, patience)]
             if len(texts[0]) < _SHORTEST:
                 raise
-            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], input_type, patience)
+            return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
         try:
-            rows = self._protocol.rows(answer)
+            rows = list(answer["embeddings"]) if self._service.kind == "ollama" else _in_order(answer["data"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             self._client.refuse(
-                "answered something else than embeddings", f"Does {self._service.url}{self._protocol.path} embed?"
+                "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
             )
         if len(rows) != len(texts):
-            pooling = "Start it with `--pooling mean`, or as the model wants it."
-            hint = pooling if self._service.kind == "llamacpp" else ""
-            self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}", hint)
+            self._client.refuse(f"gave {counted(len(rows), 'vector')} for {counted(len(texts), 'text')}")
         return rows
 
     def _unit(self, rows: list[Any]) -> Vectors:
@@ -222,6 +202,12 @@ class ServiceEmbedder:
         scaled = block / most
         unit: Vectors = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
         return unit
+
+
+def _in_order(items: Any) -> list[Any]:
+    # They may come in any order, and each once.
+    found = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+    return [found[i] for i in range(len(items))]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:

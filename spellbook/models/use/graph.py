@@ -54,7 +54,7 @@ def _encoder(graph: Graph, weights: Mapping[str, Array]) -> None:
         blocks = weights[name].T.reshape(weights[name].shape[1], -1, _BLOCK)
         steps = np.abs(blocks).max(axis=2) / 127
         packed = (np.rint(blocks / steps[..., None]) + 128).astype(np.uint8)
-        return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32), 8)
+        return by_blocks(graph, value, packed, steps, np.zeros(len(blocks), np.float32))
 
     def plus(value: str, bias: Array) -> str:
         return add("Add", [value, keep(bias)])

