@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spellbook import paths, uptodate
+from spellbook import paths
 from spellbook.book import Spellbook
 from spellbook.config import Config
 from spellbook.errors import InvalidInput, PermissionDenied, VaultNotFound
@@ -136,7 +136,7 @@ def status(book: Spellbook, path: str = "") -> dict[str, Any]:
     found = find(book, path)
     books = _books(found)
     states = [each.state() for each in books]
-    looked = [uptodate.looked_at(str(each.config.state)) for each in books]
+    looked = [each.index.looked_at() for each in books]
     known = [each for each in looked if each is not None]
     documents, sections = _counts(found)
     reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
