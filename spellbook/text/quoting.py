@@ -38,10 +38,14 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {plain(line)}" if line else ">" for line in text.splitlines())
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text, or the beginning of a longer one and `…`, which are at most `most` letters."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def flat(text: str) -> str:
     """Return a note's own words about itself (title, topic …) on one line, at most 300 letters."""
-    line = plain(" ".join(text.split()))
-    line = line if len(line) <= _MOST_NAME else f"{line[: _MOST_NAME - 1].rstrip()}…"
+    line = shortened(plain(" ".join(text.split())), _MOST_NAME)
     return json_of(line) if _FIELDS.search(line) else line
 
 
