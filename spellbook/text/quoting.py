@@ -38,9 +38,13 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {plain(line)}" if line else ">" for line in text.splitlines())
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text, or the beginning of a longer one and `…`, which are at most `most` letters."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+def shortened(text: str, most: int, *, to_a_word: bool = False) -> str:
+    """Return a text, or the beginning of a longer one and `…`: at most `most` letters, whole words if `to_a_word`."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    end = cut.rfind(" ") if to_a_word else -1
+    return f"{(cut[:end] if end > most // 2 else cut).rstrip(' ,;:' if to_a_word else None)}…"
 
 
 def flat(text: str) -> str:
