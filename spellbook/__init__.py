@@ -11,12 +11,11 @@ Spellbook: a memory for people and their AI agents, in Markdown files they own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from spellbook._version import __version__
 
-TYPE_CHECKING = False  # `from typing import TYPE_CHECKING` would make `spellbook --help` slower
 if TYPE_CHECKING:
-    from typing import Any
-
     from spellbook.book import Spellbook, open
     from spellbook.errors import SpellbookError
 

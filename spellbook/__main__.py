@@ -1,8 +1,7 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `uptodate` says so and nothing else is imported, because git hooks run it after every
-checkout.
+If a `reindex` has nothing to do, `uptodate` says so and the command line is not imported.
 
 If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
 output has closed the pipe, it exits with 0.
@@ -12,12 +11,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
-# Importing typing takes as long as the whole check of a vault.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
+from spellbook.uptodate import nothing_to_do
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")
 """What the message of an error contains when memory ran out: in libraries, in threads, in Python itself."""
@@ -29,11 +25,11 @@ def main() -> NoReturn:
     code: object = 1
     try:
         try:
-            if nothing_to_do(sys.argv[1:]):
-                os._exit(0)  # nothing is open; a normal exit would take as long as checking 500 notes
-            from spellbook.cli import main as run
+            if not nothing_to_do(sys.argv[1:]):
+                from spellbook.cli import main as run
 
-            run()
+                run()
+            code = 0
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()
@@ -107,35 +103,6 @@ def _drop_output() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, number)
             os.close(nowhere)
-
-
-def nothing_to_do(arguments: list[str]) -> bool:
-    """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
-    if "SPELLBOOK_CONTAINER" in os.environ:  # there the vault is elsewhere
-        return False
-    asked, vault = list(arguments), ""
-    if "--vault" in asked[:-1]:
-        at = asked.index("--vault")
-        vault = asked[at + 1]
-        del asked[at : at + 2]
-    if asked[:1] != ["reindex"] or asked[1:] not in ([], ["--quiet"], ["--json"]):
-        return False
-    from spellbook import uptodate
-
-    said = uptodate.said(vault, as_json="--json" in asked)
-    if said and "--quiet" not in asked:
-        if "--json" not in asked and _may_be_korean():
-            from spellbook.translate import translated
-
-            said = translated(said)
-        print(said, flush=True)
-    return bool(said)
-
-
-def _may_be_korean() -> bool:
-    """Say whether it is worth importing `translate`, which knows."""
-    names = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
-    return sys.platform != "linux" or any(os.environ.get(name, "").lower().startswith("ko") for name in names)
 
 
 if __name__ == "__main__":

@@ -1,63 +1,37 @@
 """
 The seal: what vault, settings and index looked like when a `reindex` found nothing to do.
 
-As long as all of it looks so, there is nothing to do still, and that is said without opening the index, in about the
-time that `git status` takes. Any difference, and anything that cannot be looked at, breaks the seal; it is only ever a
-reason to look properly.
+While all of it looks so, `reindex` says so again without opening the index: git hooks run it after every checkout.
+Any difference, and anything that cannot be looked at, is a reason to look properly.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 
-from spellbook import environment, paths
+from spellbook import environment, paths, translate
 
-# Typing, dataclasses, pathlib, re and SQLite each take as long to import as a look at a thousand notes.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-FILE = "seal"
-"""Its name in the folder of the index: what to say as a sentence, the same as JSON, and what was looked at."""
-
-_VARIABLES = environment.variables("index")
-_SETTINGS = (f"{paths.MARKER}/config.toml", ".spellbookignore")
-LOOKED = "looked"
-"""The file in the folder of the index whose time is that of the last look at the whole vault."""
+FILE, LOOKED = "seal", "looked"
+"""Files in the folder of the index: what to print, as a sentence and as JSON, and what was seen; a look's time."""
 
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED)
-"""Files in the folder of the index that say nothing of what is in it."""
+"""Files in the folder of the index that say nothing of what is in it; nor do empty ones, which readers leave."""
+
+_SHORT: tuple[list[str], ...] = ([], ["--quiet"], ["--json"])
 
 
-def look(root: str, state: str) -> bytes:
-    """
-    Return the stamps of all that decides whether the vault `root`, with its index in `state`, needs a `reindex`.
-
-    That is: their places, the variables, the settings, the index, what is installed beside, code and notes.
-    Empty if something cannot be looked at. Notes that changed in the last moments need no care here: a run reads them
-    again and notes that, which changes the index.
-    """
-    package = os.path.dirname(__file__)
-    variables = [os.environ.get(name, "") for name in _VARIABLES]
-    try:
-        stamps = [
-            _stamp(file) for file in (os.path.dirname(package), *(os.path.join(root, name) for name in _SETTINGS))
-        ]
-        trees = [*_tree(package, ".py"), *_tree(root, ".md")]
-        return ascii([root, package, variables, stamps, [*_index(state)], trees]).encode()
-    except OSError:
-        return b""
-
-
-def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
-    """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
-    if not seen or look(root, state) != seen:
-        return
-    try:
-        with open(os.path.join(state, FILE), "wb") as file:  # half a seal is none
-            file.write(f"{sentence}\n{as_json}\n".encode() + seen)
-    except OSError:
-        return  # the next run looks properly, that is all
+def nothing_to_do(asked: list[str]) -> bool:
+    """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
+    at = asked.index("--vault") if "--vault" in asked[:-1] else len(asked)
+    options = asked[:at] + asked[at + 2 :]
+    if options[:1] != ["reindex"] or options[1:] not in _SHORT or "SPELLBOOK_CONTAINER" in os.environ:
+        return False
+    text = said("".join(asked[at + 1 : at + 2]), as_json="--json" in options)
+    if text and "--quiet" not in options:
+        print(text if "--json" in options else translate.translated(text), flush=True)
+    return bool(text)
 
 
 def said(named: str, *, as_json: bool = False) -> str | None:
@@ -71,60 +45,46 @@ def said(named: str, *, as_json: bool = False) -> str | None:
         return None
     if not seen or seen != look(root, state):
         return None
-    mark_look(state)
+    with suppress(OSError):  # it may be of a folder that cannot be written
+        os.utime(os.path.join(state, LOOKED))
     return (text if as_json else sentence).decode().rstrip("\n")
 
 
-def mark_look(state: str) -> None:
-    """Record that the whole vault was looked at. Not in the index: that would wait for writers, and break a seal."""
-    file = os.path.join(state, LOOKED)
+def look(root: str, state: str) -> bytes:
+    """Return the stamps of all that a `reindex` of `root`, with its index in `state`, depends on; none on an error."""
+    package = os.path.dirname(__file__)
+    variables = [os.environ.get(name, "") for name in environment.variables("index")]
+    settings = [os.path.join(root, name) for name in (f"{paths.MARKER}/config.toml", ".spellbookignore")]
     try:
-        os.utime(file)
+        files = [os.path.exists(file) and _stamp(file) for file in (os.path.dirname(package), *settings)]
+        entries = [each for each in os.scandir(state) if each.is_dir() or each.stat().st_size]
+        index = [
+            (each.name, each.is_dir() or _stamp(each.path)) for each in entries if not each.name.endswith(_PASSING)
+        ]
+        return ascii([root, package, variables, files, index, *_tree(package, ".py"), *_tree(root, ".md")]).encode()
     except OSError:
-        try:
-            open(file, "xb").close()
-        except OSError:
-            return  # a folder that cannot be written is told of where it matters
+        return b""
 
 
-def looked_at(state: str) -> float | None:
-    """Return when the whole vault was last looked at, in seconds since 1970; None if it never was."""
-    try:
-        return os.stat(os.path.join(state, LOOKED)).st_mtime
-    except OSError:
-        return None
+def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
+    """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
+    if seen and look(root, state) == seen:
+        with suppress(OSError), open(os.path.join(state, FILE), "wb") as file:  # half a seal is none
+            file.write(f"{sentence}\n{as_json}\n".encode() + seen)
 
 
-def _index(state: str) -> Iterator[str]:
-    for entry in os.scandir(state):
-        if entry.is_dir():
-            yield entry.name
-        elif not entry.name.endswith(_PASSING) and entry.stat().st_size:  # an empty log comes and goes with who reads
-            yield f"{entry.name} {_stamp(entry.path)}"
+def _tree(root: str, ending: str) -> Iterator[object]:
+    """Yield each folder from `root` down, dot-folders left out, with the stamps of its files of this ending."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        folders[:] = [name for name in folders if name[0] != "."]
+        notes = [name for name in files if name[-3:].lower() == ending and name[0] != "."]
+        yield folder, [(name, *_stamp(os.path.join(folder, name))) for name in notes]
 
 
-def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str | int]]]:
-    """Yield each folder from `root` down, dot-folders left out, with its files of this ending and their stamps."""
-    todo = [root]
-    while todo:
-        folder = todo.pop()
-        seen: list[str | int] = []
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if name[0] == ".":
-                    continue
-                if name[-3:].lower() == ending and not entry.is_dir():
-                    status = entry.stat()
-                    seen += name, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
-                elif entry.is_dir(follow_symlinks=False):
-                    todo.append(entry.path)
-        yield folder, seen
-
-
-def _stamp(path: str) -> str:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return ""
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
+def _stamp(path: str) -> tuple[int, int, int, int]:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns

@@ -8,7 +8,6 @@ Which folders may be read comes from the person, the client or the place of the 
 
 from __future__ import annotations
 
-import datetime as dt
 import glob
 import os
 import threading
@@ -19,10 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spellbook import paths, uptodate
+from spellbook import paths
 from spellbook.book import Spellbook
 from spellbook.config import Config
 from spellbook.errors import InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.index.catalog.usage import local
 from spellbook.index.filters import Filter, conditions
 from spellbook.text.terms import estimate_tokens
 
@@ -136,7 +136,7 @@ def status(book: Spellbook, path: str = "") -> dict[str, Any]:
     found = find(book, path)
     books = _books(found)
     states = [each.state() for each in books]
-    looked = [uptodate.looked_at(str(each.config.state)) for each in books]
+    looked = [each.index.looked_at() for each in books]
     known = [each for each in looked if each is not None]
     documents, sections = _counts(found)
     reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
@@ -145,7 +145,7 @@ def status(book: Spellbook, path: str = "") -> dict[str, Any]:
         "total_documents": documents,
         "total_sections": sections,
         "pending": sum(state.pending for state in states),
-        "last_indexed": _local(min(known)) if len(known) == len(looked) else None,
+        "last_indexed": local(min(known)) if len(known) == len(looked) else None,
         "index_size_mb": round(sum(each.index.catalog.sizes()["bytes"] for each in books) / 1e6, 2),
         "path": _places(found),
         "embedder": book.index.embedder.name,
@@ -302,10 +302,6 @@ def _counts(found: Sequence[Wiki]) -> tuple[int, int]:
 
 def _places(found: Sequence[Wiki]) -> str:
     return os.pathsep.join(str(wiki.root) for wiki in found)
-
-
-def _local(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 # -- answers

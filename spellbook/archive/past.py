@@ -6,7 +6,6 @@ It tells what was written by then. What was never committed, and is in no snapsh
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.archive import snapshots
 from spellbook.errors import InvalidInput
+from spellbook.index.catalog.usage import local
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
 from spellbook.system.git import Blob, Commit, Repository
@@ -68,10 +68,10 @@ class Moment:
     def as_dict(self) -> dict[str, Any]:
         """Return it as programs see it, with its time in ISO 8601."""
         source = {"commit": self.commit} if self.commit else {"snapshot": self.snapshot}
-        return {"asked": self.asked, **source, "at": _iso(self.at)}
+        return {"asked": self.asked, **source, "at": local(self.at)}
 
     def __str__(self) -> str:
-        asked, at = one_line(self.asked), _iso(self.at)
+        asked, at = one_line(self.asked), local(self.at)
         if self.commit:
             return f"As of {asked}: what was written by commit {self.commit[:12]} of {at}."
         return f"As of {asked}: what was written by snapshot {self.snapshot} of {at}."
@@ -127,8 +127,8 @@ def _begin(repository: Repository) -> str:
     if first is None:
         return "the repository has no commit yet."
     if repository.is_shallow:
-        return f"this clone is shallow, and begins with {first.hash[:12]} of {_iso(first.at)}."
-    return f"the first commit is {first.hash[:12]} of {_iso(first.at)}."
+        return f"this clone is shallow, and begins with {first.hash[:12]} of {local(first.at)}."
+    return f"the first commit is {first.hash[:12]} of {local(first.at)}."
 
 
 def _snapshot(asked: str, name: str) -> Moment:
@@ -137,10 +137,6 @@ def _snapshot(asked: str, name: str) -> Moment:
 
 def _at(name: str) -> float:
     return snapshots.taken_at(name) or 0.0
-
-
-def _iso(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 # -- what it holds

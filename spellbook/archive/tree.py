@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from spellbook.errors import PathOutsideVault, SpellbookError, VaultNotFound
 from spellbook.notes.note import Fault, Stamp
+from spellbook.text.unicode import is_whole
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of
 from spellbook.vault.rules import belongs
@@ -78,12 +79,12 @@ def tree(vault: Folder) -> Tree:
 
 
 def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
+    if not is_whole(path):
+        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
+        return
     try:
-        path.encode("utf-8")
         vault.locate(path)
         status = entry.stat()
-    except UnicodeEncodeError:
-        faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
     except (PathOutsideVault, FileNotFoundError):
         with contextlib.suppress(FileNotFoundError):  # a file that is gone is no fault, a link that leads nowhere is
             os.lstat(entry.path)

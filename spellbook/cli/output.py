@@ -18,7 +18,7 @@ import click
 
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
-from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted
+from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
 from spellbook.translate import translated
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _hit(hit: Hit) -> None:
     _untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
-        click.echo(f"      {quoted(line if len(line) <= _MOST_LINE else f'{line[: _MOST_LINE - 1].rstrip()}…')}")
+        click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > 6:
         say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))

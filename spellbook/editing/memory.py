@@ -162,10 +162,7 @@ def check(
         if not meta.get("keywords"):
             found.errors.append("metadata.keywords is missing")
         _warn(text, meta, found)
-    found.secrets += [
-        f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)
-    ]
-    found.secrets += [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
+    found.secrets += credentials.in_note(text, meta)
     found.warnings += found.secrets
     if not found.errors:
         found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)

@@ -145,6 +145,11 @@ def fold(value: object) -> str:
     return unicodedata.normalize("NFC", str(value)).casefold().strip()
 
 
+def spelled(value: str, given: object) -> str:
+    """Return a filter's value as the frontmatter of a note writes it."""
+    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)
+
+
 def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield a key of the frontmatter and what is in it as filters have them: texts, folded; of mappings `key.name`."""
     if len(key) > _MOST_KEY:

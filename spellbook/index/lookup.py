@@ -13,7 +13,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.notes import links
-from spellbook.notes.note import MERGED
+from spellbook.notes.note import MERGED, parse
 
 _MOST_ID = 5_000
 """Letters of an id: a path has at most 4,096, and its suffix 200."""
@@ -22,6 +22,11 @@ _MOST_ID = 5_000
 def note_chunks(index: Index, id: str) -> list[StoredChunk]:
     """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
     return next(filter(None, map(index.catalog.note, _spellings(id))), []) or index.catalog.at(f"{id}.md")
+
+
+def body(index: Index, path: str) -> str:
+    """Return the body of the note at `path`."""
+    return parse(path, index.vault.read(path)[0]).body
 
 
 def _spellings(id: str) -> Iterable[str]:

@@ -21,6 +21,7 @@ from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.system import disk
+from spellbook.uptodate import LOOKED
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
@@ -155,6 +156,17 @@ class Index:
         return replace(
             self, config=config, embedder=embedder, chroma=chroma, second=second, reranker=reranker, _widths=set()
         )
+
+    def mark_looked(self) -> None:
+        """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
+        with contextlib.suppress(OSError):  # a folder that cannot be written is told of where it matters
+            (self.config.state / LOOKED).touch()
+
+    def looked_at(self) -> float | None:
+        """Return when the whole vault was last looked at, in seconds since 1970; None if it never was."""
+        with contextlib.suppress(OSError):
+            return (self.config.state / LOOKED).stat().st_mtime
+        return None
 
     def close(self) -> None:
         """Release files and connections."""

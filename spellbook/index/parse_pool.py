@@ -21,10 +21,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO
 
 from spellbook.index.catalog.schema import Entry, Known
 from spellbook.index.extract import Rules, read
+from spellbook.system import processes
 from spellbook.vault.folder import Folder
 
 Piece = Mapping[str, Known | None]
@@ -39,8 +40,6 @@ _AHEAD = 3
 PATIENCE = 60.0
 """Seconds after which a reader that says nothing is given up."""
 
-_CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.index.parse_pool import serve; serve()"
-_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 _SIZE = struct.Struct("!Q")
 
 
@@ -113,17 +112,7 @@ class _Reader:
     """One process, which answers one piece at a time."""
 
     def __init__(self, root: Path, rules: Rules) -> None:
-        # What Ctrl-C sends to every process of a terminal is meant for the one that was started there.
-        apart: dict[str, Any] = (
-            {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
-        )
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _CODE, *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            **apart,
-        )
+        self.process = processes.child(__name__)
         self._told: tuple[Path, Rules] | None = (root, rules)
 
     def ask(self, piece: Piece) -> bytes:

@@ -27,7 +27,6 @@ from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.system.lock import take
 from spellbook.system.processes import EMBEDDING, present
-from spellbook.uptodate import mark_look
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     if unlikely:
         complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
     index.catalog.set_looked(complaint)
-    mark_look(str(index.config.state))
+    index.mark_looked()
     if unlikely:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from spellbook import uptodate
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
@@ -39,7 +38,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     with catalog.reading():  # one state, so that the sums are consistent
         counts, categories, sizes = catalog.counts(), catalog.notes.by_category(), catalog.sizes()
     timings, totals = meter.read()
-    looked_at = uptodate.looked_at(str(index.config.state))
+    looked_at = index.looked_at()
     return {
         **{name: count for name, count in asdict(counts).items() if name != "second_pending"},
         "categories": {name or "(none)": chunks for name, chunks in categories.items()},

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.errors import InvalidInput
 from spellbook.index.filters import conditions
+from spellbook.notes.frontmatter import fast_loader
 
 if TYPE_CHECKING:
     import yaml
@@ -75,7 +76,7 @@ def _nodes(text: str) -> list[yaml.Node]:
     """Return the queries as YAML nodes, which have line numbers; deep nesting and references are refused."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = fast_loader()
     try:
         depth = 0
         # libyaml's composer overflows the C stack on deep nesting; its parser does not.

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spellbook.notes.splitter import sentences
+from spellbook.text.quoting import shortened
 from spellbook.text.terms import scripts
 
 DECISION, CHECKPOINT = "decision", "checkpoint"
@@ -75,10 +76,7 @@ class Checkpoint:
 def title(text: str) -> str:
     """Return the first sentence of a text on one line, at most 120 letters, without a final full stop."""
     line = next((text[start:end] for start, end in sentences(text)), "").strip().split("\n", 1)[0]
-    line = " ".join(line.lstrip("#>-*+ ").split())
-    if len(line) > _MOST_TITLE:
-        cut = line[: _MOST_TITLE - 1]
-        line = cut[: cut.rfind(" ")] + "…" if " " in cut else cut + "…"
+    line = shortened(" ".join(line.lstrip("#>-*+ ").split()), _MOST_TITLE, to_a_word=True)
     return line.rstrip(".。") or line
 
 

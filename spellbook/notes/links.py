@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote
 from spellbook.notes.frontmatter import FRONTMATTER, dump, load_value
 from spellbook.notes.note import Note, code_spans, lines
 from spellbook.notes.relations import RELATIONS, id_or_path, scalars
+from spellbook.text.unicode import folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
@@ -385,11 +386,6 @@ class Files:
         exact = (path for path in same if unicodedata.normalize("NFC", path) in {spelled, f"{spelled}.md"})
         path = next(exact, same[0] if same else None)
         return Reached(path, by) if path else None
-
-
-def folded(path: str) -> str:
-    """Return a name in the form that links are compared in: NFC, without case."""
-    return unicodedata.normalize("NFC", path).casefold()
 
 
 def _bare(name: str) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.notes import decisions as form
-from spellbook.notes.note import parse
 from spellbook.search import newest
 from spellbook.search.presentation import is_outside
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class Briefing:
         opened = [named(each) for each in self.open]
         if opened:
             opened.insert(0, f"Decisions without an outcome ({len(self.open)} of {self.open_total}):")
-        pins = [line for each in self.pinned for line in (named(each), quoted(_cut(each.text)))]
+        pins = [
+            line for each in self.pinned for line in (named(each), quoted(shortened(each.text.strip(), _MOST_LETTERS)))
+        ]
         for part in (self.checkpoint.lines() if self.checkpoint else [], opened, ["Pinned:", *pins] if pins else []):
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
@@ -146,7 +148,7 @@ def checkpoint(index: Index) -> Checkpoint | None:
     notes = newest.recent(index, _MOST_LISTED, 0, filter).notes
     if (chunk := next((each for each in notes if not is_outside(each)), None)) is None:
         return None
-    body = parse(chunk.path, index.vault.read(chunk.path)[0]).body
+    body = lookup.body(index, chunk.path)
     decided = newest.recent(index, _MOST_LISTED, 0, {"category": form.DECISION, **TRUSTED}).notes
     since = tuple(each for each in decided if each.when > chunk.when and not is_outside(each))
     return Checkpoint(chunk, form.read_checkpoint(body), since)
@@ -180,11 +182,6 @@ def _fitting(lines: Sequence[str], most: int) -> list[str]:
             break
         kept.append(line)
     return kept if len(kept) > 1 or len(kept) == len(lines) else []
-
-
-def _cut(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS].rstrip() + " …"
 
 
 def _age(seconds: float) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.index import privacy
-from spellbook.text.quoting import counted, exact, flat, json_of, one_line
+from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.schema import StoredChunk
@@ -55,8 +55,7 @@ def stated(text: str, is_foreign: bool) -> str:
 
 def cut(text: str, most: int = MOST_OUTSIDE) -> str:
     """Return a text on one line, at most `most` letters of it."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    return shortened(" ".join(text.split()), most)
 
 
 def place(at: Placed) -> str:

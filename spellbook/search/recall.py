@@ -20,7 +20,7 @@ from spellbook.search.briefing import HEAD
 from spellbook.search.presentation import is_outside
 from spellbook.text import terms
 from spellbook.text.expressions import AnyOf, Phrase
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, flat, quoted, shortened
 
 if TYPE_CHECKING:
     from spellbook.index.opened import Index
@@ -178,4 +178,4 @@ def _passage(text: str, words: list[_Word]) -> str:
     """Return the paragraph that has most of the words, rather prose than code, cut to 400 letters."""
     parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", text.strip()))]
     best = max(parts, key=lambda part: sum(word.said in part.casefold() for word in words) - 0.5 * ("```" in part))
-    return best if len(best) <= _MOST_LETTERS else best[: _MOST_LETTERS - 1].rstrip() + "…"
+    return shortened(best, _MOST_LETTERS)

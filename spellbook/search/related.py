@@ -16,7 +16,8 @@ from spellbook.index.catalog import links as stored_links
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.notes.links import Files, Reached, folded, key
+from spellbook.notes.links import Files, Reached, key
+from spellbook.text.unicode import folded
 
 if TYPE_CHECKING:
     from spellbook.index.engine import Linking, Links

@@ -121,7 +121,7 @@ def by_words(
         """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
         scores = dict(scores)
         for alike in chosen.alike:
-            idf = _idf(total, alike.chunks)
+            idf = terms.idf(total, alike.chunks)
             own = sum(word.weight for word in asked if word.part in alike.parts)
             # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
             weight = weights.SYNONYM * (min(own, idf) if alike.parts else idf)
@@ -138,7 +138,7 @@ def by_words(
     def add_kinds(listed: Sequence[int], most_new: int) -> None:
         """Note which of the chunks `listed`, and of `most_new` others, name a member of a kind that is asked for."""
         for kind, of_members, chunks in asked_kinds:
-            worth = weights.OF_KIND * max(0.0, _idf(total, chunks)) / math.log(total + 1)
+            worth = weights.OF_KIND * max(0.0, terms.idf(total, chunks)) / math.log(total + 1)
             rows = (
                 engine.match(form(of_members), limits, most_new, listed)
                 if most_new and chunks <= weights.RARE_SYNONYM
@@ -197,11 +197,11 @@ def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
     same: dict[Phrase, tuple[Phrase, ...]] = {part: each.same for each in chosen.alike for part in each.parts}
     return (
         *(
-            Word(part, count, _idf(total, count), same.get(part, ()))
+            Word(part, count, terms.idf(total, count), same.get(part, ()))
             for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
         ),
         *(
-            Word(each.same[0], each.chunks, _idf(total, each.chunks), each.same[1:])
+            Word(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:])
             for each in chosen.alike
             if not each.parts
         ),
@@ -269,11 +269,6 @@ def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) ->
     for word, has in zip(there, engine.holding([words.form(each.expression) for each in there], notes), strict=True):
         found += np.array(has) * word.weight
     return dict(zip(about, (found / most).tolist(), strict=True))
-
-
-def _idf(total: int, frequency: int) -> float:
-    # As FTS5's bm25 computes it, with its lower bound.
-    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
+from spellbook.text.quoting import shortened
 
 if TYPE_CHECKING:
     from spellbook.index.opened import Index
@@ -146,7 +147,7 @@ def _summary(chunks: Sequence[StoredChunk]) -> str:
     for key in _SAYS_SO:
         said = chunks[0].meta.get(key)
         if isinstance(said, str) and said.strip():
-            return _cut(said)
+            return shortened(" ".join(said.split()), _MOST_SUMMARY, to_a_word=True)
     return next((line for chunk in chunks if (line := first_sentence(chunk.text))), "")
 
 
@@ -167,14 +168,5 @@ def first_sentence(text: str) -> str:
         if before.type == "paragraph_open" and inline.type == "inline"
     ]
     listed = [paragraph[start:end] for paragraph in prose for start, end in sentences(paragraph)]
-    return _cut(
-        next((each for each in listed if sum(map(str.isalpha, each)) >= _LEAST_LETTERS), listed[0] if listed else "")
-    )
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) <= _MOST_SUMMARY:
-        return line
-    cut = line[: _MOST_SUMMARY - 1]
-    return (cut[: cut.rfind(" ")] if cut.rfind(" ") > _MOST_SUMMARY // 2 else cut).rstrip(" ,;:") + "…"
+    whole = [sentence for sentence in listed if sum(map(str.isalpha, sentence)) >= _LEAST_LETTERS]
+    return shortened(next(iter(whole or listed), "").strip(), _MOST_SUMMARY, to_a_word=True)

@@ -66,8 +66,13 @@ def answer(found: Answer, *, takes_also: bool = False) -> str:
             return f"Nothing found.{again or _OTHER_WORDS}\n{state}"
         head = f"No confident match.{again} Closest notes (read one with show):"
         return "\n".join([head, *map(_near_hit, found.closest), state])
+    return hits(found, _hit, state)
+
+
+def hits(found: Answer, each: Callable[[int, Hit], str], state: str) -> str:
+    """Return the hits of a search, each as `each` lays it out, and the state of the index."""
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
-    parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
+    parts = [f"{len(found.hits)} found, best first.", *(each(number, hit) for number, hit in enumerate(shown, 1))]
     if len(shown) < len(found.hits):
         parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit
 from spellbook.archive.pages import fetch, html, safe, urls
 from spellbook.archive.pages import source as pages
 from spellbook.errors import InvalidInput, StorageError
+from spellbook.index import lookup
 from spellbook.index.filters import fold
 from spellbook.notes import articles as form
-from spellbook.notes import note
 from spellbook.notes.articles import CATEGORY
 from spellbook.system import disk
 from spellbook.text import credentials
@@ -158,11 +158,7 @@ def _day(text: str) -> dt.date | None:
 
 def _no_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
     """Raise InvalidInput if a page's address, its labels or given text look like a secret, unless `force`."""
-    if force:
-        return
-    found = [f"metadata.{key} looks like it holds {each.kind}" for key, each in credentials.in_metadata(meta)]
-    found += [f"line {each.line} of the text looks like it holds {each.kind}" for each in credentials.find(text)]
-    if found:
+    if not force and (found := credentials.in_note(text, meta)):
         raise InvalidInput(f"{'; '.join(found)}.", credentials.HINT)
 
 
@@ -209,7 +205,7 @@ def _same(book: Spellbook, source: str, page: Page, given: _Given) -> StoredChun
     """Return the article of given text that has the same source and the same words."""
     listed = book.recent(100, filter={"category": CATEGORY, "source": source}).notes
     text = page.markdown.strip("\n")
-    return next((chunk for chunk in listed if form.read(body(book, chunk.path)).text == text), None)
+    return next((chunk for chunk in listed if form.read(lookup.body(book.index, chunk.path)).text == text), None)
 
 
 def _again(book: Spellbook, chunk: StoredChunk, names: Sequence[str], given: _Given, asked: str = "") -> dict[str, Any]:
@@ -229,7 +225,7 @@ def _again(book: Spellbook, chunk: StoredChunk, names: Sequence[str], given: _Gi
     }
     joined = {key: _united(there[key], new[key]) for key in there}
     changed = {key: value for key, value in joined.items() if value != there[key]}
-    text, summary = body(book, chunk.path), safe.safe(given.summary).strip()
+    text, summary = lookup.body(book.index, chunk.path), safe.safe(given.summary).strip()
     summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
     if changed or summarized:
         book.revise(chunk.note, metadata=changed or None, replace=summarized, force=True)
@@ -246,17 +242,12 @@ def texts(value: object) -> list[str]:
     return [str(each) for each in (value if isinstance(value, list) else [value]) if each not in (None, "")]
 
 
-def body(book: Spellbook, path: str) -> str:
-    """Return the body of the note at `path`."""
-    return note.parse(path, book.index.vault.read(path)[0]).body
-
-
 def _kept(book: Spellbook, chunk: StoredChunk, status: str) -> dict[str, Any]:
     return {
         "id": chunk.note,
         "title": chunk.title,
         "categories": texts(chunk.meta.get("categories")),
-        "content_length": len(form.read(body(book, chunk.path)).text),
+        "content_length": len(form.read(lookup.body(book.index, chunk.path)).text),
         "path": chunk.path,
         "status": status,
     }

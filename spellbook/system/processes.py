@@ -9,12 +9,15 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from spellbook.system.lock import held, take
+
+if TYPE_CHECKING:
+    import subprocess
 
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
@@ -168,3 +171,18 @@ def is_locked(file: Path) -> bool:
         except BlockingIOError:
             return True
         return False
+
+
+def child(module: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """
+    Start a Python that imports what this one can and runs `serve` of a module, which reads stdin and writes stdout.
+
+    Ctrl-C in a terminal goes to every process of it, and is meant for the parent. Raises OSError.
+    """
+    import subprocess
+
+    # The number is CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
+    apart: dict[str, Any] = {"creationflags": 0x0800_0000} if sys.platform == "win32" else {"start_new_session": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    code = f"import sys; sys.path[:] = sys.argv[1:]; from {module} import serve; serve()"
+    return subprocess.Popen([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)

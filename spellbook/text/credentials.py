@@ -121,9 +121,13 @@ def masked(text: str) -> str:
     return "".join([*kept, text[at:]])
 
 
-def in_metadata(meta: Mapping[str, Any]) -> list[tuple[str, Secret]]:
-    """Return what in frontmatter looks like a secret, each with its key."""
-    return [(key, secret) for key, value in meta.items() for text in _texts(value) for secret in find(f"{key}: {text}")]
+def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
+    """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
+    held = [(key, secret) for key, value in meta.items() for each in _texts(value) for secret in find(f"{key}: {each}")]
+    return [
+        *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
+        *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
+    ]
 
 
 def new(before: str, after: str) -> list[Secret]:

@@ -38,10 +38,18 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {plain(line)}" if line else ">" for line in text.splitlines())
 
 
+def shortened(text: str, most: int, *, to_a_word: bool = False) -> str:
+    """Return a text, or the beginning of a longer one and `…`: at most `most` letters, whole words if `to_a_word`."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    end = cut.rfind(" ") if to_a_word else -1
+    return f"{(cut[:end] if end > most // 2 else cut).rstrip(' ,;:' if to_a_word else None)}…"
+
+
 def flat(text: str) -> str:
     """Return a note's own words about itself (title, topic …) on one line, at most 300 letters."""
-    line = plain(" ".join(text.split()))
-    line = line if len(line) <= _MOST_NAME else f"{line[: _MOST_NAME - 1].rstrip()}…"
+    line = shortened(plain(" ".join(text.split())), _MOST_NAME)
     return json_of(line) if _FIELDS.search(line) else line
 
 

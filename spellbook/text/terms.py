@@ -10,6 +10,7 @@ of pairs finds the run and nothing else.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -191,6 +192,11 @@ def script(letter: str) -> str:
     name = unicodedata.name(letter, "?").split()[0].lower()
     # Japanese is written in three, and Chinese in one of them.
     return {"cjk": "han", "hiragana": "han", "katakana": "han"}.get(name, name)
+
+
+def idf(total: int, frequency: int) -> float:
+    """Return the inverse document frequency as FTS5's bm25 computes it, with its lower bound."""
+    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
 
 
 def estimate_tokens(text: str) -> int:

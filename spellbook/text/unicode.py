@@ -8,6 +8,7 @@ file and no index, so a call that holds one is refused instead of being answered
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Mapping, Set
 from functools import wraps
 from types import FunctionType
@@ -27,6 +28,11 @@ def is_whole(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def folded(name: str) -> str:
+    """Return a name in the form in which links and case-insensitive disks compare it: NFC, without case."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def check(value: object, name: str = "") -> None:

@@ -16,6 +16,7 @@ from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, V
 from spellbook.notes.note import MOST_BYTES, Stamp
 from spellbook.paths import MARKER
 from spellbook.system import disk
+from spellbook.text.unicode import folded
 from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import IGNORE_FILE, Ignored
 from spellbook.vault.listing import Listing, stamp_of
@@ -238,7 +239,7 @@ class Folder:
         real, folder = Path(os.path.realpath(place)), os.path.realpath(place.parent)
         reason = rules.refusal(path) or rules.refusal(real.relative_to(self.root).as_posix())
         # `walk` goes through no link to a folder.
-        if not reason and rules.folded(folder) != rules.folded(str(place.parent)):
+        if not reason and folded(folder) != folded(str(place.parent)):
             reason = "a folder on its way is a link"
         if reason:
             raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")

@@ -8,11 +8,11 @@ Obsidian's plugins, tasks of VS Code), so nothing is written into one, under any
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from spellbook.paths import MARKER
+from spellbook.text.unicode import folded, is_whole
 from spellbook.vault.ignored import IGNORE_FILE
 
 TRASH = ".trash"
@@ -38,9 +38,7 @@ def belongs(path: str) -> bool:
 
 def refusal(path: str) -> str:
     """Return why an import, a restore or an undo may not write `path`, "" if it may."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
+    if not is_whole(path):
         return "its name is not UTF-8"
     parts = [_UNSEEN.sub("", part) for part in path.split("/")]
     if path not in SETTINGS and (_is_hidden("/".join(parts)) or any(map(_SHORT.fullmatch, parts))):
@@ -51,11 +49,6 @@ def refusal(path: str) -> str:
 def permissions(mode: int) -> int:
     """Return `mode` without the right to execute, and without write access for everybody."""
     return mode & 0o664 | 0o600
-
-
-def folded(path: str) -> str:
-    """Return a path in the form that case-insensitive disks compare."""
-    return unicodedata.normalize("NFC", path).casefold()
 
 
 def _is_hidden(path: str) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from spellbook.errors import Conflict, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import attributes, disk
+from spellbook.text.unicode import folded
 from spellbook.vault import inplace, names, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import Change, Journal
@@ -215,11 +216,11 @@ def _wait_for_save(place: Path) -> None:
 
 def _free(place: Path, name: str) -> Iterator[str]:
     """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
-    taken = {rules.folded(each) for each in os.listdir(place)}
+    taken = {folded(each) for each in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
         file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
-        if rules.folded(file) not in taken:
+        if folded(file) not in taken:
             yield file
 
 

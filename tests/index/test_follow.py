@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -18,6 +16,7 @@ from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.search.searcher import Question, Searcher
+from spellbook.system import processes
 from tests.helpers import PATIENCE, Counting, finished, opened, python
 
 READ = """
@@ -179,12 +178,7 @@ def test_a_child_ends_with_its_parent(index):
     """The child ends when its stdin closes, however its parent ended."""
     config = index.config
     with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-c", follow.CODE, *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        child = processes.child(follow.__name__)
         import pickle
 
         pickle.dump((config.state, index.embedder.fingerprint, "", ""), child.stdin)

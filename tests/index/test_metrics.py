@@ -256,7 +256,7 @@ def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) ->
     """`looked_at` is when the whole folder was last looked at, by a search, or by a reindex with nothing to do."""
     write_note("a.md", "The copper harbour.", age=100)
     with books.open(vault, embedder="hash") as book:
-        assert uptodate.looked_at(str(book.config.state)) is None
+        assert book.index.looked_at() is None
         book.find("copper")
         first = book.stats()["looked_at"]
         assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
@@ -264,11 +264,10 @@ def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) ->
         book.hand_over(Watched(is_current=True))
         book.find("copper")  # a watcher's vault is not looked at again
         assert book.stats()["looked_at"][:4] in {"1969", "1970"}
-    state = str(book.config.state)
     for _ in range(3):
         os.utime(book.config.state / uptodate.LOOKED, (1, 1))
         CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
-        assert uptodate.looked_at(state) != 1
+        assert book.index.looked_at() != 1
 
 
 def test_a_count_never_disturbs(catalog: Catalog) -> None:

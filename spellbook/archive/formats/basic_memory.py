@@ -12,7 +12,6 @@ import re
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, dump, load
 
-MOST_HEAD = 65_536
 _PERMALINK = re.compile(r"[^\s:/?#\[\]][^\s:?#\[\]]{0,250}(?<!/)")
 
 

@@ -24,6 +24,7 @@ from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, compose, load
 from spellbook.notes.links import destination
 from spellbook.notes.note import Fault
+from spellbook.text.quoting import shortened
 from spellbook.vault.names import safe_name
 
 CONFIG = "logseq/config.edn"
@@ -237,8 +238,7 @@ def _listed(value: str) -> list[str]:
 def _label(text: str) -> str:
     if task := _TASK.fullmatch(text.lstrip("# ")):
         text = task[2]
-    plain = " ".join(re.sub(r"[\[\]|#^`*{}()]", " ", text).split())
-    return plain if len(plain) <= _MOST_LABEL else f"{plain[: _MOST_LABEL - 1].rstrip()}…"
+    return shortened(" ".join(re.sub(r"[\[\]|#^`*{}()]", " ", text).split()), _MOST_LABEL)
 
 
 def _note(text: str, path: str, name: str, id: str, known: _Known) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from spellbook.environment import variables
 from spellbook.errors import FetchError, InvalidInput, SpellbookError, StorageError
+from spellbook.system import processes
 
 SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
 MOST_MEMORY = 1_500_000_000
@@ -27,8 +28,6 @@ MOST_MARKDOWN = 9_900_000
 """Bytes of UTF-8: what a note may hold, without its frontmatter."""
 
 _LOOK_SECONDS = 0.2
-_CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.archive.pages.child import serve; serve()"
-_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 _RAISED: dict[str, type[SpellbookError]] = {each.__name__: each for each in (InvalidInput, FetchError)}
 
 
@@ -57,20 +56,12 @@ def parse(
         "seconds": int(seconds) + 1,
     }
     hidden = {*variables("secret")}
-    apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
     too_much = InvalidInput(
         f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
         "Give its text instead.",
     )
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-c", _CODE, *sys.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={name: value for name, value in os.environ.items() if name not in hidden},
-            **apart,
-        )
+        child = processes.child(__name__, {name: value for name, value in os.environ.items() if name not in hidden})
     except OSError as error:
         raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
     with child:

@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
+from spellbook.text.quoting import shortened
 from spellbook.text.terms import HANGUL
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ def line(text: str, most: int) -> str:
 
     It will stand in frontmatter, where `[[…]]` is a link and Templater looks too.
     """
-    flat = " ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split())
-    return flat if len(flat) <= most else f"{flat[: most - 1].rstrip()}…"
+    return shortened(" ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split()), most)
 
 
 def escaped(text: str) -> str:

@@ -22,6 +22,7 @@ from spellbook import environment, paths
 from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.errors import InvalidInput
+from spellbook.text.unicode import is_whole
 
 _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
 """Settings that what starts without this shell's environment must be told too, or it would keep another index."""
@@ -155,10 +156,8 @@ def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -
     """Return the entry that starts Spellbook for the real path `vault`. Raises InvalidInput if it is not UTF-8."""
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
-    try:
-        "".join([command, *arguments]).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.") from error
+    if not is_whole("".join([command, *arguments])):
+        raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.")
     told = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
     return {name: value for name, value in told.items() if value}
 

@@ -17,6 +17,7 @@ from spellbook.cli.clients import changes, clients, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.errors import InvalidInput
+from spellbook.text.unicode import is_whole
 
 FILE = ".claude/settings.local.json"
 """A project's settings of one person, which Claude Code keeps out of git: commands have paths of this machine."""
@@ -55,10 +56,8 @@ def groups(
         if event == _RECALL and not recall:
             continue
         line = shell_line((*command, "context", option, *(["--scope", scope] if scope else [])), env) + mark
-        try:
-            line.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInput("A path of the hooks is not UTF-8, and settings are.", "Rename the folder.") from error
+        if not is_whole(line):
+            raise InvalidInput("A path of the hooks is not UTF-8, and settings are.", "Rename the folder.")
         run = {"type": "command", "command": line, "timeout": _SECONDS}
         made[event] = {**({"matcher": matcher} if matcher else {}), "hooks": [run]}
     return made

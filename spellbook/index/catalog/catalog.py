@@ -39,7 +39,7 @@ from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, fold, instant, moment, path_glob
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.sqlite import Database
@@ -308,7 +308,7 @@ class Catalog:
             """,
             {**values, "asked_for": key, "most": most},
         )
-        return [(_spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
+        return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
     def unmatched(
         self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
@@ -479,11 +479,6 @@ class Catalog:
             text, labels = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
             found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
         return found
-
-
-def _spelled(value: str, given: object) -> str:
-    """Return a filter's value as the frontmatter of a note writes it."""
-    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)
 
 
 _in_vault = itemgetter(2, 15)  # path, ordinal

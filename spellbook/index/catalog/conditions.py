@@ -5,7 +5,7 @@ What the conditions of a filter mean in SQL, on the table notes.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spellbook.errors import InvalidInput
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
@@ -60,10 +60,24 @@ OF_TOOLS = {
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 
-def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
-    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
+def check_count(conditions: Sequence[Condition]) -> None:
+    """Raise InvalidInput if there are too many."""
     if len(conditions) > MOST:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
+
+
+def unknown(key: str, present: Iterable[str]) -> InvalidInput:
+    """Return the error for a key that no note has; `present` are those that notes have."""
+    listed = sorted({*present, *COMMON_FIELDS})
+    meant = did_you_mean(alike(key, listed)).removeprefix("; ").removesuffix(".").capitalize()
+    return InvalidInput(
+        f"No note has the key {key!r:.80} to filter by.", f"{meant} Keys here are {', '.join(listed[:40])}.".strip()
+    )
+
+
+def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
+    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
+    check_count(conditions)
     parts: list[str] = ["1"]
     values: dict[str, object] = {}
     for number, condition in enumerate(conditions):
@@ -96,12 +110,7 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
     if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in (
         COMMON_FIELDS | OF_TOOLS
     ):
-        present = sorted({*_distinct(database, "key", "1"), *COMMON_FIELDS})
-        meant = did_you_mean(alike(key, present)).removeprefix("; ").removesuffix(".").capitalize()
-        raise InvalidInput(
-            f"No note has the key {key!r:.80} to filter by.",
-            f"{meant} Keys here are {', '.join(present[:40])}.".strip(),
-        )
+        raise unknown(key, _distinct(database, "key", "1"))
     has = (
         f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN (SELECT value FROM json_each(:{name}any)))"
     )

@@ -194,21 +194,19 @@ class Links:
 
     def aliases(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return aliases, folded, with their note's path, the shortest of several; those of `names`, or all."""
-        limit = "" if names is None else "AND value IN (SELECT value FROM json_each(:names))"
-        rows = self._database.rows(
-            f"""
-            SELECT value, path FROM fields JOIN notes USING (note) WHERE key = 'aliases' {limit}
-            ORDER BY length(path) DESC, path DESC
-            """,
-            {"names": json.dumps(list(names or ()))},
-        )
-        return dict(rows)
+        return self._paths("key = 'aliases'", names)
 
     def ids(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return the ids that notes declare, folded, with the paths of the notes that have them; of `names`, or all."""
+        return self._paths("key = 'id' AND id = declared", names)
+
+    def _paths(self, where: str, names: Iterable[str] | None) -> dict[str, str]:
         limit = "" if names is None else "AND value IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(
-            f"SELECT value, path FROM fields JOIN notes USING (note) WHERE key = 'id' AND id = declared {limit}",
+            f"""
+            SELECT value, path FROM fields JOIN notes USING (note) WHERE {where} {limit}
+            ORDER BY length(path) DESC, path DESC
+            """,
             {"names": json.dumps(list(names or ()))},
         )
         return dict(rows)

@@ -16,7 +16,7 @@ from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
-from spellbook.index.filters import Condition, Unmatched, day_of, fold
+from spellbook.index.filters import Condition, Unmatched, day_of, spelled
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
@@ -144,7 +144,7 @@ class PublishedCatalog(Catalog):
             asked=clean(key),
             most=most,
         )
-        return [(_spelled(value, json.loads(meta or "{}").get(key)), count) for value, count, meta in rows]
+        return [(spelled(value, json.loads(meta or "{}").get(key)), count) for value, count, meta in rows]
 
     def unmatched(
         self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
@@ -291,7 +291,3 @@ def composed(chunks: Sequence[StoredChunk]) -> str:
             lines += [""] * (each.line - 1 - len(lines))
         lines += text
     return "\n".join([*lines, ""])
-
-
-def _spelled(value: str, given: object) -> str:
-    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)

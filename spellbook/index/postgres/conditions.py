@@ -8,9 +8,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from spellbook.errors import InvalidInput
-from spellbook.index.catalog.conditions import COMMON_FIELDS, MOST, OF_TOOLS
-from spellbook.index.filters import NO_GUIDES, Condition, alike, did_you_mean
+from spellbook.index.catalog.conditions import COMMON_FIELDS, OF_TOOLS, check_count, unknown
+from spellbook.index.filters import NO_GUIDES, Condition
 
 _COLUMNS = {"importance": "notes.importance", "created": "notes.created_at", "when": "notes.moment"}
 _HAS = """EXISTS (SELECT 1 FROM fields
@@ -29,8 +28,7 @@ def in_sql(conditions: Sequence[Condition], keys: Callable[[], set[str]]) -> tup
 
     `keys` tells the keys that notes have. Raises InvalidInput for an unknown one.
     """
-    if len(conditions) > MOST:
-        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
+    check_count(conditions)
     parts, values = ["true"], dict[str, object]()
     for number, condition in enumerate(conditions):
         sql = _condition(condition, f"c{number}", values, keys)
@@ -55,12 +53,7 @@ def _condition(condition: Condition, name: str, values: dict[str, object], keys:
         return f"notes.category = 'system' AND {_HAS.format(name=name, value=_VALUE.format(name=name))}"
     values[name] = clean(key)
     if key not in COMMON_FIELDS | OF_TOOLS and key not in (present := keys()):
-        listed = sorted({*present, *COMMON_FIELDS})
-        meant = did_you_mean(alike(key, listed)).removeprefix("; ").removesuffix(".").capitalize()
-        raise InvalidInput(
-            f"No note has the key {key!r:.80} to filter by.",
-            f"{meant} Keys here are {', '.join(listed[:40])}.".strip(),
-        )
+        raise unknown(key, present)
     has = _ONE_OF.format(name=name)
     return f"({has}) OR NOT {_HAS.format(name=name, value='')}" if condition.or_absent else has
 

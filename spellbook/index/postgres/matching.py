@@ -15,6 +15,7 @@ from spellbook.index.postgres import conditions, words
 from spellbook.index.postgres.publish import own
 from spellbook.index.postgres.reader import OF_NOTE, Reader
 from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
+from spellbook.text.terms import idf
 
 POOL = 200
 """Chunks at least that are scored by the places of their words, after the sparse vectors chose them."""
@@ -228,7 +229,7 @@ class Matching:
         total = self.counts().chunks
         counts = self._count([asked for _, asked in listed])
         return [
-            (words.Sought(tokens, phrase.is_prefix, letters, _idf(total, count)), asked)
+            (words.Sought(tokens, phrase.is_prefix, letters, idf(total, count)), asked)
             for (phrase, asked), count in zip(listed, counts, strict=True)
             if count and (tokens := words.tokens(phrase))
             for letters in [words.OUT_OF_QUESTIONS if isinstance(asked, Without) else words.LETTERS]
@@ -292,8 +293,3 @@ class Matching:
             for i, n in rows:
                 found[i][n - 1] = True
         return found
-
-
-def _idf(total: int, frequency: int) -> float:
-    # As FTS5's bm25 computes it, with its lower bound.
-    return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))

@@ -17,7 +17,7 @@ from spellbook.index.catalog.vectors import OF_LABELS
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
-from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.nearest import Nearest, cosines
 from spellbook.models.base import unit
 
 if TYPE_CHECKING:
@@ -104,25 +104,17 @@ class NoteVectors:
         there = [path for path, note in notes.items() if note.mean is not None]
         means = [mean for path in there if (mean := notes[path].mean) is not None]
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
-        cosines = self._cosines(vector, {key for note in notes.values() for _, key in note.labels})
+        near = cosines(self._matrix, self._index, vector, {key for note in notes.values() for _, key in note.labels})
         return {
             path: About(
                 note.first,
                 note.last,
                 whole.get(path),
-                tuple((kind, key, cosines.get(key)) for kind, key in note.labels),
+                tuple((kind, key, near.get(key)) for kind, key in note.labels),
                 note.second,
             )
             for path, note in notes.items()
         }
-
-    def _cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
-        import numpy as np
-
-        listed = list(keys)
-        found = self._matrix.cosines(vector, listed)
-        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
-        return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
 
     def _of(self, firsts: dict[str, int]) -> dict[str, _Note]:
         """

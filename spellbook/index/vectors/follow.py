@@ -13,12 +13,12 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from spellbook.errors import InvalidInput, StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
+from spellbook.system import processes
 from spellbook.system.disk import storage_error
 from spellbook.system.lock import held
 
@@ -40,9 +40,6 @@ _SOON = 0.8
 _LOCK = "chroma-follow.lock"
 _POLL = 0.1
 """Seconds between looks at whether the child is done. By hand."""
-
-CODE = "import sys; sys.path[:] = sys.argv[1:]; from spellbook.index.vectors.follow import serve; serve()"
-_NO_WINDOW = 0x0800_0000  # `subprocess` has its name on Windows alone
 
 
 def behind(index: Index) -> int:
@@ -131,21 +128,12 @@ def in_child(index: Index, stopping: threading.Event) -> str:
 
     Kills the child once `stopping` is set.
     """
-    import pickle  # these take a while to import, and a command without anything to do needs neither
-    import subprocess
+    import pickle
 
     if not sys.executable or getattr(sys, "frozen", False):
         return "Chroma is not kept up: there is no Python to run beside this process"
-    # Ctrl-C in a terminal goes to every process of it, and is meant for the parent.
-    apart: dict[str, Any] = {"creationflags": _NO_WINDOW} if sys.platform == "win32" else {"start_new_session": True}
     config = index.config
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", CODE, *sys.path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        **apart,
-    ) as child:
+    with processes.child(__name__) as child:
         assert child.stdin
         assert child.stdout
         with contextlib.suppress(OSError):  # it ended already: its exit code says so

@@ -102,12 +102,7 @@ class Nearest:
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
-        import numpy as np
-
-        listed = list(keys)
-        found = self.matrix.cosines(vector, listed)
-        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found])
-        return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
+        return cosines(self.matrix, self._index, vector, keys)
 
     def vectors(self, keys: Iterable[str], most: int) -> tuple[list[Vectors], int]:
         """Return the vectors of these keys, each once, and how many of them, at most `most`, were read from disk."""
@@ -228,3 +223,13 @@ class Nearest:
 def _most(in_use: int) -> int:
     """Return how many vectors are held before those that went out of use are let go."""
     return 2 * in_use + 1_000
+
+
+def cosines(matrix: Matrix, index: Index, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
+    """Return the cosines of these keys' vectors to a unit vector: from `matrix`, those that it lacks from the index."""
+    import numpy as np
+
+    listed = list(keys)
+    found = matrix.cosines(vector, listed)
+    blobs = index.catalog.vectors.of([key for key in listed if key not in found])
+    return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}

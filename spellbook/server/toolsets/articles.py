@@ -25,6 +25,7 @@ from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 
 if TYPE_CHECKING:
+    from spellbook.index import lookup
     from spellbook.index.catalog.schema import StoredChunk
     from spellbook.notes import articles as form
     from spellbook.notes import splitter
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
     from spellbook.server import render, saving
 else:  # Imported at the first call: an idle server stays small.
+    (lookup,) = lazy("spellbook.index", "lookup")
     form, splitter = lazy("spellbook.notes", "articles", "splitter")
     newest, presentation = lazy("spellbook.search", "newest", "presentation")
     render, saving = lazy("spellbook.server", "render", "saving")
@@ -259,7 +261,7 @@ def get_article(book: Spellbook, article_id: str, *, include_content: bool = Fal
     """Return an article's labels and summary, and with `include_content` its text from `offset` on."""
     chunk = _article(book, article_id, "Use show.")
     book.show(chunk.note)
-    read = form.read(saving.body(book, chunk.path))
+    read = form.read(lookup.body(book.index, chunk.path))
     meta = chunk.meta
     told: dict[str, Any] = {
         "id": chunk.note,

@@ -19,15 +19,17 @@ from spellbook.errors import InvalidInput
 from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, flat, quoted, shortened
 
 if TYPE_CHECKING:
     from spellbook.editing.write import Duplicate, Scribed
+    from spellbook.index import lookup
     from spellbook.index.catalog.schema import StoredChunk
     from spellbook.notes import decisions as form
     from spellbook.notes import links, note, relations
     from spellbook.search import briefing, newest, related
 else:  # Imported at the first call: an idle server stays small.
+    (lookup,) = lazy("spellbook.index", "lookup")
     (form,) = lazy("spellbook.notes", "decisions")
     links, note, relations = lazy("spellbook.notes", "links", "note", "relations")
     briefing, newest, related = lazy("spellbook.search", "briefing", "newest", "related")
@@ -285,7 +287,7 @@ def update(
         if outcome not in form.RESULTS:
             raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
         meta["outcome"] = outcome
-        old, new = form.with_outcome(_body(book, chunk.path), outcome, reason, dt.date.today())
+        old, new = form.with_outcome(lookup.body(book.index, chunk.path), outcome, reason, dt.date.today())
     done = book.revise(
         chunk.note,
         metadata=meta,
@@ -335,7 +337,7 @@ def look_up(
         by = {path: known.by[1] for path, known in above.items() if known.by}
         found, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
     items = [
-        Item(chunk, _body(book, chunk.path), score, _superseding(book, chunk.path), successor)
+        Item(chunk, lookup.body(book.index, chunk.path), score, _superseding(book, chunk.path), successor)
         for chunk, score, successor in found
     ]
     return Found(tuple(items), total, bool(query))
@@ -403,10 +405,6 @@ def _note_of(book: Spellbook, path: str) -> str:
     return next((chunk.note for chunk in book.index.catalog.at(path)), path)
 
 
-def _body(book: Spellbook, path: str) -> str:
-    return note.parse(path, book.index.vault.read(path)[0]).body
-
-
 def _named(chunk: StoredChunk) -> dict[str, Any]:
     return {"id": chunk.note, "title": flat(chunk.title)}
 
@@ -428,12 +426,8 @@ def _listed(found: Found, max_tokens: int) -> str:
         replaces = f" replaces {', '.join(map(exact, each.supersedes))}" if each.supersedes else ""
         lines.append(f"{number}. {score}{flat(each.chunk.title)} {facts}{turned}{by}")
         lines.append(f"   id: {exact(each.chunk.note)}{replaces}")
-        lines.append(quoted(_cut(each.body.strip(), room)))
+        lines.append(quoted(shortened(each.body.strip(), room)))
     return "\n".join(lines)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most].rstrip() + " …"
 
 
 def _checkpoint(book: Spellbook) -> str:

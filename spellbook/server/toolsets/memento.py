@@ -22,12 +22,14 @@ from mcp.types import INVALID_PARAMS, TextContent
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index import privacy
+from spellbook.index.catalog.usage import local
 from spellbook.server import arguments as a
 from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
 
 if TYPE_CHECKING:
+    from spellbook.index import lookup
     from spellbook.index.catalog.schema import StoredChunk
     from spellbook.notes import articles, note
     from spellbook.search import newest
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
     from spellbook.server import render
 else:  # Imported at the first call: an idle server stays small.
+    (lookup,) = lazy("spellbook.index", "lookup")
     (render,) = lazy("spellbook.server", "render")
     articles, note = lazy("spellbook.notes", "articles", "note")
     (newest,) = lazy("spellbook.search", "newest")
@@ -238,7 +241,7 @@ def _item(hit: Hit, uses: Mapping[str, Any]) -> dict[str, Any]:
         "content": hit.text,
         **({} if hit.text else {"truncated": True}),
         **_about(chunk),
-        "last_accessed": _iso(use.last) if use else None,
+        "last_accessed": local(use.last) if use else None,
         "score": hit.score,
         "recall_reason": presentation.why(hit),
     }
@@ -267,10 +270,6 @@ def _beginning(text: str, room: int, count: Callable[[str], int]) -> str:
     while end and (size := count(articles.cut(text, end))) > room:
         end = min(end - 1, end * room // size)
     return f"{articles.cut(text, end).rstrip()} …" if end else ""
-
-
-def _iso(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 def pinned(book: Spellbook, memory_id: str, *, on: bool) -> dict[str, Any]:
@@ -331,7 +330,7 @@ def _searched(book: Spellbook, query: str, filters: str, limit: int, now: float)
             {"id": each.note, "chunk_id": each.id, "content": each.text, **_about(each)} for each in listed.notes
         ]
         total, ms = listed.total, round(1_000 * (time.monotonic() - begin), 1)
-    stamps = {"cached_at": _iso(now), "expires_at": _iso(now + _CACHE_SECONDS)}
+    stamps = {"cached_at": local(now), "expires_at": local(now + _CACHE_SECONDS)}
     return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
 
 
@@ -350,12 +349,12 @@ def _memory(book: Spellbook, id: str) -> dict[str, Any]:
             if relation in back.relations:
                 named[key].append(book.resolve(back.path).note)
     named["duplicates"] = [each.note for each, _ in book.alike(path, limit=_MOST_LISTED, least=_ALIKE)]
-    body = note.parse(path, book.index.vault.read(path)[0]).body
+    body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
         "content": render.fenced_text(body, chunk),
         **_about(chunk),
-        "last_accessed": _iso(use.last) if use else None,
+        "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
         "hash": chunk.hash,
         "links": {key: list(dict.fromkeys(ids)) for key, ids in named.items()},

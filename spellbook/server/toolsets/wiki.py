@@ -86,11 +86,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 def _answer(found: Answer) -> str:
     state = render.indexline(found.index)
     if found.hits:
-        shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
-        parts = [f"{len(found.hits)} found, best first.", *(_hit(number, hit) for number, hit in enumerate(shown, 1))]
-        if len(shown) < len(found.hits):
-            parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
-        return "\n\n".join([*parts, state])
+        return render.hits(found, _hit, state)
     if found.closest:
         return "\n".join(["No confident match. Closest documents:", *map(_near, found.closest), state])
     return f"Nothing found. Try other words, or look into the code.\n{state}"
