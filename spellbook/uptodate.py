@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from spellbook import environment, paths, translate
+from spellbook import environment, paths
 
 FILE, LOOKED = "seal", "looked"
 """Files in the folder of the index: what to print, as a sentence and as JSON, and what was seen; a look's time."""
@@ -30,7 +30,9 @@ def nothing_to_do(asked: list[str]) -> bool:
         return False
     text = said("".join(asked[at + 1 : at + 2]), as_json="--json" in options)
     if text and "--quiet" not in options:
-        print(text if "--json" in options else translate.translated(text), flush=True)
+        from spellbook.translate import translated
+
+        print(text if "--json" in options else translated(text), flush=True)
     return bool(text)
 
 
@@ -56,10 +58,10 @@ def look(root: str, state: str) -> bytes:
     variables = [os.environ.get(name, "") for name in environment.variables("index")]
     settings = [os.path.join(root, name) for name in (f"{paths.MARKER}/config.toml", ".spellbookignore")]
     try:
-        files = [os.path.exists(file) and _stamp(file) for file in (os.path.dirname(package), *settings)]
+        files = [os.path.exists(file) and _stamp(os.stat(file)) for file in (os.path.dirname(package), *settings)]
         entries = [each for each in os.scandir(state) if each.is_dir() or each.stat().st_size]
         index = [
-            (each.name, each.is_dir() or _stamp(each.path)) for each in entries if not each.name.endswith(_PASSING)
+            (each.name, each.is_dir() or _stamp(each.stat())) for each in entries if not each.name.endswith(_PASSING)
         ]
         return ascii([root, package, variables, files, index, *_tree(package, ".py"), *_tree(root, ".md")]).encode()
     except OSError:
@@ -73,18 +75,21 @@ def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None
             file.write(f"{sentence}\n{as_json}\n".encode() + seen)
 
 
-def _tree(root: str, ending: str) -> Iterator[object]:
-    """Yield each folder from `root` down, dot-folders left out, with the stamps of its files of this ending."""
+def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder from `root` down, dot-folders left out, with its files of this ending and their stamps."""
+    todo = [root]
+    while todo:
+        folder, seen = todo.pop(), list[str]()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name[0] == ".":
+                    continue
+                if entry.name[-3:].lower() == ending and not entry.is_dir():
+                    seen += entry.name, _stamp(entry.stat())
+                elif entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+        yield folder, seen
 
-    def refuse(error: OSError) -> None:
-        raise error
 
-    for folder, folders, files in os.walk(root, onerror=refuse):
-        folders[:] = [name for name in folders if name[0] != "."]
-        notes = [name for name in files if name[-3:].lower() == ending and name[0] != "."]
-        yield folder, [(name, *_stamp(os.path.join(folder, name))) for name in notes]
-
-
-def _stamp(path: str) -> tuple[int, int, int, int]:
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ino} {status.st_ctime_ns}"
