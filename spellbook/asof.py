@@ -28,7 +28,7 @@ from spellbook.errors import EmbeddingError, MemoryNotFound, PermissionDenied, S
 from spellbook.index import embed, sync
 from spellbook.index.catalog import overlay
 from spellbook.index.catalog.catalog import FILE, Catalog
-from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.index.catalog.tables import FORM
 from spellbook.maintenance import upkeep
 from spellbook.models.base import short_hash
 from spellbook.search import searcher
@@ -210,7 +210,7 @@ def _settings(book: Spellbook, moment: Moment) -> Config:
     ignored = b""
     with contextlib.suppress(OSError, ValueError):
         ignored = disk.read_small(config.vault / IGNORE_FILE)
-    depends = [moment.key, sync.name_rules(config), book.index.embedder.fingerprint, len(MIGRATIONS), ignored.hex()]
+    depends = [moment.key, sync.name_rules(config), book.index.embedder.fingerprint, FORM, ignored.hex()]
     return replace(
         config,
         state=config.state / upkeep.PAST / short_hash(json.dumps(depends).encode()),

@@ -197,12 +197,12 @@ def _config(ctx: click.Context) -> Any:
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.catalog.catalog import FILE
-    from spellbook.index.catalog.migrations import MIGRATIONS
+    from spellbook.index.catalog.tables import FORM
     from spellbook.index.opened import Index
     from spellbook.system.sqlite import expect
 
     config = _config(ctx)
-    expect(config.state / FILE, len(MIGRATIONS), _LOCK_SECONDS)
+    expect(config.state / FILE, FORM, _LOCK_SECONDS)
 
     index = Index.open(config)
     try:

@@ -286,7 +286,8 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
 
 def tidy(index: Index) -> None:
     """Keep the cache of vectors within its bound and the catalog's file small; call it where nobody waits."""
-    if index.catalog.vectors.evict(index.config.cache_mb * 1_000_000):
+    # Before that, vectors of notes that are not read yet look unused.
+    if index.catalog.is_read and index.catalog.vectors.evict(index.config.cache_mb * 1_000_000):
         index.catalog.second.evict()
     index.catalog.shrink()
 

@@ -1,5 +1,5 @@
 """
-One SQLite file shared by many processes and threads: connections, transactions, migrations, recovery.
+One SQLite file shared by many processes and threads: connections, transactions, forms, recovery.
 
 A damaged file is set aside and a new one begun, by every process that has it open. Its content is derived from the
 vault and returns with the next scan.
@@ -15,7 +15,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +38,27 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema; `then` is run after it, to say that every note must be read again, say."""
-
-    sql: str
-    then: str = ""
-
-
 class Damaged(StorageError):
     """The file is not a valid database; the next use begins a new one."""
 
 
 class _Unready(StorageError):
-    """The file needs a step (creation, migration) that only one process may do."""
+    """The file must be made, or brought to another form, which only one process may do."""
 
 
 class Database:
-    """The SQLite file `file`, with SQL `functions` as `name: (arguments, function)`; the rest is for messages."""
+    """
+    The SQLite file `file` in the form of this number, with SQL `functions` as `name: (arguments, function)`.
+
+    `build` makes the tables in an empty file (form 0), or of those of an older form, in one transaction: if it fails,
+    or is killed, the file is as before. The rest is for messages.
+    """
 
     def __init__(
         self,
         file: Path,
-        migrations: Sequence[Migration],
+        form: int,
+        build: Callable[[sqlite3.Connection, int], None],
         functions: Mapping[str, tuple[int, Callable[..., Any]]],
         what: str = "index",
         loss: str = "it is rebuilt from the vault, which is unharmed",
@@ -69,7 +66,8 @@ class Database:
         self.file = file
         self._what = what
         self._loss = loss
-        self._migrations = migrations
+        self._form = form
+        self._build = build
         self._functions = functions
         self._local = threading.local()
         self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
@@ -176,7 +174,7 @@ class Database:
             return 0
 
     def _opened(self) -> _Connection:
-        with contextlib.suppress(StorageError):  # it is made, migrated or mended below
+        with contextlib.suppress(StorageError):  # it is made, built anew or mended below
             if self._inode() and not self._mark.exists():
                 return self._connect(self._check)
         with self._locked():
@@ -233,24 +231,21 @@ class Database:
     def _check(self, connection: _Connection) -> None:
         """Raise _Unready if the file is not as `_prepare` leaves it."""
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != len(self._migrations) or connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            raise _Unready(f"{self.file}: it has to be migrated.")
+        if version != self._form or connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            raise _Unready(f"{self.file}: it is of another form.")
 
     def _prepare(self, connection: _Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        newest = len(self._migrations)
-        if version > newest:
+        if version > self._form:
             raise StorageError(
-                f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {newest}).",
+                f"{self.file}: written by a newer Spellbook (schema {version}, this one knows {self._form}).",
                 f"Upgrade Spellbook, or delete the folder {self.file.parent}; it is rebuilt from the vault.",
             )
         connection.execute("PRAGMA journal_mode = WAL")
-        if version < newest:
+        if version < self._form:
             with _atomic(connection, "IMMEDIATE"):
-                for step in self._migrations[version:]:
-                    for statement in _statements(f"{step.sql};{step.then};"):
-                        connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {newest}")
+                self._build(connection, version)
+                connection.execute(f"PRAGMA user_version = {self._form}")
 
     # -- damage
 
@@ -301,11 +296,11 @@ class Database:
         self._mark.unlink(missing_ok=True)
 
 
-def expect(file: Path, version: int, patience: float) -> None:
+def expect(file: Path, form: int, patience: float) -> None:
     """
-    Make sure that a file can be read at once: it is there, has had so many migrations, and nobody locks it.
+    Make sure that a file can be read at once: it is there, of this form, and nobody locks it.
 
-    Nothing is made, migrated or set aside. Raises StorageError, after at most about `patience` seconds.
+    Nothing is made, built anew or set aside. Raises StorageError, after at most about `patience` seconds.
     """
     hint = "Run `spellbook reindex`."
     if not file.is_file():
@@ -316,8 +311,14 @@ def expect(file: Path, version: int, patience: float) -> None:
             known = found.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.Error as error:
         raise StorageError(f"{file}: the index cannot be read now ({error}).", hint) from error
-    if known != version:
+    if known != form:
         raise StorageError(f"{file}: the index is of another version.", hint)
+
+
+def run_script(connection: sqlite3.Connection, sql: str) -> None:
+    """Run the statements of a script within a transaction, which `executescript` would commit."""
+    for statement in _statements(sql):
+        connection.execute(statement)
 
 
 def _statements(sql: str) -> Iterator[str]:

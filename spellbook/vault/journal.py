@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import sqlite3
 import threading
 import time
 import zlib
@@ -20,33 +21,33 @@ from typing import Any, TypedDict
 
 from spellbook.errors import MemoryNotFound, StorageError
 from spellbook.notes.links import Span
-from spellbook.system.sqlite import Database, Migration
+from spellbook.system.sqlite import Database, run_script
 from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
-_MIGRATIONS = (
-    Migration(
-        """
-        CREATE TABLE entries (
-            entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
-            whole INTEGER DEFAULT 0
-        );
-        CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
-        CREATE TABLE changes (
-            change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
-            after TEXT, mode INTEGER
-        );
-        CREATE INDEX changes_entry ON changes (entry);
-        CREATE INDEX changes_path ON changes (path);
-        CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
-        """
-    ),
+_STEPS = (
+    """
+    CREATE TABLE entries (
+        entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
+        whole INTEGER DEFAULT 0
+    );
+    CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
+    CREATE TABLE changes (
+        change INTEGER PRIMARY KEY AUTOINCREMENT, entry INTEGER NOT NULL, path TEXT NOT NULL, before TEXT,
+        after TEXT, mode INTEGER
+    );
+    CREATE INDEX changes_entry ON changes (entry);
+    CREATE INDEX changes_path ON changes (path);
+    CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
+    """,
     # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
-    Migration("ALTER TABLE changes ADD COLUMN links TEXT"),
+    "ALTER TABLE changes ADD COLUMN links TEXT;",
     # The session that the change was made in, as the client names it, "" for all others.
-    Migration("ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT ''"),
+    "ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT '';",
 )
+"""The steps that made the journal's tables, oldest first; its form is their number."""
+
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
 _FIRST_TOO_LARGE = 2**63
@@ -168,7 +169,7 @@ class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
-        self._database = Database(state / FILE, _MIGRATIONS, {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, len(_STEPS), _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = threading.local()
@@ -475,6 +476,11 @@ class Journal:
             )
             """
         )
+
+
+def _build(connection: sqlite3.Connection, form: int) -> None:
+    for step in _STEPS[form:]:
+        run_script(connection, step)
 
 
 def _hash(data: bytes | None) -> str | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.index.catalog.migrations import WEIGHTS
+from spellbook.index.catalog.tables import WEIGHTS
 from spellbook.notes import chunks
 from spellbook.notes.note import parse
 from spellbook.search import fts_query

@@ -26,16 +26,16 @@ from spellbook.index.catalog import text_bytes, tuning, vector_bytes, words
 from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
-from spellbook.index.catalog.labels import Labels, questions_of
+from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.migrations import MIGRATIONS, WEIGHTS
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.sql import batches, quoted
+from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
 from spellbook.index.catalog.vectors import Vectors
@@ -51,19 +51,18 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "instant": (1, instant),
     "moment": (3, moment),
     "label_key": (3, label_key),
-    "questions_of": (1, questions_of),
     "link_key": (1, key),
     "compact": (1, vector_bytes.compact),
     **text_bytes.FUNCTIONS,
     **words.FUNCTIONS,
 }
-"""What the catalog adds to SQL, migrations included: the number of arguments, and the function."""
+"""What the catalog adds to SQL, to build it from an older form included: the number of arguments, and the function."""
 
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
 
 _SHRINK = "shrink"
-"""When the file may be made smaller: 0 once a migration freed much of it, a time in seconds after a failed attempt."""
+"""When the file may be made smaller: 0 once another form freed much of it, a time in seconds after a failed attempt."""
 
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
@@ -78,7 +77,7 @@ class Catalog:
     """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
 
     def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, MIGRATIONS, FUNCTIONS)
+        self._database = Database(state / FILE, FORM, build, FUNCTIONS)
         self._rows, self._matches = self._database.rows, self._database.matches
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
@@ -97,7 +96,7 @@ class Catalog:
     @classmethod
     def open(cls, state: Path) -> Catalog:
         """
-        Open the catalog; create or migrate it if necessary. A damaged one is set aside and replaced.
+        Open the catalog; make it if there is none, and build one of an older form anew. A damaged one is set aside.
 
         Raises StorageError if the folder cannot be written, or if a newer
         Spellbook wrote the catalog.
@@ -143,7 +142,7 @@ class Catalog:
         if self.looked != complaint or not self.is_read:
             with self._database.transaction() as connection:
                 self._meta.put(connection, "looked", complaint)
-                self._meta.put(connection, "read_as", len(MIGRATIONS))
+                self._meta.put(connection, "read_as", FORM)
 
     @property
     def looked(self) -> str | None:
@@ -153,8 +152,8 @@ class Catalog:
 
     @property
     def is_read(self) -> bool:
-        """Whether the whole vault was scanned since the catalog has this schema, which may want notes read again."""
-        return bool(self._meta.get("read_as") == len(MIGRATIONS))
+        """Whether the whole vault was scanned since the catalog has this form: else notes may be missing in it."""
+        return bool(self._meta.get("read_as") == FORM)
 
     def set_unseen(self, unseen: str) -> None:
         """Record which folders the watcher cannot watch, and why; "" for none."""
@@ -414,8 +413,9 @@ class Catalog:
         """
         Give the disk back what the file no longer needs, if that is much; return whether it was done.
 
-        It is done after a migration that freed much, or if most of the file is free, and where the disk has room for
-        two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is tried a day later.
+        It is done after the catalog was built anew from another form, or if most of the file is free, and where the
+        disk has room for two copies. Only readers go on meanwhile, so call it where nobody waits. If it fails it is
+        tried a day later.
         """
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 
 from spellbook.index.catalog.conditions import in_sql
 from spellbook.index.filters import Condition
-from spellbook.notes import note
 from spellbook.system.sqlite import Database
 
 FIRST = 100
@@ -73,8 +72,3 @@ class Labels:
     def count(self) -> int:
         """Return how many labels there are."""
         return int(self._database.rows("SELECT count(*) FROM labels")[0][0])
-
-
-def questions_of(meta: str) -> str:
-    """Return the questions that a note's frontmatter (as JSON) names, as a JSON list."""
-    return json.dumps(note.questions_of(json.loads(meta or "{}")))

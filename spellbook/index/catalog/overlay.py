@@ -14,7 +14,7 @@ from pathlib import Path
 
 from spellbook.errors import StorageError
 
-_OF_TODAY = ("uses", "measures", "counters", "errors", "resolved", "sessions", "moves", "faults", "spared")
+_OF_TODAY = ("uses", "counters", "errors", "resolved", "sessions", "moves", "faults", "spared")
 """Tables of what happened in the vault, which is no part of its notes."""
 
 _TWINS = """

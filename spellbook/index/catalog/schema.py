@@ -1,5 +1,5 @@
 """
-The rows of the catalog's tables as plain values; `migrations` has the tables.
+The rows of the catalog's tables as plain values; `tables` has the tables.
 """
 
 from __future__ import annotations

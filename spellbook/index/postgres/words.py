@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spellbook.index.catalog.migrations import WEIGHTS
+from spellbook.index.catalog.tables import WEIGHTS
 from spellbook.text.expressions import AllOf, Expression, Phrase, Without
 
 K1, B = 1.2, 0.75
