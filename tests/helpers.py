@@ -19,7 +19,7 @@ from spellbook import config
 from spellbook.errors import EmbeddingError
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
-from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.index.catalog.tables import TABLES
 from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.opened import Index
 from spellbook.models.hash import HashEmbedder
@@ -27,23 +27,11 @@ from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
 from spellbook.system.sqlite import Database
 
-
-def _step(sql: str) -> int:
-    """Return the number of steps before the migration with this in it."""
-    return next(number for number, step in enumerate(MIGRATIONS) if sql in step.sql)
-
-
 PATIENCE = 600
 """Seconds after which what was waited for counts as hung. No limit of time is about speed: benchmarks measure that."""
 
-LEAN = _step("packed(text)")
-"""The steps before the one from which on texts are stored once."""
-
-SECOND = _step("CREATE TABLE second ")
-"""The steps before the one that makes the tables of the second encoder."""
-
-RELATIONS = _step("ADD COLUMN relation ")
-"""The steps before the one that stores the relations of links."""
+FORM_9 = Path(__file__).parent / "index/form9.sql"
+"""The schema of an older catalog."""
 
 
 @dataclass
@@ -111,8 +99,7 @@ def raw(file: Path | str) -> sqlite3.Connection:
 def empty_catalog() -> sqlite3.Connection:
     """The tables of a catalog, in memory."""
     connection = raw(":memory:")
-    for step in MIGRATIONS:
-        connection.executescript(step.sql)
+    connection.executescript(TABLES)
     return connection
 
 
@@ -122,11 +109,10 @@ def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
         return connection.execute(sql, values).fetchall()
 
 
-def as_before(file: Path, steps: int = 1) -> None:
-    """Turn a catalog into one as a version that knew only the first `steps` of the schema left it."""
+def as_before(file: Path) -> None:
+    """Turn a catalog into one of form 9, as a version of then left it."""
     old = raw(file.with_suffix(".old"))
-    for step in MIGRATIONS[:steps]:
-        old.executescript(step.sql)
+    old.executescript(FORM_9.read_text("utf-8"))
     old.execute("ATTACH ? AS new", (str(file),))
     old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
     old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
@@ -137,20 +123,24 @@ def as_before(file: Path, steps: int = 1) -> None:
         ("chunks", "key"): "old_key(coalesce(key, same))",
         ("vectors", "key"): "old_key(key)",
         ("vectors", "vector"): "old_vector(vector)",
+        ("spared", "key"): "old_key(key)",
     }
-    if steps > LEAN:
-        stored = {("chunks", "key"): "coalesce(key, same)"}  # what says nothing had one, too
-    sql = "SELECT name FROM main.sqlite_master WHERE sql LIKE 'CREATE TABLE%' AND name NOT LIKE 'sqlite%'"
-    tables = {name for (name,) in old.execute(sql)}
-    for table in ["vectors", "notes", "chunks", *sorted(tables - {"vectors", "notes", "chunks", "pending"})]:
-        columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
-        if "words_" in table or not old.execute("SELECT 1 FROM new.sqlite_master WHERE name = ?", (table,)).fetchone():
-            continue
-        values = ", ".join(stored.get((table, column), column) for column in columns)
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) SELECT {values} FROM new.{table}")
-    columns = "title, heading, keywords, questions, body" + ", parts" * (steps > 1)
+    which = {
+        "vectors": "WHERE key NOT IN (SELECT key FROM new.labels)",
+        "meta": "WHERE key NOT IN ('catalog', 'second', 'second_pending', 'read_as')",
+    }
+    there = {name for (name,) in old.execute("SELECT name FROM new.sqlite_master WHERE type = 'table'")}
+    sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'words%' AND name <> 'pending'"
+    # Vectors come before chunks, which wait for them otherwise.
+    for (table,) in sorted(old.execute(sql).fetchall(), key=lambda row: row[0] != "vectors"):
+        if table in there:
+            columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
+            values = ", ".join(stored.get((table, column), column) for column in columns)
+            sql = f"SELECT {values} FROM new.{table} {which.get(table, '')}"
+            old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) {sql}")
+    columns = "title, heading, keywords, questions, body, parts"
     old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
-    old.executescript(f"DETACH new; PRAGMA user_version = {steps}")
+    old.execute("DETACH new")
     old.close()
     for side in ("-wal", "-shm"):
         file.with_name(file.name + side).unlink(missing_ok=True)

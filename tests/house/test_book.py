@@ -112,7 +112,7 @@ def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
         catalog = index.catalog.file
     as_before(catalog)
     with closing(sqlite3.connect(catalog)) as old:
-        old.execute("UPDATE meta SET value = 1 WHERE key = 'read_as'")
+        old.execute("INSERT OR REPLACE INTO meta VALUES ('read_as', 9)")
         old.commit()
     write_note("b.md", "the useState hook")
     with FileLock(catalog.parent / "watching.lock"), spellbook.open(vault, embedder="hash") as book:

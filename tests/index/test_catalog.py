@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sqlite3
-import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,14 +15,11 @@ from spellbook import config
 from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.migrations import MIGRATIONS
+from spellbook.index.catalog.tables import FORM
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
-from spellbook.search.question import Question
-from spellbook.search.searcher import Searcher
-from spellbook.system import sqlite
-from spellbook.system.sqlite import Database, Migration
-from tests.helpers import LEAN, PATIENCE, Counting, as_before, finished, from_scratch, opened, python, raw, rows, told
+from spellbook.system.sqlite import Database
+from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 
 
 @pytest.fixture
@@ -45,106 +40,13 @@ def catalog(state):
 
 
 def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
-    """All migrations run once; opening again changes nothing."""
+    """The tables are made once; opening again changes nothing."""
     for _ in range(2):
         catalog = Catalog.open(state)
-        assert rows(catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        assert rows(catalog, "PRAGMA user_version") == [(FORM,)]
         assert rows(catalog, "PRAGMA journal_mode") == [("wal",)]
         assert (catalog.generation, catalog.verify()) == (0, [])
         catalog.close()
-
-
-def test_a_migration_that_fails_leaves_the_old_schema(state):
-    """All steps are one transaction: if one fails, it is a StorageError and none has happened."""
-    broken = [sqlite.Migration("CREATE TABLE one (x)"), sqlite.Migration("CREATE TABLE one (x)")]
-    with pytest.raises(StorageError):
-        sqlite.Database(state / "x.db", broken, {}).connection()
-    mended = sqlite.Database(state / "x.db", broken[:1], {})
-    assert mended.rows("SELECT count(*) FROM sqlite_master") == [(1,)]
-    mended.close()
-
-
-def test_a_later_step_is_taken_alone(state):
-    """An older catalog gets only the steps it lacks, with their follow-up."""
-    steps = [sqlite.Migration("CREATE TABLE one (x); INSERT INTO one VALUES (1)")]
-    first = sqlite.Database(state / "x.db", steps, {})
-    assert first.rows("SELECT x FROM one") == [(1,)]
-    first.close()
-    steps.append(sqlite.Migration("ALTER TABLE one ADD COLUMN y", then="UPDATE one SET y = 2"))
-    second = sqlite.Database(state / "x.db", steps, {})
-    assert second.rows("SELECT x, y FROM one") == [(1, 2)]
-    second.close()
-
-
-def but_hashes(told):
-    """What a catalog holds, without the files' hashes: a migration drops them, so that notes are read again."""
-    return {name: value for name, value in told.items() if name != "files"}
-
-
-def test_a_catalog_of_the_first_schema_is_read_again_for_words_alone(vault, write_note):
-    """A catalog of the first version is up to date after one run, and nothing is embedded again."""
-    write_note("a.md", "# Hooks\n\nthe useState hook")
-    write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है")
-    with opened(vault) as index:
-        sync.run(index)
-        now = told(index)
-    as_before(index.catalog.file)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert rows(index.catalog, "PRAGMA user_version") == [(len(MIGRATIONS),)]
-        report = sync.run(index)
-        assert (report.embedded, report.reused, report.pending, embedder.taken()) == (0, 2, 0, 0)
-        assert told(index) == now
-        searcher = Searcher(index)
-        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
-            assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
-
-
-def test_a_catalog_of_before_becomes_small_in_place(vault, write_note):
-    """Where texts were stored three times, they are packed; nothing is read or embedded, and all is as it would be anew."""
-    write_note(
-        "a.md",
-        "# Hooks\n\nthe useState hook\n\n## C++ > .env\n\n" + "도커 컨테이너를 멈춘다. " * 200,
-        keywords=["도커"],
-    )
-    write_note("b.md", "# Doors\n\nthe other door", aliases=["Gates"], questions=["which door?"])
-    with opened(vault) as index:
-        sync.run(index)
-        now, hits = told(index), [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits]
-    as_before(index.catalog.file, LEAN)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert but_hashes(told(index)) == but_hashes(now)
-        assert [hit.as_dict() for hit in Searcher(index).ask(Question("door")).hits] == hits
-        with contextlib.closing(sqlite3.connect(index.catalog.file)) as older:  # a server that was not restarted
-            for sql in ("INSERT INTO chunks (note, text) VALUES (1, 'x')", "DELETE FROM words WHERE rowid = 1"):
-                with pytest.raises(sqlite3.OperationalError, match="no such function"):
-                    older.execute(sql)
-        embedder.taken()
-        report = sync.run(index)
-        assert (report.embedded, report.pending, embedder.taken()) == (0, 0, 0)
-        assert told(index) == now
-
-
-def test_an_older_catalog_takes_the_tokens_of_its_chunks_as_they_are_embedded_anew(vault, write_note):
-    """In an older catalog tokens are counted for each answer; an edited note gets its counts with its vectors."""
-    write_note("a.md", "# Hooks\n\nthe useState hook")
-    write_note("b.md", "# Doors\n\nthe other door")
-    with opened(vault) as index:
-        sync.run(index)
-        hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
-    as_before(index.catalog.file)
-    with opened(vault, Counting(tokeniser="exact")) as index:
-        sync.run(index)
-        assert rows(index.catalog, "SELECT * FROM counted") == []
-        assert [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits] == hits
-        write_note("b.md", "# Doors\n\nno door at all")
-        sync.run(index)
-        [counted] = rows(
-            index.catalog,
-            "SELECT path, tokeniser, tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note)",
-        )
-        assert counted == ("b.md", "exact", index.embedder.count_tokens("# Doors\n\nno door at all"))
 
 
 def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
@@ -364,7 +266,7 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
 
 def test_a_failed_transaction_leaves_no_trace(tmp_path):
     """An exception rolls the transaction back, and the next one works."""
-    database = Database(tmp_path / "x.db", [Migration("CREATE TABLE t (a)")], {})
+    database = Database(tmp_path / "x.db", 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {})
 
     def fails():
         with database.transaction() as connection:
@@ -530,57 +432,3 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
         assert index.catalog.verify() == []
         rows(index.catalog, "UPDATE chunks SET text = packed('forged')")
         assert "full-text" in index.catalog.verify()[0]
-
-
-def test_a_migration_gives_the_disk_back_what_it_freed(vault, write_note):
-    """The file is written anew once where nobody waits, never while another process writes, and holds what it held."""
-    write_note(
-        "a.md", "# Text\n\nand numbers\n\n" + "\n\n".join(f"## {i}\n\n{'lighthouse ' * 90}{i}" for i in range(300))
-    )
-    with opened(vault) as index:
-        sync.run(index)
-        now = told(index)
-        assert not index.catalog.shrink()
-    as_before(index.catalog.file, LEAN)
-    before = index.catalog.file.stat().st_size
-    with opened(vault) as index:
-        assert index.catalog.counts().chunks > 300
-        with contextlib.closing(raw(index.catalog.file)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            assert not index.catalog.shrink()
-        assert index.catalog.shrink()
-        assert not index.catalog.shrink()
-        assert index.catalog.file.stat().st_size < before / 2
-        assert but_hashes(told(index)) == but_hashes(now)
-
-
-def test_a_migration_that_is_killed_begins_again(vault, write_note):
-    """A process that is killed while it migrates leaves the catalog of before; the next one migrates it, embedding nothing."""
-    write_note("a.md", "# Text\n\nand numbers\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(50)))
-    with opened(vault) as index:
-        sync.run(index)
-        now = told(index)
-    as_before(index.catalog.file, LEAN)
-    code = """
-        import os, sys
-        from pathlib import Path
-        from spellbook.index.catalog.catalog import FUNCTIONS, FILE
-        from spellbook.index.catalog.migrations import MIGRATIONS
-        from spellbook.system.sqlite import Database
-        calls = []
-        def checksum(*words):
-            calls.append(words)
-            if len(calls) == 25:
-                os._exit(9)
-            return 0
-        functions = {**FUNCTIONS, "words_checksum": (6, checksum)}
-        Database(Path(sys.argv[1]) / FILE, MIGRATIONS, functions).connection()
-    """
-    child = python(textwrap.dedent(code), index.config.state)
-    assert (child.communicate(timeout=PATIENCE), child.returncode) == (("", ""), 9)
-    assert rows(index.catalog, "PRAGMA user_version") == [(LEAN,)]
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert but_hashes(told(index)) == but_hashes(now)
-        embedder.taken()
-        assert (sync.run(index).embedded, embedder.taken()) == (0, 0)

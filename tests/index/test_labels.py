@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting as OfTexts
-from tests.helpers import opened, raw, rows
-
-LABELS = next(number for number, step in enumerate(MIGRATIONS) if "CREATE TABLE labels" in step.sql)
+from tests.helpers import as_before, opened, rows
 
 
 class Counting(OfTexts):
@@ -21,28 +18,6 @@ class Counting(OfTexts):
     def embed_query(self, text):
         self.texts.append(text)
         return super().embed_query(text)
-
-
-def before_labels(file):
-    """Make of a catalog what a Spellbook without labels would have left."""
-    old = raw(file.with_suffix(".old"))
-    for step in MIGRATIONS[:LABELS]:
-        old.executescript(step.sql)
-    old.execute("ATTACH ? AS new", (str(file),))
-    for table in ("files", "notes", "fields", "vectors", "chunks", "links", "meta"):  # vectors before chunks
-        listed = ", ".join(row[1] for row in old.execute(f"PRAGMA main.table_info({table})"))
-        # No vectors of labels, and nothing of what came after.
-        which = {
-            "vectors": "WHERE key IN (SELECT key FROM new.chunks)",
-            "meta": "WHERE key IN ('generation', 'fingerprint', 'seq', 'rules', 'notes', 'chunks', 'pending')",
-        }.get(table, "")
-        old.execute(f"INSERT OR REPLACE INTO main.{table} ({listed}) SELECT {listed} FROM new.{table} {which}")
-    old.execute("INSERT INTO words (words) VALUES ('rebuild')")
-    old.executescript(f"DETACH new; PRAGMA user_version = {LABELS}")
-    old.close()
-    for side in ("-wal", "-shm"):
-        file.with_name(file.name + side).unlink(missing_ok=True)
-    file.with_suffix(".old").replace(file)
 
 
 def labelled(index):
@@ -56,14 +31,14 @@ def labelled(index):
 
 
 def test_an_older_index_gets_labels_without_embedding_chunks(vault, write_note):
-    """Titles and questions come from what the catalog has, and only they are embedded."""
+    """Only titles and questions are embedded, and all of them."""
     write_note("a.md", "# Harbour\n\nships", age=100, questions=["Where are ships?", "Where are ships?"])
     write_note("b.md", "text", age=100, question_this_answers="What is it?")
     write_note("c.md", "more", age=100, weight=float("nan"), questions=[])
     with opened(vault) as index:
         sync.run(index)
         now = labelled(index)
-    before_labels(index.catalog.file)
+    as_before(index.catalog.file)
     assert [label[:3] for label in now] == [
         ("a.md", "question", "Where are ships?"),
         ("a.md", "title", "Harbour"),
@@ -140,7 +115,7 @@ def test_what_a_catalog_keeps_of_frontmatter_is_read_as_a_note_reads_it(vault, w
     with opened(vault) as index:
         sync.run(index)
         now = labelled(index)
-    before_labels(index.catalog.file)
+    as_before(index.catalog.file)
     with opened(vault) as index:
         sync.run(index)
         assert labelled(index) == now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from spellbook.index import sync
-from spellbook.index.catalog.migrations import MIGRATIONS
 from spellbook.text import languages
 from tests.helpers import as_before, opened, rows
 
@@ -45,8 +44,7 @@ def test_an_older_index_gets_languages_without_embedding(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         rows(index.catalog, "DELETE FROM fields WHERE key = 'language'")
-    step = next(number for number, step in enumerate(MIGRATIONS) if not step.sql and step.then)
-    as_before(index.catalog.file, step)
+    as_before(index.catalog.file)
     with opened(vault) as index:
         report = sync.run(index)
         assert (found(index), report.embedded, report.pending) == ([("a.md", "ko")], 0, 0)

@@ -24,7 +24,7 @@ from spellbook.models import embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Answer, state_of
 from spellbook.server import render
-from tests.helpers import SECOND, Counting, as_before, opened, rows
+from tests.helpers import Counting, as_before, opened, rows
 
 
 @dataclass
@@ -118,7 +118,7 @@ def test_an_older_index_gets_them_without_embedding_anything_again(vault, write_
     write_note("b.md", "more")
     with opened(vault, Counting()) as index:
         sync.run(index)
-    as_before(index.catalog.file, SECOND)
+    as_before(index.catalog.file)
     second, first = Small(), Counting()
     with with_second(vault, second, first) as index:
         report = sync.run(index)

@@ -6,7 +6,6 @@ import json
 import sqlite3
 
 from spellbook import book as books
-from spellbook.index.catalog.migrations import MIGRATIONS
 from tests.cli.test_cli import spellbook
 from tests.helpers import Counting, as_before, opened
 from tests.server.test_mcp import talk
@@ -55,7 +54,7 @@ def test_a_state_folder_from_before(vault, write_note):
         session = book.rest("ko")[0].id
         book.revise("a", append="And closes at ten.")
         state = book.config.state
-    as_before(state / "catalog.db", next(i for i, step in enumerate(MIGRATIONS) if "COLUMN language" in step.sql))
+    as_before(state / "catalog.db")
     database = sqlite3.connect(state / "journal.db")
     [[steps]] = database.execute("PRAGMA user_version")
     database.executescript(f"ALTER TABLE entries DROP COLUMN session; PRAGMA user_version = {steps - 1}")

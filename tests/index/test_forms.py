@@ -1,0 +1,295 @@
+"""A catalog of an older form is built anew: nothing is embedded again, and nothing that notes do not say is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import time
+
+import pytest
+
+from spellbook import book as books
+from spellbook.errors import StorageError
+from spellbook.index import embed, sync
+from spellbook.index.catalog import tables
+from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
+from spellbook.index.catalog.tables import FORM
+from spellbook.index.catalog.usage import Failures, Kind
+from spellbook.models.hash import HashEmbedder
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
+from spellbook.system.sqlite import Database
+from tests.helpers import Counting, as_before, from_scratch, opened, raw, rows, told
+
+
+@pytest.fixture
+def older(vault, write_note, tmp_path):
+    """The file of a catalog of form 9, with what notes do not say, beside a vault with three notes."""
+    write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
+    write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है", age=100)
+    write_note("once.md", "# Doors\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(30)), age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        (vault / "once.md").rename(vault / "now.md")
+        write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है\n\nmore", age=100)
+        sync.run(index)
+        catalog = index.catalog
+        catalog.usage.opened(["a"])
+        catalog.sessions.begin("one", 3600)
+        catalog.spared.spare(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
+        catalog.spared.set_left("another")
+    as_before(catalog.file)
+    return catalog.file
+
+
+KEPT = {
+    "vectors": "key, vector, seq, used",
+    "second": "seq, key, vector",
+    "spared": "key, until",
+    "uses": "note, count, last",
+    "sessions": "id, created, expires, ended, scribed, language",
+    "moves": "old, new, at, name",
+    "counters": "name, bucket, hour, count",
+    "errors": "id, message, count, first, last",
+    "resolved": "id, message, count, first, last, at, by, reason",
+}
+
+
+def kept(catalog):
+    """What a catalog keeps that its notes do not say."""
+    found = {table: rows(catalog, f"SELECT {columns} FROM {table} ORDER BY 1") for table, columns in KEPT.items()}
+    listed = "'fingerprint', 'seq', 'rules', 'left', 'second'"
+    return found | {"meta": rows(catalog, f"SELECT * FROM meta WHERE key IN ({listed}) ORDER BY 1")}
+
+
+def test_nothing_is_embedded_again(vault, older, tmp_path):
+    """The first look reads all notes; each text finds its vector, and all is as in an index that is built now."""
+    embedder = Counting()
+    with opened(vault, embedder) as index:
+        assert rows(index.catalog, "PRAGMA user_version") == [(FORM,)]
+        assert (index.catalog.is_read, index.catalog.counts().pending) == (False, 0)
+        report = sync.run(index)
+        assert (report.embedded, report.pending, report.added, embedder.taken()) == (0, 0, 3, 0)
+        assert index.catalog.is_read
+        assert told(index) == from_scratch(vault, tmp_path / "scratch")
+        searcher = Searcher(index)
+        for word, path in (("use state", "a.md"), ("हिन्दी", "hi.md")):
+            assert [hit.path for hit in searcher.ask(Question(word, "keyword")).hits] == [path]
+
+
+def test_what_notes_do_not_say_is_kept(vault, older):
+    """Uses, sessions, moves, counts, the vectors that are only kept, and which embedder was left."""
+    with contextlib.closing(raw(older)) as old:
+        old.execute("INSERT INTO measures VALUES ('search', 8, 20000, 5), ('calls', -1000, 20000, 7)")
+        spare = old.execute("SELECT until FROM spared").fetchall()
+        generation = old.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0]
+        [seq] = old.execute("SELECT value FROM meta WHERE key = 'seq'").fetchone()
+    with opened(vault) as index:
+        catalog = index.catalog
+        assert {note: use.count for note, use in catalog.usage.most(9).items()} == {"a": 1}
+        assert catalog.sessions.live("one").language == "en"
+        assert rows(catalog, "SELECT old, new, name FROM moves") == [("once.md", "now.md", "once")]
+        assert rows(catalog, "SELECT until FROM spared WHERE key IN (SELECT key FROM vectors)") == spare
+        assert (catalog.spared.left(), catalog.vectors.seq) == ("another", seq)
+        assert rows(catalog, "SELECT * FROM counters ORDER BY 1") == [
+            ("calls", -1000, 480_000, 7),
+            ("search", 32, 480_000, 5),  # in 32 buckets for each tenfold, once 8
+        ]
+        assert catalog.generation == generation + 1
+        before = kept(catalog)
+        sync.run(index)
+        after = kept(catalog)
+    assert {**after, "vectors": [], "meta": []} == {**before, "vectors": [], "meta": []}
+    assert [row[:2] for row in after["vectors"] if row[:2] in {each[:2] for each in before["vectors"]}] == [
+        row[:2] for row in before["vectors"]
+    ]
+
+
+def test_a_later_form_is_carried_whole(vault, write_note, monkeypatch):
+    """What this form has, the next one takes over row by row; numbers of notes, chunks and changes go on."""
+    write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
+    with opened(vault) as index:
+        sync.run(index)
+        catalog, now = index.catalog, time.time()
+        catalog.usage.opened(["a"])
+        catalog.sessions.begin("one", 3600, "ko")
+        catalog.usage.add({("search", 8): 2}, [Failures(Kind("X", "show", "cli", "no"), 1, now, now)])
+        catalog.usage.resolve(catalog.usage.failures()[0].kind.id, "me", "done")
+        catalog.usage.add({}, [Failures(Kind("Y", "show", "cli", "no"), 1, now, now)])
+        catalog.spared.spare(["k"], 3)
+        rows(catalog, "INSERT INTO second (key, vector) VALUES ('k', x'00')")
+        rows(catalog, "INSERT INTO moves VALUES ('old.md', 'a.md', 1, 'old')")
+        before, name = kept(catalog), catalog.changes.catalog
+        numbers = dict(rows(catalog, "SELECT name, seq FROM sqlite_sequence"))
+    assert all(before.values())
+    monkeypatch.setattr("spellbook.index.catalog.catalog.FORM", FORM + 1)
+    with opened(vault) as index:
+        assert kept(index.catalog) == before
+        assert dict(rows(index.catalog, "SELECT name, seq FROM sqlite_sequence")) == numbers
+        assert index.catalog.changes.catalog != name  # who keeps a copy takes all of it anew
+        assert rows(index.catalog, "SELECT name FROM sqlite_master WHERE name LIKE 'old%'") == []
+        assert (sync.run(index).embedded, index.catalog.verify()) == (0, [])
+        assert rows(index.catalog, "SELECT chunk > ? FROM chunks", numbers["chunks"]) == [(1,)]
+
+
+def test_every_table_is_carried_or_read_again():
+    """A new table is one that a scan fills, or one that is carried over: it must be said which."""
+    derived = {"files", "faults", "notes", "fields", "links", "changes", "labels", "chunks", "counted", "words"}
+    derived |= {"pending", "second_pending"}
+    made = raw(":memory:")
+    tables.build(made, 0)
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'words_%' AND name NOT LIKE 'sqlite%'"
+    assert {name for (name,) in made.execute(sql)} == derived | {*KEPT, "meta"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
+    """Whichever statement a process is killed at, the next one opens the catalog with all that is kept."""
+    whole = tmp_path / "whole"
+    shutil.copytree(older.parent, whole)
+    catalog = Catalog.open(whole)
+    expected = kept(catalog)
+    catalog.close()
+    forms = set()
+    for step in range(1, 1_000):
+        state = tmp_path / f"state-{step}"
+        shutil.copytree(older.parent, state)
+        child = os.fork()
+        if not child:
+            with contextlib.suppress(BaseException):
+                _open_and_die(state, step)
+            os._exit(1)
+        _, status = os.waitpid(child, 0)
+        with contextlib.closing(sqlite3.connect(state / FILE)) as left:
+            [form] = left.execute("PRAGMA user_version").fetchone()
+            assert left.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        forms.add(form)
+        catalog = Catalog.open(state)
+        assert kept(catalog) == expected
+        catalog.close()
+        shutil.rmtree(state)
+        if os.waitstatus_to_exitcode(status) == 0:
+            break
+    assert step > 60
+    assert forms == {9, FORM}
+
+
+def _open_and_die(state, step):
+    """Open a catalog, and end at the statement of this number; exit with 0 if there are fewer."""
+    left = [step]
+
+    def count(_):
+        left[0] -= 1
+        if not left[0]:
+            os._exit(9)
+
+    def watched(connection, form):
+        connection.set_trace_callback(count)
+        tables.build(connection, form)
+
+    Database(state / FILE, FORM, watched, FUNCTIONS).connection()
+    os._exit(0)
+
+
+def test_a_build_that_fails_leaves_the_old_catalog(vault, older):
+    """It is a StorageError, and the catalog is as it was; the next process builds it."""
+
+    def failing(connection, form):
+        tables.build(connection, form)
+        connection.execute("CREATE TABLE meta (x)")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spellbook.index.catalog.catalog.build", failing)
+        with pytest.raises(StorageError, match="already exists"):
+            Catalog.open(older.parent)
+    with contextlib.closing(sqlite3.connect(older)) as left:
+        assert left.execute("PRAGMA user_version").fetchone() == (9,)
+        assert left.execute("SELECT count(*) FROM notes").fetchone() == (3,)
+    with opened(vault) as index:
+        assert sync.run(index).embedded == 0
+
+
+def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
+    """Until the whole vault was read no vector is dropped, however small the cache may be."""
+    with opened(vault, cache_mb=0) as index:
+        stored = index.catalog.sizes()["vectors"]
+        sync.scan_paths(index, ["a.md"])
+        embed.tidy(index)
+        assert index.catalog.sizes()["vectors"] == stored
+        assert (sync.run(index).embedded, index.catalog.counts().pending) == (0, 0)
+
+
+def test_an_older_process_goes_on_beside_a_newer_one(vault, older):
+    """One that has the catalog open reads its state while it is built anew, and cannot write what nobody could read."""
+    with contextlib.closing(sqlite3.connect(older, isolation_level=None)) as server:
+        server.execute("PRAGMA journal_mode = WAL")
+        server.execute("BEGIN")
+        assert server.execute("SELECT count(*) FROM notes").fetchone() == (3,)
+        with opened(vault) as index:
+            sync.scan(index)
+            assert server.execute("SELECT count(*), min(typeof(text)) FROM chunks").fetchone() == (33, "text")
+            server.execute("COMMIT")
+            for sql in ("INSERT INTO chunks (note, text) VALUES (1, 'x')", "DELETE FROM words WHERE rowid = 1"):
+                with pytest.raises(sqlite3.OperationalError, match="no such function"):
+                    server.execute(sql)
+            assert (sync.run(index).embedded, index.catalog.verify()) == (0, [])
+
+
+def test_the_file_gives_the_disk_back_what_it_freed(vault, older):
+    """It is written anew once where nobody waits, never while another process writes, and holds what it held."""
+    with opened(vault) as index:
+        sync.scan(index)
+        now = told(index)
+        free = index.catalog.free_bytes()
+        assert free
+        with contextlib.closing(raw(index.catalog.file)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert not index.catalog.shrink()
+        assert index.catalog.shrink()
+        assert not index.catalog.shrink()
+        assert index.catalog.free_bytes() < free
+        assert told(index) == now
+
+
+def test_tokens_are_counted_again_as_notes_are_edited(vault, write_note):
+    """Until then they are counted for each answer, which is the same one."""
+    write_note("a.md", "# Hooks\n\nthe useState hook")
+    write_note("b.md", "# Doors\n\nthe other door")
+    with opened(vault) as index:
+        sync.run(index)
+        hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
+    as_before(index.catalog.file)
+    with opened(vault, Counting(tokeniser="exact")) as index:
+        sync.run(index)
+        assert [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits] == hits
+        write_note("b.md", "# Doors\n\nno door at all")
+        sync.run(index)
+        tokens = rows(
+            index.catalog,
+            "SELECT tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note) WHERE path = 'b.md'",
+        )
+        assert tokens == [(index.embedder.count_tokens("# Doors\n\nno door at all"),)]
+
+
+@pytest.mark.model
+def test_with_the_bundled_model_no_text_waits(vault, write_note, tmp_path):
+    """After the upgrade nothing is pending, for either encoder, and answers are those of before."""
+    write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
+    write_note("b.md", "# 배포\n\n화요일에 배포한다.", age=100)
+    with books.open(vault) as book:
+        book.reindex()
+        hits = [(hit.path, hit.score) for hit in book.search("when do we deploy?").hits]
+        file = book.index.catalog.file
+    with contextlib.closing(sqlite3.connect(file)) as old:
+        old.execute(f"PRAGMA user_version = {FORM - 1}")
+    with books.open(vault) as book, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(book.index.embedder), "embed_passages", HashEmbedder.embed_passages)
+        assert book.reindex().embedded == 0
+        counts = book.index.catalog.counts()
+        assert (counts.pending, counts.second_pending) == (0, 0)
+        assert book.index.catalog.waiting.in_order() == []
+        patch.undo()
+        assert [(hit.path, hit.score) for hit in book.search("when do we deploy?").hits] == hits
