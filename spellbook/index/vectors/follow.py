@@ -65,6 +65,8 @@ def is_due(index: Index, most: int = MOST_BEHIND, seconds: float = MOST_AGE) -> 
     """
     if index.catalog.fingerprint != index.embedder.fingerprint:
         return False  # the vault went over to another embedder, and this index follows with the next look
+    if not index.catalog.is_read:
+        return False  # what is not read yet looks as if it were gone
     if not index.catalog.counts().chunks and not index.chroma.rows:
         return False
     return _is_behind(index, most - 1) or index.chroma.age(index.catalog.generation) >= seconds or is_missed(index)
@@ -78,11 +80,11 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
     """
     Add to Chroma what it has not seen, for so many seconds or little longer, then bring its metadata up to the catalog.
 
-    Returns whether that is all. Does nothing if another process holds the lock for longer than `patience` seconds.
-    Raises Unavailable.
+    Returns whether that is all. Does nothing if another process holds the lock for longer than `patience` seconds, or
+    before the whole vault was read. Raises Unavailable.
     """
     with held(chroma.state / _LOCK, patience) as is_ours:
-        if not is_ours:
+        if not (is_ours and catalog.is_read):
             return False
         generation = catalog.generation
         chroma.catch_up(catalog.vectors, catalog.counts().chunks, seconds)
