@@ -13,7 +13,6 @@ from itertools import islice
 from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import QUESTION, TITLE, whole
-from spellbook.index.catalog.sql import batches
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
@@ -39,6 +38,9 @@ _SECOND_AT_ONCE = 256
 
 _COUNTED = 200
 """Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
+
+_COPIED = 500
+"""Vectors that are copied at a time from another catalog."""
 
 
 def embed_texts(
@@ -162,8 +164,8 @@ def embed_second(
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
     waiting, labels = index.catalog.waiting.in_order(), set(index.catalog.labels.keys())
-    for keys in batches(waiting):
-        if vectors := source.vectors.of(keys):
+    for start in range(0, len(waiting), _COPIED):
+        if vectors := source.vectors.of(waiting[start : start + _COPIED]):
             index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
     if waiting:
         for number in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
@@ -171,8 +173,9 @@ def copy_vectors(index: Index, source: Catalog) -> None:
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)
-        for keys in batches(index.catalog.second.in_order()):
-            if vectors := second.of(keys):
+        waiting = index.catalog.second.in_order()
+        for start in range(0, len(waiting), _COPIED):
+            if vectors := second.of(waiting[start : start + _COPIED]):
                 index.catalog.second.add(second.fingerprint, vectors.items())
 
 

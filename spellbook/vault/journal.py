@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
-import sqlite3
 import threading
 import time
 import zlib
@@ -21,7 +20,7 @@ from typing import Any, TypedDict
 
 from spellbook.errors import MemoryNotFound, StorageError
 from spellbook.notes.links import Span
-from spellbook.system.sqlite import Database, run_script
+from spellbook.system.sqlite import Database, in_steps
 from spellbook.vault.folder import digest
 
 FILE = "journal.db"
@@ -169,7 +168,7 @@ class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
-        self._database = Database(state / FILE, len(_STEPS), _build, {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, len(_STEPS), in_steps(_STEPS), {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = threading.local()
@@ -476,11 +475,6 @@ class Journal:
             )
             """
         )
-
-
-def _build(connection: sqlite3.Connection, form: int) -> None:
-    for step in _STEPS[form:]:
-        run_script(connection, step)
 
 
 def _hash(data: bytes | None) -> str | None:

@@ -34,7 +34,6 @@ from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.spared import Spared
-from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import Usage
@@ -202,9 +201,8 @@ class Catalog:
     def match_among(self, expression: str, numbers: Sequence[int]) -> list[tuple[int, float]]:
         """Return the same as `match`, for the chunks `numbers` only."""
         # Without `+`, SQLite would run the whole match, with its idf, once for each rowid.
-        sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN ({{}})"
-        listed = (",".join(map(str, map(int, batch))) for batch in batches(numbers))
-        return [row for some in listed for row in self._matches(sql.format(some), (expression,))]
+        sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
+        return self._matches(sql, (expression, json.dumps(list(numbers))))
 
     def numbers(self, expression: str) -> list[int]:
         """Return the numbers of the chunks that match an FTS5 expression, in order."""
@@ -242,7 +240,8 @@ class Catalog:
     def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
-        return self._found(f"same IN ({quoted(same)}) AND {where}", values) if same else []
+        where = f"same IN (SELECT value FROM json_each(:same)) AND {where}"
+        return self._found(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""

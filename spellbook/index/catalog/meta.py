@@ -8,7 +8,6 @@ import sqlite3
 from typing import Any
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.catalog.sql import quoted
 from spellbook.system.sqlite import Database
 
 
@@ -42,5 +41,4 @@ class Meta:
     def counts(self) -> Counts:
         """Return the state of the index."""
         names = ("generation", "notes", "chunks", "pending", "second_pending")
-        found = dict(self._rows(f"SELECT key, value FROM meta WHERE key IN ({quoted(names)})"))
-        return Counts(*(found[name] for name in names))
+        return Counts(**dict(self._rows(f"SELECT key, value FROM meta WHERE key IN {names}")))

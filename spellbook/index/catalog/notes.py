@@ -15,7 +15,6 @@ from spellbook.index.catalog import words
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
-from spellbook.index.catalog.sql import batches
 from spellbook.index.catalog.text_bytes import packed, packed_embedded
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
@@ -53,11 +52,7 @@ class Notes:
         if paths is None:
             rows = self._rows(sql)
         else:
-            rows = [
-                row
-                for batch in batches(paths)
-                for row in self._rows(f"{sql} WHERE path IN ({','.join('?' * len(batch))})", batch)
-            ]
+            rows = self._rows(f"{sql} WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(list(paths)),))
         return {path: Known(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
 
     def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
@@ -280,17 +275,13 @@ class Notes:
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
         """Give vectors that are in use again a new seq, so that readers by seq see them."""
-        for batch in batches(sorted(keys)):
-            marks = ",".join("?" * len(batch))
-            back = connection.execute(
-                f"""
-                SELECT key FROM vectors WHERE key IN ({marks}) AND NOT {OF_CHUNKS} AND NOT {OF_LABELS}
-                """,
-                batch,
-            ).fetchall()
-            if back:
-                seq = self._meta.bump(connection, "seq")
-                connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
+        sql = f"""
+            SELECT key FROM vectors
+            WHERE key IN (SELECT value FROM json_each(?)) AND NOT {OF_CHUNKS} AND NOT {OF_LABELS}
+        """
+        if back := connection.execute(sql, (json.dumps(sorted(keys)),)).fetchall():
+            seq = self._meta.bump(connection, "seq")
+            connection.executemany("UPDATE vectors SET seq = ? WHERE key = ?", [(seq, key) for (key,) in back])
 
     def _settle_ids(self, connection: sqlite3.Connection, names: set[str], heirs: Collection[str]) -> None:
         """

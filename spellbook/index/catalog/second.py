@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.sql import quoted
 from spellbook.system.sqlite import Database
 
 if TYPE_CHECKING:
@@ -60,14 +59,15 @@ class Second:
     def texts(self, keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return key, kind of label ("" for a chunk's text) and text of those of `keys` that wait."""
         rows = self._rows(
-            f"""
+            """
             SELECT key, label, CASE label
                 WHEN '' THEN (
                     SELECT embedded_text(embedded, heading, text) FROM chunks
                     WHERE chunks.key = second_pending.key LIMIT 1)
                 ELSE (SELECT text FROM labels WHERE labels.key = second_pending.key LIMIT 1) END
-            FROM second_pending WHERE key IN ({quoted(keys)})
-            """
+            FROM second_pending WHERE key IN (SELECT value FROM json_each(?))
+            """,
+            (json.dumps(list(keys)),),
         )
         return [(key, label, text) for key, label, text in rows if text is not None]
 

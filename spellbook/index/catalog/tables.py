@@ -11,7 +11,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from spellbook.index.catalog.sql import quoted
 from spellbook.system.sqlite import run_script
 
 FORM = 22
@@ -247,8 +246,8 @@ def build(connection: sqlite3.Connection, form: int) -> None:
     numbers = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
     old = _set_aside(connection)
     run_script(connection, TABLES)
-    connection.execute(f"DELETE FROM meta WHERE key NOT IN ({quoted(_ANEW)})")
-    connection.execute(f"DELETE FROM old_meta WHERE key IN ({quoted(_ANEW)})")
+    connection.execute(f"DELETE FROM meta WHERE key NOT IN {_ANEW}")
+    connection.execute(f"DELETE FROM old_meta WHERE key IN {_ANEW}")
     coarse = {"bucket": _COARSE} if form < _FINE else {}
     for table in old & _CARRIED.keys() - {"measures"}:
         _carry(connection, table, _CARRIED[table] | (coarse if table == "counters" else {}))

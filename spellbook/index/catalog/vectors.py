@@ -5,13 +5,13 @@ cache.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.sql import batches, quoted
 from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
 
@@ -61,25 +61,20 @@ class Vectors:
 
     def embedded(self, keys: Sequence[str]) -> list[str]:
         """Return the texts with these keys, each once."""
-        return [
-            text
-            for batch in batches(keys)
-            for (text,) in self._rows(
-                f"""
-                SELECT embedded_text(embedded, heading, text) FROM chunks
-                WHERE chunk IN (SELECT min(chunk) FROM chunks WHERE key IN ({quoted(batch)}) GROUP BY key)
-                """
-            )
-        ]
+        sql = """
+            SELECT embedded_text(embedded, heading, text) FROM chunks
+            WHERE chunk IN (SELECT min(chunk) FROM chunks WHERE key IN (SELECT value FROM json_each(?)) GROUP BY key)
+        """
+        return [text for (text,) in self._rows(sql, (json.dumps(list(keys)),))]
 
     def add(self, rows: Iterable[tuple[str, bytes]], labels: Collection[str] = ()) -> int:
         """Store vectors (float32, little endian) by key; return how many were new, `labels` (keys) not counted."""
-        listed = list(rows)
+        given = list(rows)
         with self._database.transaction("IMMEDIATE") as connection:
             seq = self._meta.bump(connection, "seq")
             now = int(time.time())
             sql = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)"
-            stored = [(key, compact(vector), seq, now) for key, vector in listed]
+            stored = [(key, compact(vector), seq, now) for key, vector in given]
             connection.executemany(sql, [row for row in stored if row[0] in labels])
             added = connection.executemany(sql, [row for row in stored if row[0] not in labels]).rowcount
             self._meta.bump(connection, "generation")
@@ -87,23 +82,19 @@ class Vectors:
 
     def has(self, keys: Iterable[str]) -> set[str]:
         """Return those of `keys` that have a vector."""
-        found: set[str] = set()
-        for batch in batches(list(keys)):
-            found.update(
-                key
-                for (key,) in self._rows(f"SELECT key FROM vectors WHERE key IN ({','.join('?' * len(batch))})", batch)
-            )
-        return found
+        sql = "SELECT key FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
+        return {key for (key,) in self._rows(sql, (json.dumps(list(keys)),))}
 
     def since(self, seq: int, which: str = OF_CHUNKS) -> Iterator[tuple[str, bytes, int]]:
         """
-        Yield key, vector (float32, little endian) and seq of the vectors after `seq`, oldest first.
+        Return key, vector (float32, little endian) and seq of the vectors after `seq`, oldest first, read as needed.
 
         Those that chunks use, or with OF_LABELS labels.
         """
-        left = self._database.each(
-            f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq", (seq,)
-        )
+        return self._read(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq", seq)
+
+    def _read(self, sql: str, value: object) -> Iterator[tuple[str, bytes, int]]:
+        left = self._database.each(sql, (value,))
         while some := list(islice(left, _AT_ONCE)):
             keys, stored, seqs = zip(*some, strict=True)
             yield from zip(keys, restored(stored), seqs, strict=True)
@@ -126,15 +117,13 @@ class Vectors:
         """
         names = ("id", "path", "heading", "category", "topic")
         found: dict[str, dict[str, str]] = {}
-        for batch in batches(list(keys)):
-            rows = self._rows(
-                f"""
-                SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks JOIN notes USING (note)
-                WHERE key IN ({quoted(batch)}) ORDER BY path, ordinal
-                """
-            )
-            for key, *values in rows:
-                found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
+        # CROSS makes SQLite start with the chunks, not with the notes by path.
+        sql = """
+            SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks CROSS JOIN notes USING (note)
+            WHERE key IN (SELECT value FROM json_each(?)) ORDER BY path, ordinal
+        """
+        for key, *values in self._rows(sql, (json.dumps(list(keys)),)):
+            found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
         return found
 
     def has_up_to(self, seq: int) -> bool:
@@ -146,11 +135,8 @@ class Vectors:
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
-        found: dict[str, bytes] = {}
-        for batch in batches(list(keys)):
-            stored = dict(self._rows(f"SELECT key, vector FROM vectors WHERE key IN ({quoted(batch)})"))
-            found.update(zip(stored, restored(list(stored.values())), strict=True))
-        return found
+        sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
+        return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))}
 
     def width(self) -> int:
         """Return the dimensions of the vectors in use, 0 if there are none."""
