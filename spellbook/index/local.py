@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import Links
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
 
 
+_COUNTED, _NUMBERED = 4_000, 64
+"""Words whose counts are kept, and words whose chunks are: of each at most `weights.MOST_COMMON`."""
+
+
 class Local:
     """See `engine.Engine` for each method. It keeps vectors in memory as long as it is there."""
 
@@ -29,6 +34,10 @@ class Local:
         self._catalog = index.catalog
         self._nearest = Nearest(index)
         self._notes = NoteVectors(index, self._nearest)
+        # By the catalog's generation: the texts of a question, and the questions of a session, share words.
+        catalog = index.catalog
+        self._frequency = lru_cache(_COUNTED)(lambda generation, text, guides: catalog.frequency(text, guides))
+        self._numbers = lru_cache(_NUMBERED)(lambda generation, text: catalog.numbers(text))
 
     @property
     def links(self) -> Links:
@@ -53,8 +62,10 @@ class Local:
 
     def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
         # One by one as they are asked for: a look into the index costs little here, and few of them are needed.
+        generation = self._catalog.generation
+
         def count(asked: Expression) -> int:
-            return self._catalog.frequency(str(Without("questions", asked) if unprompted else asked), guides)
+            return self._frequency(generation, str(Without("questions", asked) if unprompted else asked), guides)
 
         return count
 
@@ -71,9 +82,9 @@ class Local:
 
         first = np.array([first for first, _ in notes])
         last = np.array([last for _, last in notes])
-        found = []
+        found, generation = [], self._catalog.generation
         for each in expressions:
-            numbers = np.array(self._catalog.numbers(str(each)), dtype=np.int64)
+            numbers = np.array(self._numbers(generation, str(each)), dtype=np.int64)
             has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
             found.append(has.tolist())
         return found

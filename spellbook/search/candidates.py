@@ -68,9 +68,10 @@ def gather(
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
-    scripts = [retrieve.scripts_of(chunk) for chunk in chunks]
+    written = [retrieve.Written.of_chunk(chunk) for chunk in chunks]
+    is_read = [chunk.text.isascii() or each.is_read for chunk, each in zip(chunks, written, strict=True)]
     rows: dict[str, bytes] = {}
-    matches = [lookup.matches(chunks, scripts, rows) for lookup in lookups]
+    matches = [lookup.matches(chunks, written, is_read, rows) for lookup in lookups]
     asked = lookups[0]
     return Ranked(
         [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
@@ -135,11 +136,16 @@ class Lookup:
         return list(self.words.legs)
 
     def matches(
-        self, chunks: Sequence[StoredChunk], scripts: Sequence[Mapping[str, float]], rows: dict[str, bytes]
+        self,
+        chunks: Sequence[StoredChunk],
+        written: Sequence[retrieve.Written],
+        is_read: Sequence[bool],
+        rows: dict[str, bytes],
     ) -> list[Match]:
         """
-        Return what the text has to do with each of `chunks`, which are written in `scripts`.
+        Return what the text has to do with each of `chunks`.
 
+        `written` says how each is written, `is_read` whether the second encoder knows how to read it.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         engine, index, vector = self._engine, self._index, self.text.vector
@@ -152,7 +158,7 @@ class Lookup:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
         # With one leg alone no credit is given for another language.
         is_both = self._is_by_words and vector is not None
-        written = retrieve.Written.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        asked = retrieve.Written.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
         notes: Mapping[str, OfNote] = {}
         helper = None
         if self._question.mode != "keyword":  # which asks for chunks with these words
@@ -166,10 +172,10 @@ class Lookup:
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
             notes = retrieve.of_notes(engine, self.words, about, scale, helper, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
-        for chunk, has in zip(chunks, scripts, strict=True):
+        for chunk, how, read in zip(chunks, written, is_read, strict=True):
             leg = words.get(chunk.number)
-            second = helper.scores.get(chunk.key) if helper and retrieve.is_read(chunk, has) else None
-            foreign = written.foreign(chunk, has, leg.score if leg else 0.0)
+            second = helper.scores.get(chunk.key) if helper and read else None
+            foreign = asked.foreign(how, leg.score if leg else 0.0)
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

@@ -228,8 +228,7 @@ def of_notes(
                 labels[kind] = value, both
         best = {kind: both for kind, (_, both) in labels.items()}
         is_several = note.last > note.first  # else the chunk itself is the whole note
-        of_mean = helper.of_mean(note.second) if helper and is_several else None
-        whole = Both(score(note.whole, scale) if note.whole is not None and is_several else None, of_mean)
+        whole = score(note.whole, scale) if note.whole is not None and is_several else None
         notes[path] = OfNote(best.get(TITLE), None if unprompted else best.get(QUESTION), whole, shares.get(path))
     return notes
 
@@ -244,16 +243,11 @@ class Helper:
     def __init__(self, asked: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> None:
         import numpy as np
 
-        self._asked, self._scale = unit(asked), scale
         self.scores: Mapping[str, float] = {}
         if rows:
             block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-            cosines = (unit(block) @ self._asked).tolist()
+            cosines = (unit(block) @ unit(asked)).tolist()
             self.scores = {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
-
-    def of_mean(self, mean: Vectors | None) -> float | None:
-        """Return the score of a note by the unit mean of its chunks' vectors."""
-        return None if mean is None else score(float(mean @ self._asked), self._scale)
 
 
 def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
@@ -273,7 +267,7 @@ def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) ->
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The scripts that a text is written in, with their shares, and its language where a script has several."""
+    """The scripts that a text is written in, with their shares, and its language if several have its script."""
 
     scripts: Mapping[str, float]
     language: str
@@ -283,44 +277,31 @@ class Written:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    def foreign(self, chunk: StoredChunk, has: Mapping[str, float], words: float) -> float:
-        """
-        Return how much, 0..1, of `chunk` is in another script or language.
+    @classmethod
+    def of_chunk(cls, chunk: StoredChunk) -> Written:
+        """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
+        sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH]
+        return cls(_scripts(sample), languages.language(chunk.text))
 
-        `has` are the chunk's scripts, and `words` is its score by words.
-        """
+    def foreign(self, chunk: Written, words: float) -> float:
+        """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
+        has = chunk.scripts
         foreign = 1 - sum(
             [min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()]
         )
-        if (
-            self.language
-            and foreign < 1
-            and words < weights.ITS_WORDS
-            and languages.language(chunk.text) not in {"", self.language}
-        ):
-            return 1.0
-        return foreign
+        is_other = self.language and chunk.language not in {"", self.language}
+        return 1.0 if is_other and foreign < 1 and words < weights.ITS_WORDS else foreign
 
     @property
     def is_read(self) -> bool:
-        """Whether the second encoder knows the question's language."""
+        """Whether the second encoder knows its scripts and its language."""
         return _is_read(self.scripts) and self.language in _LANGUAGES
-
-
-def is_read(chunk: StoredChunk, has: Mapping[str, float]) -> bool:
-    """Return whether the second encoder knows the scripts, which it `has`, and the language of `chunk`."""
-    return chunk.text.isascii() or (_is_read(has) and languages.language(chunk.text) in _LANGUAGES)
 
 
 def _is_read(scripts: Mapping[str, float]) -> bool:
     return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
-
-
-def scripts_of(chunk: StoredChunk) -> Mapping[str, float]:
-    """Return the scripts that a chunk is written in, with their shares."""
-    return _scripts(f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH])
 
 
 ANY_LANGUAGE = Written({}, "")

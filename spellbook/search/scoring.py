@@ -56,7 +56,7 @@ class OfNote:
 
     title: Both | None = None
     question: Both | None = None
-    whole: Both | None = None
+    whole: float | None = None
     words: float | None = None
 
 
@@ -93,20 +93,17 @@ class Match:
         own = text.joined(blend.first, blend.unknown_cost)
         title = note.title and note.title.joined(blend.first, blend.unknown_label_cost)
         question = note.question and note.question.joined(blend.first, blend.unknown_label_cost)
-        whole = note.whole and note.whole.joined(1 - blend.whole_second, blend.whole_second)
         best, parts = (-1.0, {}) if own is None else (own, {TEXT: own})
         if title is not None:
             of_text = 0.0 if own is None else (1 - blend.titled) * own
             of_title = (title if own is None else blend.titled * title) - blend.title_cost
             if of_text + of_title > best:
                 best, parts = of_text + of_title, {TEXT: of_text, TITLE: of_title}
-            parts[TITLE] = parts.get(TITLE, 0.0) + min(blend.title_added * title, max(0.0, 1 - best))
-            best = sum(parts.values())
         if question is not None and question - weights.QUESTION_COST > best:
             parts = {QUESTION: question - weights.QUESTION_COST}
-        if not parts or whole is None:
+        if not parts or note.whole is None:
             return parts
-        return {**{name: (1 - blend.whole) * part for name, part in parts.items()}, NOTE: blend.whole * whole}
+        return {**{name: (1 - blend.whole) * part for name, part in parts.items()}, NOTE: blend.whole * note.whole}
 
     def words(self) -> dict[str, float]:
         """Return the score by words as its parts: the chunk, and its whole note. Empty if neither has any."""

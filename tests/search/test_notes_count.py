@@ -24,10 +24,11 @@ def ranked(index, text, mode="both", **options):
     return {(each.chunk.path, each.chunk.heading): each for each in found}
 
 
-def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, **scores):
+def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, whole=None, **scores):
     """A candidate with these scores of its text and its note, ranked alone."""
     one = candidate("a.md", semantic, keyword)
-    note = OfNote(**{name: None if value is None else Both(value) for name, value in scores.items()}, words=words)
+    labels = {name: None if value is None else Both(value) for name, value in scores.items()}
+    note = OfNote(**labels, whole=whole, words=words)
     made = Candidate(one.chunk, [Match(one.semantic, one.keyword, 0.0, note, second, expected)])
     return fuse([made], "both")[0]
 
@@ -59,7 +60,7 @@ def test_a_title_lifts_a_text_and_never_lowers_it():
 def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
     """Until a text is embedded, its title speaks for it; without either there is no meaning."""
     assert of_note(None, title=0.8).legs["semantic"]["parts"] == {
-        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.SCORE.title_cost + weights.SCORE.title_added * 0.8))
+        "title": pytest.approx(weights.SEMANTIC * (0.8 - weights.SCORE.title_cost))
     }
     assert of_note(None, 0.5, words=0.5).legs.keys() == {"keyword"}
 

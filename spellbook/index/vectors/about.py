@@ -18,7 +18,6 @@ from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest, cosines
-from spellbook.models.base import unit
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -41,15 +40,14 @@ class About:
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
-    `second` is the unit mean of its chunks by the second encoder. None is what has no vector. `first` to `last` are the
-    numbers of the note's chunks, of a very long note the first ones.
+    None is what has no vector. `first` to `last` are the numbers of the note's chunks, of a very long note the first
+    ones.
     """
 
     first: int
     last: int
     whole: float | None = None
     labels: tuple[tuple[str, str, float | None], ...] = ()
-    second: Vectors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,6 @@ class _Note:
     first: int
     last: int
     mean: Vectors | None
-    second: Vectors | None
     labels: tuple[tuple[str, str], ...]
 
 
@@ -100,7 +97,7 @@ class NoteVectors:
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:
-            return {path: About(note.first, note.last, second=note.second) for path, note in notes.items()}
+            return {path: About(note.first, note.last) for path, note in notes.items()}
         there = [path for path, note in notes.items() if note.mean is not None]
         means = [mean for path in there if (mean := notes[path].mean) is not None]
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
@@ -111,7 +108,6 @@ class NoteVectors:
                 note.last,
                 whole.get(path),
                 tuple((kind, key, near.get(key)) for kind, key in note.labels),
-                note.second,
             )
             for path, note in notes.items()
         }
@@ -122,7 +118,6 @@ class NoteVectors:
 
         `firsts` has the number of each note's first chunk, which is another one in each version of the note.
         """
-        import numpy as np
 
         found: dict[str, _Note] = {}
         with self._guard:
@@ -140,19 +135,14 @@ class NoteVectors:
         labels: dict[str, list[tuple[str, str]]] = {}
         for path, kind, key in self._index.catalog.labels.of(missing):
             labels.setdefault(path, []).append((kind, key))
-        second, catalog = self._index.second, self._index.catalog
-        is_helped = second is not None and second.fingerprint == catalog.second.fingerprint
-        every = [key for rows in members.values() for _, key in rows]
-        helping = catalog.second.of(every[:_MOST_READ]) if is_helped else {}
         read = 0
         for path, rows in members.items():
             keys = {key for _, key in rows if key != NO_TEXT}
             vectors, stored = self._nearest.vectors(keys, _MOST_READ - read)
             read += stored
-            small = [unit(np.frombuffer(helping[key], np.int8)) for key in keys if key in helping]
-            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), _mean(small), tuple(labels.get(path, ())))
+            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
             found[path] = note
-            is_whole = len(vectors) == len(keys) and (not is_helped or len(small) == len(keys))  # else more come
+            is_whole = len(vectors) == len(keys)  # else more come
             if is_whole and len(note.labels) <= _MOST_LABELS:
                 with self._guard:
                     self._notes[path] = note
