@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from spellbook.text.quoting import counted, one_line
@@ -43,25 +40,18 @@ _MOST_NEGATED = 4
 
 
 _MOST_LINES = 200
-_MOST_ALIGNED = 2_000
-"""Items on either side that are aligned as `SequenceMatcher` does it, whose time may grow with their square."""
 
-_MOST_PAIRS = 200_000
-"""Most equal pairs among them, for the same reason."""
+MOST_STEPS = 300_000
+"""Most steps of the search for one difference, in addition to those its length needs; each takes some microseconds."""
 
-_MOST_EDITS = 200
-"""Most single edits that are searched for where no item is unique."""
-
-MOST_STEPS = 2_000_000
-"""Most pairs that are compared for one difference, in addition to those its length needs."""
-
-_MOST_ITEMS = 300_000
-"""Texts with more items have one difference: the whole of one replaces the whole of the other."""
-
-_DEEPEST = 12
+_MOST_EDITS = 300
+"""Single edits after which the furthest path is taken, and the search begins anew at its end."""
 
 Span = tuple[int, int, int, int]
 """Start and end in one sequence, and start and end in the other; ends are exclusive."""
+
+_Place = tuple[int, int]
+"""A place in one sequence, and one in the other."""
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
@@ -106,120 +96,79 @@ def _range(start: int, end: int) -> str:
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     """Return where two sequences differ, in order and linear time; spans of long ones may be larger than necessary."""
-    left = [MOST_STEPS + 4 * (len(old) + len(new))]
+    length = min(len(old), len(new))
+    head = next((n for n in range(length) if old[n] != new[n]), length)
+    tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
     spans: list[Span] = []
-    for span in _changed(old, new, (0, len(old), 0, len(new)), left, 0):
-        if spans and spans[-1][1] == span[0] and spans[-1][3] == span[2]:
-            spans[-1] = (spans[-1][0], span[1], spans[-1][2], span[3])
-        else:
-            spans.append(span)
+    at = to = head
+    for i, k in (*_aligned(old, new, head, tail), (len(old) - tail, len(new) - tail)):
+        if i > at or k > to:
+            _add(spans, (at, i, to, k), old, new)
+        at, to = i + 1, k + 1
     return spans
 
 
-def _changed(old: Sequence[str], new: Sequence[str], within: Span, left: list[int], depth: int) -> Iterator[Span]:
-    """Yield where two sequences differ within a span; `left` are the steps that may still be taken."""
-    i, j, k, m = within
-    while i < j and k < m and old[i] == new[k]:
-        i, k = i + 1, k + 1
-    while i < j and k < m and old[j - 1] == new[m - 1]:
-        j, m = j - 1, m - 1
-    if i == j or k == m:
-        yield from [(i, j, k, m)] if i < j or k < m else ()
-        return
-    here, there = Counter(old[i:j]), Counter(new[k:m])
-    pairs = sum(count * there[item] for item, count in here.items())
-    if not pairs:
-        yield i, j, k, m
-    elif max(j - i, m - k) <= _MOST_ALIGNED and pairs <= min(_MOST_PAIRS, left[0]):
-        left[0] -= pairs
-        for kind, a, b, c, d in SequenceMatcher(None, old[i:j], new[k:m], autojunk=False).get_opcodes():
-            if kind != "equal":
-                yield i + a, i + b, k + c, k + d
-    elif edits := _fewest(old, new, (i, j, k, m), left):
-        yield from edits
+def _add(spans: list[Span], span: Span, old: Sequence[str], new: Sequence[str]) -> None:
+    """Add a span; one in which items were only added, or only removed, becomes one with the span before if it may."""
+    i, j, k, m = span
+    items, first, end = (new, k, m) if i == j else (old, i, j)
+    room = i - spans[-1][1] if spans and (i == j or k == m) else 0
+    # The same change stands that many items further up if these end it too.
+    if room and all(items[first - n] == items[end - n] for n in range(1, room + 1)):
+        spans[-1] = (spans[-1][0], j - room, spans[-1][2], m - room)
     else:
-        is_deep = depth == _DEEPEST or max(j - i, m - k) > _MOST_ITEMS
-        for span in _between([] if is_deep else _anchors(old, new, (i, j, k, m)), (i, j, k, m)):
-            if span == (i, j, k, m):
-                yield span
-            else:
-                yield from _changed(old, new, span, left, depth + 1)
+        spans.append(span)
 
 
-def _fewest(old: Sequence[str], new: Sequence[str], within: Span, left: list[int]) -> list[Span]:
-    """Return the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986), none if they are too many."""
-    i, j, k, m = within
-    reach = {1: i}  # the furthest point reached on each diagonal
-    steps: list[dict[int, int]] = []
-    for count in range(_MOST_EDITS + 1):
-        steps.append(dict(reach))
-        for diagonal in range(-count, count + 1, 2):
-            is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
-            begin = reach[diagonal + 1] if is_added else reach[diagonal - 1] + 1
-            at, place = begin, begin - i - diagonal + k
-            while at < j and place < m and old[at] == new[place]:
-                at, place = at + 1, place + 1
-            reach[diagonal] = at
-            left[0] -= at - begin + 1
-            if at >= j and place >= m:
-                return _retraced(steps, within)
-        if left[0] < 0:
-            break
-    return []
-
-
-def _retraced(steps: Sequence[Mapping[int, int]], within: Span) -> list[Span]:
-    """Return the edits that lead to the end of a span."""
-    i, j, k, m = within
-    diagonal, edits = (j - i) - (m - k), []
-    for count in range(len(steps) - 1, 0, -1):
-        reach = steps[count]
-        is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1] < reach[diagonal + 1])
-        diagonal += 1 if is_added else -1
-        at = reach[diagonal]
-        place = at - i - diagonal + k
-        edits.append((at, at, place, place + 1) if is_added else (at, at + 1, place, place))
-    return edits[::-1]
-
-
-def _anchors(old: Sequence[str], new: Sequence[str], within: Span) -> list[tuple[int, int]]:
-    """Return pairs of aligned places, in order: of items unique on each side (patience sorting), else of all."""
-    i, j, k, m = within
-    ours, theirs = _places(old, i, j), _places(new, k, m)
-    once = [(at[0], theirs[item][0]) for item, at in ours.items() if len(at) == 1 == len(theirs.get(item, ()))]
-    return _rising(once or [pair for item, at in ours.items() for pair in zip(at, theirs.get(item, ()), strict=False)])
-
-
-def _places(items: Sequence[str], start: int, end: int) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for at in range(start, end):
-        found.setdefault(items[at], []).append(at)
+def _aligned(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
+    """Return the places of equal items between `head` and `tail`: the most there can be, unless that takes too long."""
+    inside = range(head, len(old) - tail), range(head, len(new) - tail)
+    both = {old[at] for at in inside[0]} & {new[at] for at in inside[1]}  # what one side alone has differs in any case
+    ours, theirs = [at for at in inside[0] if old[at] in both], [at for at in inside[1] if new[at] in both]
+    shared = [old[at] for at in ours], [new[at] for at in theirs]
+    here, ends = (0, 0), (len(ours), len(theirs))
+    left = MOST_STEPS + 4 * (len(old) + len(new))
+    found: list[_Place] = []
+    while here != ends and left > 0:
+        same, here, steps = _furthest(*shared, here, ends)
+        found += [(ours[i], theirs[k]) for i, k in same]
+        left -= steps
     return found
 
 
-def _rising(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the most of these pairs, no two of which cross (the longest increasing subsequence)."""
-    tops: list[int] = []  # the smallest last number of an increasing row of each length
-    ends: list[Any] = []  # that row: its last pair, and the row before it
-    for at, place in sorted(pairs):
-        length = bisect_left(tops, place)
-        tops[length : length + 1] = [place]
-        ends[length : length + 1] = [(at, place, ends[length - 1] if length else None)]
-    found: list[tuple[int, int]] = []
-    row = ends[-1] if ends else None
-    while row:
-        found.append(row[:2])
-        row = row[2]
-    return found[::-1]
+def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Place) -> tuple[list[_Place], _Place, int]:
+    """
+    Follow the path of the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986).
+
+    Return the equal places on it, where it ends, which is before `ends` if it has too many edits, and the steps taken.
+    """
+    (i, k), (j, m) = start, ends
+    reach: dict[int, tuple[int, Any]] = {1: (i, None)}  # on each diagonal the furthest place, and the runs on its path
+    steps = 0
+    for count in range(_MOST_EDITS + 1):
+        for diagonal in range(-count, count + 1, 2):
+            is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1][0] < reach[diagonal + 1][0])
+            at, runs = reach[diagonal + 1] if is_added else reach[diagonal - 1]
+            begin = at = at if is_added else at + 1
+            shift = k - i - diagonal
+            while at < j and at + shift < m and old[at] == new[at + shift]:
+                at += 1
+            reach[diagonal] = at, ((begin, at, shift), runs) if at > begin else runs
+            steps += at - begin + 1
+            if (at, at + shift) == ends:
+                return _places(reach[diagonal][1]), ends, steps
+    inside = [(2 * at + k - i - diagonal, at, diagonal) for diagonal, (at, _) in reach.items()]
+    _, at, diagonal = max(each for each in inside if each[1] <= j and each[0] - each[1] <= m)
+    return _places(reach[diagonal][1]), (at, at + k - i - diagonal), steps
 
 
-def _between(anchors: Sequence[tuple[int, int]], within: Span) -> Iterator[Span]:
-    """Yield the parts of a span between anchors."""
-    i, j, k, m = within
-    for a, b in (*anchors, (j, m)):
-        if a > i or b > k:
-            yield i, a, k, b
-        i, k = a + 1, b + 1
+def _places(runs: Any) -> list[_Place]:
+    """Return the places in runs of equal items; the last run comes first, with the runs before it."""
+    found: list[list[_Place]] = []
+    while runs:
+        (begin, end, shift), runs = runs
+        found.append([(at, at + shift) for at in range(begin, end)])
+    return [place for places in reversed(found) for place in places]
 
 
 @dataclass(frozen=True, slots=True)

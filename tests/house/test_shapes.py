@@ -228,9 +228,8 @@ def test_spans_are_all_that_differs(before: list[str], after: list[str], data: s
         st.sampled_from(
             [
                 {},
-                {"_MOST_ALIGNED": 0},
-                {"_MOST_ALIGNED": 0, "_MOST_EDITS": 1},
-                {"_MOST_ALIGNED": 0, "_MOST_EDITS": 0, "_MOST_ITEMS": 1},
+                {"_MOST_EDITS": 2},
+                {"_MOST_EDITS": 1, "MOST_STEPS": -100},
             ]
         )
     )
