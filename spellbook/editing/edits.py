@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
-from spellbook.text.diff import changed_spans
+from spellbook.text.diff import weave
 
 if TYPE_CHECKING:
     import yaml
@@ -150,19 +150,15 @@ def without(note: Note, chunk: Chunk) -> str:
 
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
-    kept = lines(base)
-    changes = sorted(
-        {(i, j, tuple(new[k:m])) for new in map(lines, (ours, theirs)) for i, j, k, m in changed_spans(kept, new)}
-    )
+    was, here, there = map(lines, (base, ours, theirs))
+    found: list[str] = []
     # What only touches is one place too: nobody knows which of two insertions comes first.
-    if any(second[0] <= first[1] for first, second in pairwise(changes)):
-        return None
-    merged: list[str] = []
-    at = 0
-    for start, end, put in changes:
-        merged += (*kept[at:start], *put)
-        at = end
-    return "".join([*merged, *kept[at:]])
+    for a, b, c in weave(was, here, there, touching=True):
+        old, left, right = was[a], here[b], there[c]
+        if left != old and right not in (old, left):
+            return None
+        found += right if left == old else left
+    return "".join(found)
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:

@@ -8,7 +8,7 @@ place, both stay: ours in its place, theirs in a callout below that names the si
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from spellbook.notes.chunks import tops
 from spellbook.notes.frontmatter import compose, dump
 from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
 from spellbook.notes.splitter import sentences
-from spellbook.text.diff import changed_spans
+from spellbook.text.diff import changed_spans, weave
 from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
@@ -275,7 +275,7 @@ class _Draft:
             base = [unit for (_, a), (b, _) in pairwise(edges) for unit in ours.units[a:b]]
             bare[0] = [unit.bare for unit in base]
         merged: list[_Unit] = []
-        for was, here, there in _woven(*bare):
+        for was, here, there in weave(*bare):
             before, us, them = base[was], ours.units[here], theirs.units[there]
             if bare[1][here] == bare[2][there]:
                 olds = before if bare[1][here] == bare[0][was] else ()
@@ -322,7 +322,7 @@ def _woven_text(parts: Callable[[str], list[str]], base: str, ours: str, theirs:
     """Return the merge of three texts by their parts; None if both sides changed one part."""
     was, here, there = (parts(text + "\n") for text in (base, ours, theirs))
     merged: list[str] = []
-    for a, b, c in _woven(was, here, there):
+    for a, b, c in weave(was, here, there):
         old, left, right = was[a], here[b], there[c]
         if left in (old, right) or right == old:
             merged += right if left == old else left
@@ -335,37 +335,6 @@ def _woven_text(parts: Callable[[str], list[str]], base: str, ours: str, theirs:
 
 def _is_lines(parts: Sequence[str]) -> bool:
     return all(part.endswith("\n") for part in parts)
-
-
-def _woven(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[slice, slice, slice]]:
-    """
-    Yield the parts of three sequences that belong together, in order; together they are the whole sequences.
-
-    Changes of the two sides are one part if they overlap, or if both insert at one place.
-    """
-    spans = sorted(
-        [(*span, 0) for span in changed_spans(base, ours)] + [(*span, 1) for span in changed_spans(base, theirs)]
-    )
-    regions: list[list[tuple[int, int, int, int, int]]] = []
-    for span in spans:
-        last = regions[-1] if regions else []
-        reach = max((each[1] for each in last), default=-1)
-        inserts = any(each[0] == each[1] == span[0] == span[1] for each in last)
-        if last and (span[0] < reach or inserts):
-            last.append(span)
-        else:
-            regions.append([span])
-    at = [0, 0, 0]
-    for region in regions:
-        start, end = min(span[0] for span in region), max(span[1] for span in region)
-        same = start - at[0]
-        yield slice(at[0], start), slice(at[1], at[1] + same), slice(at[2], at[2] + same)
-        at = [start, at[1] + same, at[2] + same]
-        longer = [sum((m - k) - (j - i) for i, j, k, m, side in region if side == number) for number in (0, 1)]
-        to = [end, at[1] + end - start + longer[0], at[2] + end - start + longer[1]]
-        yield slice(at[0], to[0]), slice(at[1], to[1]), slice(at[2], to[2])
-        at = to
-    yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
 
 
 def _instead(units: list[_Unit], before: Sequence[_Unit], ours: list[_Unit], theirs: list[_Unit]) -> list[_Unit]:

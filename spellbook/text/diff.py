@@ -171,6 +171,40 @@ def _places(runs: Any) -> list[_Place]:
     return [place for places in reversed(found) for place in places]
 
 
+def weave(
+    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, touching: bool = False
+) -> Iterator[tuple[slice, slice, slice]]:
+    """
+    Yield the parts of three sequences that belong together, in order; together they are the whole sequences.
+
+    Changes of the two sides are one part if they overlap, or if both insert at one place; with `touching` also if they
+    follow each other.
+    """
+    spans = sorted(
+        (*span, side) for side, changed in enumerate((ours, theirs)) for span in changed_spans(base, changed)
+    )
+    regions: list[list[tuple[int, int, int, int, int]]] = []
+    for span in spans:
+        last = regions[-1] if regions else []
+        reach = max((each[1] for each in last), default=-1)
+        inserts = any(each[0] == each[1] == span[0] == span[1] for each in last)
+        if last and (span[0] < reach + touching or inserts):
+            last.append(span)
+        else:
+            regions.append([span])
+    at = [0, 0, 0]
+    for region in regions:
+        start, end = min(span[0] for span in region), max(span[1] for span in region)
+        same = start - at[0]
+        yield slice(at[0], start), slice(at[1], at[1] + same), slice(at[2], at[2] + same)
+        at = [start, at[1] + same, at[2] + same]
+        longer = [sum((m - k) - (j - i) for i, j, k, m, side in region if side == number) for number in (0, 1)]
+        to = [end, at[1] + end - start + longer[0], at[2] + end - start + longer[1]]
+        yield slice(at[0], to[0]), slice(at[1], to[1]), slice(at[2], to[2])
+        at = to
+    yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     """A word as it is compared, and its place in the text. A number is compared as "0"; `number` has its value."""
