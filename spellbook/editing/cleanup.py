@@ -13,8 +13,6 @@ from spellbook.index.filters import conditions, instant
 from spellbook.index.opened import Index
 
 _DAY = 86_400.0
-_MOST = 1_000
-"""Notes that are forgotten in one change."""
 
 
 def due(index: Index, days: float, now: float) -> list[StoredChunk]:
@@ -33,7 +31,7 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
         return max(*dates, each.mtime_ns / 1e9, used.last if used else 0.0)
 
     found = [each for each in notes if touched(each) <= now - days * _DAY]
-    return sorted(found, key=lambda each: (touched(each), each.path))[:_MOST]
+    return sorted(found, key=lambda each: (touched(each), each.path))
 
 
 def forget(index: Index, days: float | None = None) -> Erased | None:

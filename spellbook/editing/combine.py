@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
 from spellbook.notes.relations import RELATIONS
 from spellbook.notes.splitter import sentences
 from spellbook.text.diff import contradiction
+from spellbook.text.unicode import composed
 
 Take = Literal["", "first", "other", "both"]
 """Whose sentence stands where two contradict: that of one note, or both; "" is not decided yet, and shows both."""
@@ -93,7 +93,7 @@ class _Unit:
         return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
 
     def _plain(self) -> str:
-        text = unicodedata.normalize("NFC", self.bare)
+        text = composed(self.bare)
         if self.kind == "block":
             return "\n".join(line.rstrip() for line in lines(text))
         return " ".join(text.casefold().split()).strip(_EDGES)

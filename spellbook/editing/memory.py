@@ -16,6 +16,7 @@ from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
+from spellbook.text.unicode import BROKEN
 
 CATEGORY = "knowledge"
 """Where a memory goes that names no category."""
@@ -38,7 +39,6 @@ _MOST_READ = 2_000
 Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
 
-BROKEN = re.compile(r"[\x00\ud800-\udfff]")  # NUL and half letters, which no YAML and no UTF-8 holds
 _MOST_LINE, MOST_SOURCE = 300, 2_000
 """Letters of a key of one line, and of a source, which may be an address."""
 

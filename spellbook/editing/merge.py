@@ -14,7 +14,7 @@ from typing import Literal
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import Changed
 from spellbook.editing.relink import Shift, mended, unlinked
-from spellbook.editing.revise import now_like, with_vectors
+from spellbook.editing.revise import dated, with_vectors
 from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk
@@ -175,10 +175,8 @@ def _swapped(each: Changed) -> Changed:
 def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple[object, object]]]:
     """Return the text with the frontmatter of both, and in what the two differ."""
     wanted, differs = combine.metadata(first, other)
-    dated = next((name for name in ("updated", "modified") if name in first.meta), "")
-    now = now_like(first.meta.get(dated))
     joined = parse(first.path, first.encode(text))
-    return edits.with_meta(joined, {**wanted, **({dated: now} if now else {})}), differs
+    return edits.with_meta(joined, {**wanted, **dated(first)}), differs
 
 
 def _pointing(note: Note, id: str) -> str:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, retargeted, spelled
-from spellbook.notes.note import Note, lines, parse
+from spellbook.notes.note import Note, parse
 from spellbook.text.diff import changed_spans
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
@@ -23,7 +23,7 @@ _INLINE_END = re.compile(
 )
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
-"""What is compared in a line that changed: words, and targets of links as one."""
+"""What is compared: words, and targets of links as one."""
 _MOST_LABEL = 1_000
 _MOST_ALONE = 100
 """Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
@@ -162,26 +162,11 @@ def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Spa
 
 def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
     """Yield the runs of characters that two texts share, in order: where each begins in both, and its length."""
-    sources = lines(old), lines(new)
-    places = [[*accumulate(map(len, source), initial=0)] for source in sources]
+    words = [_WORDS.findall(text) for text in (old, new)]
+    ours, theirs = ([*accumulate(map(len, each), initial=0)] for each in words)
     at = to = 0
-    for i, j, count in [*_matching(*sources), (len(sources[0]), len(sources[1]), 0)]:
-        words = [_WORDS.findall(text) for text in ("".join(sources[0][at:i]), "".join(sources[1][to:j]))]
-        inside = [
-            [*accumulate(map(len, each), initial=start)]
-            for each, start in zip(words, (places[0][at], places[1][to]), strict=True)
-        ]
-        for m, n, size in _matching(*words):
-            yield inside[0][m], inside[1][n], inside[0][m + size] - inside[0][m]
-        at, to = i + count, j + count
-        yield places[0][i], places[1][j], places[0][at] - places[0][i]
-
-
-def _matching(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield the runs that two sequences share, in order: where each begins in both, and its length."""
-    at = to = 0
-    for i, j, _, m in (*changed_spans(old, new), (len(old), len(old), len(new), len(new))):
-        yield at, to, i - at
+    for i, j, _, m in (*changed_spans(*words), (len(words[0]),) * 2 + (len(words[1]),) * 2):
+        yield ours[at], theirs[to], ours[i] - ours[at]
         at, to = j, m
 
 

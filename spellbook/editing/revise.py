@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing import edits
-from spellbook.editing.memory import BROKEN, Findings, metadata
+from spellbook.editing.memory import Findings, metadata
 from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
@@ -23,6 +23,7 @@ from spellbook.notes.note import Note, parse
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
+from spellbook.text.unicode import BROKEN
 from spellbook.vault.folder import digest
 
 _TRIES = 100
@@ -320,9 +321,7 @@ def _piece(
 def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:
     wanted = dict(changes)
     if text != before.text or changes:
-        key = next((key for key in ("updated", "modified") if key in before.meta), "")
-        now = now_like(before.meta.get(key))
-        wanted |= {key: now} if now else {}
+        wanted |= dated(before)
     note = parse(path, before.encode(text))
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
@@ -330,7 +329,14 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 
 
-def now_like(old: object) -> object:
+def dated(note: Note) -> dict[str, object]:
+    """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
+    key = next((key for key in ("updated", "modified") if key in note.meta), "")
+    now = _now_like(note.meta.get(key))
+    return {key: now} if now else {}
+
+
+def _now_like(old: object) -> object:
     """Return the time now in the form of `old`: a date, a time with or without zone, or a text of one; else None."""
     now = dt.datetime.now().astimezone().replace(microsecond=0)
     if isinstance(old, dt.datetime):

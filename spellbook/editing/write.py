@@ -38,8 +38,7 @@ Score of the text alone from which on a memory is about the same thing, and the 
 overturn an older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
 _MOST_COMPARED = 10_000
-_MOST_SHOWN = 200_000
-"""Letters of a text that are compared with a chunk that it repeats: by words, and by lines."""
+"""Letters of a text that is compared with a chunk that it repeats by words."""
 
 _EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
@@ -276,7 +275,7 @@ def _duplicates(index: Index, draft: _Draft, near: Sequence[tuple[StoredChunk, f
     repeated = []
     for found, value, how in ordered[:5]:
         changed = contradiction(found.text, body) if len(body) <= _MOST_COMPARED else ()
-        difference = unified(found.text.strip(), body[:_MOST_SHOWN])
+        difference = unified(found.text.strip(), body)
         repeated.append(Duplicate(found.id, found.path, found.title, value, difference, how, changed))
     return repeated
 

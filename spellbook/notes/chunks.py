@@ -46,6 +46,7 @@ from spellbook.notes.splitter import (
     prose,
 )
 from spellbook.text.terms import token_weight
+from spellbook.text.unicode import composed
 
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 # All whitespace but a single blank, a line end and an empty line. The set comes first, because a search for a set is
@@ -137,7 +138,7 @@ def tops(note: Note) -> list[int]:
 
 def slug(text: str) -> str:
     """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
-    folded = unicodedata.normalize("NFC", text).lower()
+    folded = composed(text).lower()
     if not _PLAIN.fullmatch(folded):
         # Vowel signs of Thai and Indic scripts are marks. So is the selector that colours an emoji; it has no meaning.
         folded = "".join(
@@ -222,7 +223,7 @@ def _keywords(words: Sequence[str]) -> str:
 
 def _squeezed(text: str) -> str:
     """Return the text without NUL, indentation and padding: models ignore them, and limits would count them."""
-    return unicodedata.normalize("NFC", _WIDE.sub(_narrow, text.replace("\0", " "))).strip()
+    return composed(_WIDE.sub(_narrow, text.replace("\0", " "))).strip()
 
 
 def _narrow(run: re.Match[str]) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from urllib.parse import quote, unquote
 from spellbook.notes.frontmatter import FRONTMATTER, dump, load_value
 from spellbook.notes.note import Note, code_spans, lines
 from spellbook.notes.relations import RELATIONS, id_or_path, scalars
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import composed, folded
 
 Style = Literal["wiki", "single", "double", "bare", "plain", "angle"]
 """
@@ -382,8 +381,8 @@ class Files:
         named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
         same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
         # Where case matters, the one that is spelled so.
-        spelled = unicodedata.normalize("NFC", target)
-        exact = (path for path in same if unicodedata.normalize("NFC", path) in {spelled, f"{spelled}.md"})
+        spelled = composed(target)
+        exact = (path for path in same if composed(path) in {spelled, f"{spelled}.md"})
         path = next(exact, same[0] if same else None)
         return Reached(path, by) if path else None
 

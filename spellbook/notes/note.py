@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
+from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
 """Names the form of `Chunk.embedded`, what of a note is embedded; part of the embedding fingerprint."""
@@ -208,7 +208,7 @@ class Note:
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            prose = unicodedata.normalize("NFC", _without_code_spans(prose)) if "#" in prose else ""
+            prose = composed(_without_code_spans(prose)) if "#" in prose else ""
             # In Obsidian, a number alone is not a tag.
             yield from (
                 tag.strip("/")
@@ -358,7 +358,7 @@ def _one(value: object) -> str:
         value = next(iter(value), None)
     if value is None or isinstance(value, bool | dict):
         return ""
-    return unicodedata.normalize("NFC", str(value).strip())
+    return composed(str(value).strip())
 
 
 def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:

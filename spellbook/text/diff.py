@@ -8,12 +8,12 @@ compared as written, in Korean and English. Pure.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spellbook.text.quoting import counted, one_line
+from spellbook.text.unicode import composed
 
 _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]i?[bB]|[kKMGTP]bps|[kmg]?Hz|bytes?|bits?|tokens?|times|percent|dollars?|euros?|won|usd|eur|krw"
@@ -217,7 +217,7 @@ class _Token:
 
 def masked(text: str) -> tuple[str, tuple[str, ...]]:
     """Return `text` with each number and its unit as 0, and the numbers in order: 1,234.5 kB is `1234.5kb`."""
-    text = unicodedata.normalize("NFC", text)
+    text = composed(text)
     numbers: list[str] = []
 
     def mask(found: re.Match[str]) -> str:
@@ -233,7 +233,7 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 
     Empty unless they differ only in numbers, units and negations: else one repeats the other, or they are unrelated.
     """
-    a, b = unicodedata.normalize("NFC", a), unicodedata.normalize("NFC", b)
+    a, b = composed(a), composed(b)
     left, right = _tokens(a), _tokens(b)
     parts: list[tuple[str, str]] = []
     # Aligned by their words, so that a number is compared with the one in its place.
@@ -255,7 +255,7 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
 
 def overturns(new: str, old: str) -> bool:
     """Say whether a text that means nearly the same says otherwise: another number each, or a negation."""
-    numbers, before = (set(_QUANTITY.findall(unicodedata.normalize("NFC", text))) for text in (new, old))
+    numbers, before = (set(_QUANTITY.findall(composed(text))) for text in (new, old))
     return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
 
 

@@ -1,5 +1,7 @@
 """
-Check that text from outside is valid Unicode: the one rule for tools, commands and Python programs.
+Unicode: what a text may hold, and the forms in which texts are compared.
+
+Text from outside is checked to be valid by one rule for tools, commands and Python programs.
 
 Half of a character (an unpaired surrogate, which JSON can spell, or a byte of an argument that is not UTF-8) is in no
 file and no index, so a call that holds one is refused instead of being answered with nothing.
@@ -8,6 +10,7 @@ file and no index, so a call that holds one is refused instead of being answered
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Set
 from functools import wraps
@@ -17,6 +20,9 @@ from typing import Any, TypeVar
 from spellbook.errors import InvalidInput
 
 C = TypeVar("C", bound=type)
+
+BROKEN = re.compile("[\x00\ud800-\udfff]")
+"""NUL and half letters, which no YAML and no UTF-8 holds."""
 
 
 def is_whole(text: str) -> bool:
@@ -30,9 +36,14 @@ def is_whole(text: str) -> bool:
     return True
 
 
+def composed(text: str) -> str:
+    """Return a text in NFC, in which a letter with its marks is one."""
+    return unicodedata.normalize("NFC", text)
+
+
 def folded(name: str) -> str:
     """Return a name in the form in which links and case-insensitive disks compare it: NFC, without case."""
-    return unicodedata.normalize("NFC", name).casefold()
+    return composed(name).casefold()
 
 
 def check(value: object, name: str = "") -> None:

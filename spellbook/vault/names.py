@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from spellbook.text.unicode import composed
+
 MOST = 120
 """Bytes that the name of an imported file has at most, its ending included."""
 
@@ -35,7 +37,7 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
 
     Case, blanks and signs stay as they are written. A note of this name is never taken for a conflict copy.
     """
-    name = _FORBIDDEN.sub("-", unicodedata.normalize("NFC", _UNSEEN.sub("", text)))
+    name = _FORBIDDEN.sub("-", composed(_UNSEEN.sub("", text)))
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
     name = COPY.sub(lambda copy: re.sub("[.()]", "-", copy[0]), name).strip(_EDGES)
     name = DEVICES.sub(r"\1-", name)

@@ -18,6 +18,7 @@ from typing import Any
 
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import blocks, lines
+from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name
 
 CATEGORY = "conversation"
@@ -29,7 +30,6 @@ _NAMES = {"chatgpt": "ChatGPT", "claude": "Claude"}
 _PLACES = {"chatgpt": "https://chatgpt.com/c/", "claude": "https://claude.ai/chat/"}
 _MARKS = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
 """How ChatGPT marks citations, in letters that no font has."""
-_BROKEN = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _joined(said: Iterator[Said]) -> Iterator[Said]:
 
 def cleaned(text: str) -> str:
     """Return a text without citations' marks and broken letters, its lines ended by LF."""
-    return _BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
+    return BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def lowered(text: str) -> str:
