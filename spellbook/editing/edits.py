@@ -19,7 +19,7 @@ from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
-from spellbook.text.diff import weave
+from spellbook.text.diff import woven
 
 if TYPE_CHECKING:
     import yaml
@@ -150,15 +150,9 @@ def without(note: Note, chunk: Chunk) -> str:
 
 def merged(base: str, ours: str, theirs: str) -> str | None:
     """Return the three-way merge of `base` and two changed texts; None if both changed the same place."""
-    was, here, there = map(lines, (base, ours, theirs))
-    found: list[str] = []
     # What only touches is one place too: nobody knows which of two insertions comes first.
-    for a, b, c in weave(was, here, there, touching=True):
-        old, left, right = was[a], here[b], there[c]
-        if left != old and right not in (old, left):
-            return None
-        found += right if left == old else left
-    return "".join(found)
+    was, here, there = map(lines, (base, ours, theirs))
+    return woven(was, here, there, lambda *_: None, touching=True)
 
 
 def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:

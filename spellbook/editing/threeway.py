@@ -8,7 +8,7 @@ place, both stay: ours in its place, theirs in a callout below that names the si
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from spellbook.notes.chunks import tops
 from spellbook.notes.frontmatter import compose, dump
 from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
 from spellbook.notes.splitter import sentences
-from spellbook.text.diff import changed_spans, weave
+from spellbook.text.diff import changed_spans, weave, woven
 from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
@@ -297,10 +297,12 @@ class _Draft:
         if ours and theirs:
             kinds = {unit.kind for unit in (*ours, *theirs)}
             parts = _by_sentence if kinds <= {"paragraph", "heading", "bullet_list", "ordered_list"} else lines
-            whole = ("".join(unit.text for unit in side).rstrip("\n") for side in (before, ours, theirs))
-            woven = _woven_text(parts, *whole)
-            if woven is not None:
-                return [_Unit(woven + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
+            was, here, there = (
+                parts("".join(unit.text for unit in side).rstrip("\n") + "\n") for side in (before, ours, theirs)
+            )
+            text = woven(was, here, there, _both_inserted)
+            if text is not None:
+                return [_Unit(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
         self.both.append(heading or self._title)
         if not ours:
             return [*theirs, _Unit(self._deleted(0), "callout")]
@@ -318,23 +320,11 @@ def _by_sentence(text: str) -> list[str]:
     return parts
 
 
-def _woven_text(parts: Callable[[str], list[str]], base: str, ours: str, theirs: str) -> str | None:
-    """Return the merge of three texts by their parts; None if both sides changed one part."""
-    was, here, there = (parts(text + "\n") for text in (base, ours, theirs))
-    merged: list[str] = []
-    for a, b, c in weave(was, here, there):
-        old, left, right = was[a], here[b], there[c]
-        if left in (old, right) or right == old:
-            merged += right if left == old else left
-        elif old or not (_is_lines(left) and _is_lines(right)):
-            return None
-        else:
-            merged += [*left, *(part for part in right if part not in left)]
-    return "".join(merged).rstrip("\n")
-
-
-def _is_lines(parts: Sequence[str]) -> bool:
-    return all(part.endswith("\n") for part in parts)
+def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:
+    """Return the lines that both sides inserted at one place; None if they changed a part, or within a line."""
+    if old or not all(part.endswith("\n") for part in (*ours, *theirs)):
+        return None
+    return [*ours, *(part for part in theirs if part not in ours)]
 
 
 def _instead(units: list[_Unit], before: Sequence[_Unit], ours: list[_Unit], theirs: list[_Unit]) -> list[_Unit]:

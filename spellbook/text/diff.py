@@ -8,7 +8,7 @@ compared as written, in Korean and English. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +203,29 @@ def weave(
         yield slice(at[0], to[0]), slice(at[1], to[1]), slice(at[2], to[2])
         at = to
     yield slice(at[0], len(base)), slice(at[1], len(ours)), slice(at[2], len(theirs))
+
+
+def woven(
+    base: Sequence[str],
+    ours: Sequence[str],
+    theirs: Sequence[str],
+    both: Callable[[Sequence[str], Sequence[str], Sequence[str]], Sequence[str] | None],
+    *,
+    touching: bool = False,
+) -> str | None:
+    """
+    Return the merge of three texts in parts. `both` says what stands where both sides changed one place.
+
+    None if `both` says None of a place.
+    """
+    found: list[str] = []
+    for a, b, c in weave(base, ours, theirs, touching=touching):
+        old, left, right = base[a], ours[b], theirs[c]
+        part = left if right in (old, left) else right if left == old else both(old, left, right)
+        if part is None:
+            return None
+        found += part
+    return "".join(found)
 
 
 @dataclass(frozen=True, slots=True)
