@@ -126,8 +126,8 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
             return None, [name]
         return made if any(each.before and each.after for each in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
-    # A section that was erased alone, else the note that it went with.
-    names = dict.fromkeys((name, name.rpartition("#")[0] or name))
+    # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
+    names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
     for wanted, entry in product(names, erased):
         trash = {each.after: each.path for each in entry.traces if each.before is None}
         if entry.what == wanted:
