@@ -33,23 +33,21 @@ from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
-    from spellbook.archive.export import Exported
-    from spellbook.archive.restore import Restored as RestoredSnapshot
-    from spellbook.archive.snapshots import Snapshots
+    from spellbook.archive import snapshots as taken
+    from spellbook.archive.restore import Restored
     from spellbook.editing import cleanup, memory, merge, moves, repair_links, revise, sessions, undo, write
-    from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.revise import Erased, Revised
-    from spellbook.editing.undo import Undone
-    from spellbook.editing.write import Scribed
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.memories import wikis as documents
     from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
-    export, importer = lazy("spellbook.archive", "export", "importer")
+    export, importer, taken = lazy("spellbook.archive", "export", "importer", "snapshots")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
+    (documents,) = lazy("spellbook.memories", "wikis")
     names = ("explain", "newest", "question", "related", "searcher", "toc")
     explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
@@ -68,7 +66,7 @@ def open(
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
     With `scope`, searches and lists see that scope only; see `index.scopes`. `wikis` are folders of documents beside
-    it; see `spellbook.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
+    it; see `memories.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
 
@@ -84,19 +82,15 @@ class Spellbook:
         self.watched = processes.Watched()
         """What a watcher in this process last reported."""
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
-        self._loaded: searcher.Searcher | None = None
+        self.loaded: searcher.Searcher | None = None
+        """The searcher, once a search has loaded the vectors and while they are still in memory."""
         self.beside: list[Spellbook] = []
-        """Books of folders of documents, which use this book's models and end with it; see `spellbook.wikis`."""
+        """Books that use this book's models and end with it: of folders of documents, of a part, of an earlier time."""
 
     @property
     def _searcher(self) -> searcher.Searcher:
-        self._loaded = self._loaded or searcher.Searcher(self.index)
-        return self._loaded
-
-    @property
-    def loaded(self) -> searcher.Searcher | None:
-        """The searcher, once a search has loaded the vectors and while they are still in memory."""
-        return self._loaded
+        self.loaded = self.loaded or searcher.Searcher(self.index)
+        return self.loaded
 
     def __enter__(self) -> Spellbook:
         return self
@@ -110,6 +104,13 @@ class Spellbook:
             each.close()
         self.meter.flush()
         self.index.close()
+
+    # -- what is kept on purpose
+
+    @property
+    def wikis(self) -> documents.Wikis:
+        """Folders of documents beside the vault: search, index, status. See `memories.wikis`."""
+        return documents.Wikis(self, Spellbook)
 
     # -- finding
 
@@ -156,8 +157,7 @@ class Spellbook:
         self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
-        is_degraded = answer.index.degraded or bool(reason)
-        state = replace(answer.index, degraded=is_degraded, reason=reason)
+        state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
         return replace(answer, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:
@@ -247,7 +247,7 @@ class Spellbook:
 
     def use(self, index: Index) -> None:
         """Go on with this form of the index, which shares the catalog."""
-        before, self.index, self.config, self._loaded = self.index, index, index.config, None
+        before, self.index, self.config, self.loaded = self.index, index, index.config, None
         before.chroma.close()
 
     def hand_over(self, watched: processes.Watched) -> None:
@@ -260,11 +260,11 @@ class Spellbook:
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> Scribed:
+    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> Scribed:
+    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> write.Scribed:
         """
         Save finished chunks, each as one note; the options are those of `write.Options`. Search finds them at once.
 
@@ -329,7 +329,7 @@ class Spellbook:
         category, name = toc.category_and_topic(self.index, topic)
         return revise.erase_topic(self.index, name, category, hard=hard)
 
-    def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
+    def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
         return self._known(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
@@ -342,7 +342,7 @@ class Spellbook:
         """Return the changes that tools and commands made in the vault, newest first."""
         return self.index.vault.journal.entries(most)
 
-    def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
+    def undo(self, entry: int | None = None, *, dry_run: bool = False) -> undo.Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         self.index.vault.check_there()
         self.refresh()
@@ -362,7 +362,7 @@ class Spellbook:
         *,
         filter: Filter | None = None,
         attachments: bool = True,
-    ) -> Exported:
+    ) -> export.Exported:
         """Write the vault, or the notes that meet `filter`, to a file or an open stream; see `archive.export.run`."""
         if filter:
             self.refresh()
@@ -394,15 +394,13 @@ class Spellbook:
         return importer.run(self.index, given, asked, progress)
 
     @cached_property
-    def snapshots(self) -> Snapshots:
+    def snapshots(self) -> taken.Snapshots:
         """The snapshots of the vault; see `archive.snapshots`."""
-        from spellbook.archive.snapshots import Snapshots
-
-        return Snapshots(self.index.vault, self.config.snapshot_folder)
+        return taken.Snapshots(self.index.vault, self.config.snapshot_folder)
 
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
-    ) -> RestoredSnapshot:
+    ) -> Restored:
         """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
         folder = Path(into).expanduser() if into else None
         done = self.snapshots.restore(name, folder, progress, skip_damaged=skip_damaged)
@@ -440,8 +438,8 @@ class Spellbook:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         freed = []
         for book in (self, *self.beside):
-            if idle := book._loaded is not None and book._loaded.used <= before:
-                book._loaded = None  # a running search keeps its own reference
+            if idle := book.loaded is not None and book.loaded.used <= before:
+                book.loaded = None  # a running search keeps its own reference
             freed += [idle, not book.config.sees and book.index.chroma.release(before)]  # a limited one has none
         upkeep.release(before, is_freed=any(freed))
 

@@ -196,7 +196,6 @@ CASES: Mapping[str, Sequence[Case]] = {
     "stats": [lambda book, text: book.stats()],
     "status": [lambda book, text: book.status()],
     "is_watched": [lambda book, text: book.is_watched()],
-    "loaded": [lambda book, text: book.loaded is not None],
     "refresh": [lambda book, text: book.refresh(embed=True)],
     "follow": [lambda book, text: book.follow()],
     "warm_up": [lambda book, text: book.warm_up()],
@@ -232,6 +231,7 @@ REFUSED: Mapping[str, Case] = {
     "migrate_back": lambda book, text: book.migrate_back(),
     "doctor": lambda book, text: list(book.doctor()),
     "mend_links": lambda book, text: book.mend_links(),
+    "wikis": lambda book, text: book.wikis.search(text),
 }
 """How each other verb is called; all are refused."""
 
