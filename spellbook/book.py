@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook import config
-from spellbook.config import Config
 from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.index import lookup, sync
 from spellbook.index.catalog.schema import StoredChunk, Topic
@@ -23,7 +22,6 @@ from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.index.sync import Report
 from spellbook.maintenance import doctor, upkeep
 from spellbook.models.base import Embedder
 from spellbook.system import processes
@@ -39,15 +37,18 @@ if TYPE_CHECKING:
     from spellbook.editing.revise import Erased, Revised
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.memories import memories
     from spellbook.memories import wikis as documents
     from spellbook.search import explain, newest, question, related, searcher, toc
+    from spellbook.search.explain import Explanation
+    from spellbook.search.question import Answer, Options
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
     export, importer, taken = lazy("spellbook.archive", "export", "importer", "snapshots")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
-    (documents,) = lazy("spellbook.memories", "wikis")
+    memories, documents = lazy("spellbook.memories", "memories", "wikis")
     names = ("explain", "newest", "question", "related", "searcher", "toc")
     explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
@@ -75,12 +76,11 @@ def open(
 class Spellbook:
     """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
 
-    def __init__(self, settings: Config, models: Embedder | Index | None = None) -> None:
+    def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, models)
         self.meter = Meter(self.index.catalog.usage)
-        self.watched = processes.Watched()
-        """What a watcher in this process last reported."""
+        self.watched = processes.Watched()  # what a watcher in this process last reported
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
         self.loaded: searcher.Searcher | None = None
         """The searcher, once a search has loaded the vectors and while they are still in memory."""
@@ -105,7 +105,11 @@ class Spellbook:
         self.meter.flush()
         self.index.close()
 
-    # -- what is kept on purpose
+    @property
+    def memories(self) -> memories.Memories:
+        """What is kept on purpose: memories, decisions and articles. See `memories.memories`."""
+        self.refresh()
+        return memories.Memories(self.index, self._searcher, self.meter, self._ask)
 
     @property
     def wikis(self) -> documents.Wikis:
@@ -114,7 +118,7 @@ class Spellbook:
 
     # -- finding
 
-    def search(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
+    def search(self, query: str, **options: Unpack[Options]) -> Answer:
         """
         Search by meaning and by words.
 
@@ -123,19 +127,15 @@ class Spellbook:
         """
         return self._ask("search", query, **options)
 
-    def memorize(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
+    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
         """Search by meaning alone; `options` as for `search`."""
         return self._ask("memorize", query, **options)
 
-    def find(
-        self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
-    ) -> question.Answer:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
-    def why(
-        self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]
-    ) -> explain.Explanation:
+    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
@@ -145,9 +145,7 @@ class Spellbook:
         self.refresh(embed=asked.mode != "keyword")
         return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(
-        self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
-    ) -> question.Answer:
+    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
         asked = question.question(verb, query, match, **options)
         is_by_words = asked.mode == "keyword"
         with self.meter.timed(verb) as taken:
@@ -205,8 +203,9 @@ class Spellbook:
 
     def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[toc.Category, ...]:
         """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
-        topics = self.topics_of(scope) if scope else self.topics(filter)
-        return toc.categories(self.index, topics, self.config.categories)
+        return toc.categories(
+            self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
+        )
 
     def about(self, topic: Topic) -> toc.About:
         """Return a topic's title and a one-line summary, from its main note."""
@@ -224,7 +223,7 @@ class Spellbook:
 
     # -- keeping up
 
-    def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
+    def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> sync.Report:
         """Update the index: `full` reads every note again, `words_only` embeds nothing."""
         self.follow()
         upkeep.finish_move(self.index)
@@ -389,9 +388,8 @@ class Spellbook:
         """
         self.index.vault.check_there()
         self.refresh()  # the catalog knows where earlier imports put their notes
-        asked = importer.Asked(on_conflict, dry_run, into, attachments, drop)
         given = None if source is None else Path(source).expanduser()
-        return importer.run(self.index, given, asked, progress)
+        return importer.run(self.index, given, importer.Asked(on_conflict, dry_run, into, attachments, drop), progress)
 
     @cached_property
     def snapshots(self) -> taken.Snapshots:
