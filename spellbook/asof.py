@@ -147,8 +147,8 @@ class _Past(Spellbook):
 
     @property
     def _searcher(self) -> searcher.Searcher:
-        self._loaded = self._loaded or searcher.Searcher(self.index, lambda: self.moment.until)
-        return self._loaded
+        self.loaded = self.loaded or searcher.Searcher(self.index, lambda: self.moment.until)
+        return self.loaded
 
     def refresh(self, *, embed: bool = False) -> None:
         """Do nothing: what was written then does not change."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
 from spellbook import config
-from spellbook.config import Config
 from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.index import lookup, sync
 from spellbook.index.catalog.schema import StoredChunk, Topic
@@ -23,7 +22,6 @@ from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.index.sync import Report
 from spellbook.maintenance import doctor, upkeep
 from spellbook.models.base import Embedder
 from spellbook.system import processes
@@ -33,23 +31,24 @@ from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
-    from spellbook.archive.export import Exported
-    from spellbook.archive.restore import Restored as RestoredSnapshot
-    from spellbook.archive.snapshots import Snapshots
+    from spellbook.archive import snapshots as taken
+    from spellbook.archive.restore import Restored
     from spellbook.editing import cleanup, memory, merge, moves, repair_links, revise, sessions, undo, write
-    from spellbook.editing.merge import Keep, Merged
     from spellbook.editing.revise import Erased, Revised
-    from spellbook.editing.undo import Undone
-    from spellbook.editing.write import Scribed
     from spellbook.maintenance import evaluate, migrate
     from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.memories import memories
+    from spellbook.memories import wikis as documents
     from spellbook.search import explain, newest, question, related, searcher, toc
+    from spellbook.search.explain import Explanation
+    from spellbook.search.question import Answer, Options
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
-    export, importer = lazy("spellbook.archive", "export", "importer")
+    export, importer, taken = lazy("spellbook.archive", "export", "importer", "snapshots")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
+    memories, documents = lazy("spellbook.memories", "memories", "wikis")
     names = ("explain", "newest", "question", "related", "searcher", "toc")
     explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
@@ -68,7 +67,7 @@ def open(
     Open a vault: the given folder, or else the one that `config.find_vault` finds.
 
     With `scope`, searches and lists see that scope only; see `index.scopes`. `wikis` are folders of documents beside
-    it; see `spellbook.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
+    it; see `memories.wikis`. Raises VaultNotFound, InvalidInput for settings that make no sense, StorageError.
     """
     return Spellbook(config.load(vault, embedder=embedder, state=state, scope=scope, wikis=wikis))
 
@@ -77,26 +76,21 @@ def open(
 class Spellbook:
     """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
 
-    def __init__(self, settings: Config, models: Embedder | Index | None = None) -> None:
+    def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
         self.config = settings
         self.index = Index.open(settings, models)
         self.meter = Meter(self.index.catalog.usage)
-        self.watched = processes.Watched()
-        """What a watcher in this process last reported."""
+        self.watched = processes.Watched()  # what a watcher in this process last reported
         self.complaint = ""  # why the last scan of the vault failed, "" if it did not
-        self._loaded: searcher.Searcher | None = None
+        self.loaded: searcher.Searcher | None = None
+        """The searcher, once a search has loaded the vectors and while they are still in memory."""
         self.beside: list[Spellbook] = []
-        """Books of folders of documents, which use this book's models and end with it; see `spellbook.wikis`."""
+        """Books that use this book's models and end with it: of folders of documents, of a part, of an earlier time."""
 
     @property
     def _searcher(self) -> searcher.Searcher:
-        self._loaded = self._loaded or searcher.Searcher(self.index)
-        return self._loaded
-
-    @property
-    def loaded(self) -> searcher.Searcher | None:
-        """The searcher, once a search has loaded the vectors and while they are still in memory."""
-        return self._loaded
+        self.loaded = self.loaded or searcher.Searcher(self.index)
+        return self.loaded
 
     def __enter__(self) -> Spellbook:
         return self
@@ -111,9 +105,20 @@ class Spellbook:
         self.meter.flush()
         self.index.close()
 
+    @property
+    def memories(self) -> memories.Memories:
+        """What is kept on purpose: memories, decisions and articles. See `memories.memories`."""
+        self.refresh()
+        return memories.Memories(self.index, self._searcher, self.meter, self._ask)
+
+    @property
+    def wikis(self) -> documents.Wikis:
+        """Folders of documents beside the vault: search, index, status. See `memories.wikis`."""
+        return documents.Wikis(self, Spellbook)
+
     # -- finding
 
-    def search(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
+    def search(self, query: str, **options: Unpack[Options]) -> Answer:
         """
         Search by meaning and by words.
 
@@ -122,19 +127,15 @@ class Spellbook:
         """
         return self._ask("search", query, **options)
 
-    def memorize(self, query: str, **options: Unpack[question.Options]) -> question.Answer:
+    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
         """Search by meaning alone; `options` as for `search`."""
         return self._ask("memorize", query, **options)
 
-    def find(
-        self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
-    ) -> question.Answer:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
-    def why(
-        self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[question.Options]
-    ) -> explain.Explanation:
+    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
@@ -144,9 +145,7 @@ class Spellbook:
         self.refresh(embed=asked.mode != "keyword")
         return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(
-        self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[question.Options]
-    ) -> question.Answer:
+    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
         asked = question.question(verb, query, match, **options)
         is_by_words = asked.mode == "keyword"
         with self.meter.timed(verb) as taken:
@@ -156,8 +155,7 @@ class Spellbook:
         self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
-        is_degraded = answer.index.degraded or bool(reason)
-        state = replace(answer.index, degraded=is_degraded, reason=reason)
+        state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
         return replace(answer, index=state, ms=round(taken.ms, 1))
 
     def _degraded(self, *reasons: str) -> str:
@@ -205,8 +203,9 @@ class Spellbook:
 
     def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[toc.Category, ...]:
         """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
-        topics = self.topics_of(scope) if scope else self.topics(filter)
-        return toc.categories(self.index, topics, self.config.categories)
+        return toc.categories(
+            self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
+        )
 
     def about(self, topic: Topic) -> toc.About:
         """Return a topic's title and a one-line summary, from its main note."""
@@ -224,7 +223,7 @@ class Spellbook:
 
     # -- keeping up
 
-    def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> Report:
+    def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> sync.Report:
         """Update the index: `full` reads every note again, `words_only` embeds nothing."""
         self.follow()
         upkeep.finish_move(self.index)
@@ -247,7 +246,7 @@ class Spellbook:
 
     def use(self, index: Index) -> None:
         """Go on with this form of the index, which shares the catalog."""
-        before, self.index, self.config, self._loaded = self.index, index, index.config, None
+        before, self.index, self.config, self.loaded = self.index, index, index.config, None
         before.chroma.close()
 
     def hand_over(self, watched: processes.Watched) -> None:
@@ -260,11 +259,11 @@ class Spellbook:
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> Scribed:
+    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> Scribed:
+    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> write.Scribed:
         """
         Save finished chunks, each as one note; the options are those of `write.Options`. Search finds them at once.
 
@@ -329,7 +328,7 @@ class Spellbook:
         category, name = toc.category_and_topic(self.index, topic)
         return revise.erase_topic(self.index, name, category, hard=hard)
 
-    def merge(self, a: str, b: str, *, keep: Keep = "", apply: bool = False) -> Merged:
+    def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
         return self._known(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
@@ -342,7 +341,7 @@ class Spellbook:
         """Return the changes that tools and commands made in the vault, newest first."""
         return self.index.vault.journal.entries(most)
 
-    def undo(self, entry: int | None = None, *, dry_run: bool = False) -> Undone:
+    def undo(self, entry: int | None = None, *, dry_run: bool = False) -> undo.Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         self.index.vault.check_there()
         self.refresh()
@@ -362,7 +361,7 @@ class Spellbook:
         *,
         filter: Filter | None = None,
         attachments: bool = True,
-    ) -> Exported:
+    ) -> export.Exported:
         """Write the vault, or the notes that meet `filter`, to a file or an open stream; see `archive.export.run`."""
         if filter:
             self.refresh()
@@ -389,20 +388,17 @@ class Spellbook:
         """
         self.index.vault.check_there()
         self.refresh()  # the catalog knows where earlier imports put their notes
-        asked = importer.Asked(on_conflict, dry_run, into, attachments, drop)
         given = None if source is None else Path(source).expanduser()
-        return importer.run(self.index, given, asked, progress)
+        return importer.run(self.index, given, importer.Asked(on_conflict, dry_run, into, attachments, drop), progress)
 
     @cached_property
-    def snapshots(self) -> Snapshots:
+    def snapshots(self) -> taken.Snapshots:
         """The snapshots of the vault; see `archive.snapshots`."""
-        from spellbook.archive.snapshots import Snapshots
-
-        return Snapshots(self.index.vault, self.config.snapshot_folder)
+        return taken.Snapshots(self.index.vault, self.config.snapshot_folder)
 
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
-    ) -> RestoredSnapshot:
+    ) -> Restored:
         """Restore a snapshot, over the vault or into the empty folder `into`; see `Snapshots.restore`."""
         folder = Path(into).expanduser() if into else None
         done = self.snapshots.restore(name, folder, progress, skip_damaged=skip_damaged)
@@ -440,8 +436,8 @@ class Spellbook:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
         freed = []
         for book in (self, *self.beside):
-            if idle := book._loaded is not None and book._loaded.used <= before:
-                book._loaded = None  # a running search keeps its own reference
+            if idle := book.loaded is not None and book.loaded.used <= before:
+                book.loaded = None  # a running search keeps its own reference
             freed += [idle, not book.config.sees and book.index.chroma.release(before)]  # a limited one has none
         upkeep.release(before, is_freed=any(freed))
 

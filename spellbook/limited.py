@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 _FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
 _LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}
-_STATE = {"state", "stats", "status", "is_watched", "loaded"}
+_STATE = {"state", "stats", "status", "is_watched"}
+_KEPT = {"memories", "wikis"}
 _KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
-_READS = _FINDING | _LISTING | _STATE | _KEEPING
+_READS = _FINDING | _LISTING | _STATE | _KEPT | _KEEPING
 """The verbs that work. `log` and `snapshots` find nothing here: those of the vault tell of all notes."""
 
 _opening = threading.Lock()

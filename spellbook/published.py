@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 _FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
 _LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}
-_STATE = {"state", "stats", "status", "is_watched", "loaded"}
+_STATE = {"state", "stats", "status", "is_watched"}
+_KEPT = {"memories", "wikis"}
 _KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
-_READS = _FINDING | _LISTING | _STATE | _KEEPING
+_READS = _FINDING | _LISTING | _STATE | _KEPT | _KEEPING
 """The verbs that work. `log` and `snapshots` find nothing here: those of a vault are where its files are."""
 
 MOST_SEEN = 64
@@ -81,7 +82,7 @@ class PublishedBook(Spellbook):
             local.config, self._database, local.embedder, local.second, local.reranker, self._names, sees, only
         )
         self._engine = self._source.engine()
-        self._loaded = None
+        self.loaded = None
         self.config = replace(local.config, sees=sees)
         catalog = PublishedCatalog(local.catalog, self._engine)
         self.index = replace(
@@ -90,8 +91,8 @@ class PublishedBook(Spellbook):
 
     @property
     def _searcher(self) -> Searcher:
-        self._loaded = self._loaded or Searcher(self._source)
-        return self._loaded
+        self.loaded = self.loaded or Searcher(self._source)
+        return self.loaded
 
     def seen_by(self, sees: str = "", only: Collection[str] | None = None) -> PublishedBook:
         """Return the book of a caller who sees team or public notes alone, "" for all, and the vaults `only`."""

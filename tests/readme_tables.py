@@ -18,6 +18,10 @@ import click
 from spellbook import SpellbookError
 from spellbook import book as books
 from spellbook.cli import main as cli
+from spellbook.memories.articles import Articles
+from spellbook.memories.decisions import Decisions
+from spellbook.memories.memories import Memories
+from spellbook.memories.wikis import Wikis
 from spellbook.server.app import build
 from spellbook.server.http import admin, api
 from spellbook.server.names import TOOLSETS
@@ -70,9 +74,12 @@ def _commands() -> Iterable[tuple[str, ...]]:
 
 
 def _verbs() -> Iterable[tuple[str, ...]]:
-    for name, verb in vars(books.Spellbook).items():
-        if not name.startswith("_") and inspect.isfunction(verb):
-            yield name, _first_sentence(inspect.getdoc(verb) or "")
+    kinds = {"": books.Spellbook, "memories.": Memories, "memories.decisions.": Decisions}
+    kinds |= {"memories.articles.": Articles, "wikis.": Wikis}
+    for place, kind in kinds.items():
+        for name, verb in vars(kind).items():
+            if not name.startswith("_") and inspect.isfunction(verb):
+                yield f"{place}{name}", _first_sentence(inspect.getdoc(verb) or "")
 
 
 def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:

@@ -126,7 +126,7 @@ def context(
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
-    from spellbook.search import briefing
+    from spellbook.memories import briefing
 
     with _index(ctx) as index:
         found = briefing.briefing(index, compacted=hook.get("source") == "compact")
@@ -137,7 +137,7 @@ def context(
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
-    from spellbook.search import recall
+    from spellbook.memories import recall
 
     with _index(ctx) as index:
         found = recall.recall(index, prompt, also)

@@ -151,13 +151,12 @@ def save(
     spellbook save https://example.com/members --category news --text post.md
     """
     from spellbook.notes.note import parse
-    from spellbook.server import saving
 
     given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
         raise click.UsageError("--text has no text.")
-    done = saving.save(book, source, categories, given, article, files=True, force=force)
+    done = book.memories.articles.save(source, categories, given, article, force=force)
     if as_json:
         output.as_json(done)
         return

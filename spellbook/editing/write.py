@@ -6,8 +6,8 @@ import contextlib
 import datetime as dt
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypedDict, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypedDict, get_args
 
 from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
@@ -42,6 +42,8 @@ _MOST_COMPARED = 10_000
 
 _EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
+
+_OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
 
 _RARE, _RARE_SHARE = 20, 0.02
 """Chunks, and their share, in which a name may be that becomes a keyword. By hand."""
@@ -78,6 +80,11 @@ class Overturned:
     path: str
     title: str
     score: float
+
+
+def may_supersede(older: Sequence[Overturned]) -> dict[str, Any]:
+    """Return the field that names older memories which a new one may overturn, and what to do; empty for none."""
+    return {"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spellbook.editing.write import may_supersede
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.search import newest, presentation, toc
@@ -28,7 +29,7 @@ from spellbook.text.terms import estimate_tokens
 if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.write import Overturned, Scribed
+    from spellbook.editing.write import Scribed
     from spellbook.notes.note import Fault
     from spellbook.search.newest import Recent
 
@@ -54,7 +55,6 @@ _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pa
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
 _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
-_OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
 
 
 def answer(found: Answer, *, takes_also: bool = False) -> str:
@@ -451,11 +451,6 @@ def _fenced(text: str, by: Hit | StoredChunk) -> str:
     # The fence is longer than any fence in the text, so that the text cannot close it.
     fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{label}\n{fence}\n{text}\n{fence}"
-
-
-def may_supersede(older: Sequence[Overturned]) -> Fields:
-    """Return the field that names older memories which a new one may overturn, and what to do; empty for none."""
-    return {"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}
 
 
 def scribed(done: Scribed) -> list[Fields]:

@@ -13,7 +13,6 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
-from spellbook.server.toolsets import decisions
 from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -32,8 +31,8 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
     with books.open(vault, embedder="hash", state=folder / "state") as book:
         book.reindex()
         for number in range(_DECISIONS):
-            decisions.save_decision(
-                book, f"topic {number % 30}", f"Decision {number} about the river.", f"Because {number}."
+            book.memories.decisions.save(
+                f"topic {number % 30}", f"Decision {number} about the river.", f"Because {number}."
             )
         book.hand_over(Watched(is_current=True))
         with TestClient(

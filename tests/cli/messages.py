@@ -35,7 +35,13 @@ SAID = {
 }
 """Functions and errors whose texts a person reads."""
 
-TO_AGENTS = {"server/arguments.py", "server/render.py", "search/briefing.py"}
+TO_AGENTS = {
+    "server/arguments.py",
+    "server/articles.py",
+    "server/remembered.py",
+    "server/render.py",
+    "memories/briefing.py",
+}
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
 REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}

@@ -17,7 +17,7 @@ import pytest
 
 from spellbook import book as books
 from spellbook.book import Spellbook
-from spellbook.search import briefing, recall
+from spellbook.memories import briefing, recall
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import PATIENCE, held
 

@@ -10,15 +10,12 @@ from click.testing import CliRunner
 
 import spellbook
 from spellbook.cli import main
-from spellbook.server.toolsets.memento import keep
 from tests.benchmarks.corpora import QUALITY
 from tests.server.agent import talk
 
-OTHER = {"source": None, "scope": None}
-
 
 def remember(book, text):
-    return keep(book, text, "semantic", (), 0.5, "private", OTHER)
+    return book.memories.remember(text, "semantic")
 
 
 def test_what_overturns_is_told(vault):

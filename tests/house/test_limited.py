@@ -28,6 +28,9 @@ from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
 from spellbook.index.parse_pool import Readers
+from spellbook.memories.articles import Articles
+from spellbook.memories.decisions import Decisions
+from spellbook.memories.memories import Memories
 from spellbook.server.http.callers import SCOPES, Caller
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
@@ -191,12 +194,25 @@ CASES: Mapping[str, Sequence[Case]] = {
     "topic": [lambda book, text: book.topic(text), lambda book, text: book.topic("cranes")],
     "validate": [lambda book, text: book.validate({"text": TEXT, "metadata": {"topic": text, "keywords": [text]}})],
     "log": [lambda book, text: book.log(None)],
+    "memories": [
+        lambda book, text: book.memories.recall(text, {"type": "semantic"}),
+        lambda book, text: book.memories.newest(),
+        lambda book, text: book.memories.forgettable(text),
+        lambda book, text: book.memories.decisions.find(text),
+        lambda book, text: book.memories.decisions.find(outcome="pending"),
+        lambda book, text: book.memories.decisions.living(text),
+        lambda book, text: book.memories.decisions.newest_checkpoint(),
+        lambda book, text: book.memories.articles.find(text),
+        lambda book, text: [book.memories.articles.list(), book.memories.articles.categories()],
+        lambda book, text: [book.memories.articles.read("team/article.md"), book.memories.articles.ask(text)],
+        lambda book, text: book.memories.articles.read(text),
+        lambda book, text: book.memories.articles.ask(text, category="*"),
+    ],
     "snapshots": [lambda book, text: [book.snapshots.state(), book.snapshots.all()]],
     "state": [lambda book, text: book.state()],
     "stats": [lambda book, text: book.stats()],
     "status": [lambda book, text: book.status()],
     "is_watched": [lambda book, text: book.is_watched()],
-    "loaded": [lambda book, text: book.loaded is not None],
     "refresh": [lambda book, text: book.refresh(embed=True)],
     "follow": [lambda book, text: book.follow()],
     "warm_up": [lambda book, text: book.warm_up()],
@@ -232,8 +248,21 @@ REFUSED: Mapping[str, Case] = {
     "migrate_back": lambda book, text: book.migrate_back(),
     "doctor": lambda book, text: list(book.doctor()),
     "mend_links": lambda book, text: book.mend_links(),
+    "wikis": lambda book, text: book.wikis.search(text),
 }
 """How each other verb is called; all are refused."""
+
+KEPT: dict[str, Case] = {
+    "remember": lambda book, text: book.memories.remember(text),
+    "pin": lambda book, text: book.memories.pin("team/crane.md"),
+    "forget": lambda book, text: book.memories.forget("crane"),
+    "decisions.save": lambda book, text: book.memories.decisions.save(text, text),
+    "decisions.checkpoint": lambda book, text: book.memories.decisions.checkpoint(text),
+    "decisions.update": lambda book, text: book.memories.decisions.update("team/deep/er/plan.md", "success"),
+    "articles.save": lambda book, text: book.memories.articles.save(text, [text], None, text),
+    "articles.delete": lambda book, text: book.memories.articles.delete("team/article.md"),
+}
+"""How what is kept on purpose is changed; all are refused, too."""
 
 
 def public(kind: type) -> set[str]:
@@ -247,6 +276,11 @@ def is_verb(value: object) -> bool:
 def test_every_public_verb_is_tried_here() -> None:
     """A verb that is added has its case above, or this fails; until then limited tokens may not use it."""
     assert public(Spellbook) == {*CASES, *REFUSED, *KEEPERS}
+    reads = {"recall", "newest", "forgettable", "decisions", "articles"}
+    reads |= {f"decisions.{name}" for name in ("find", "living", "newest_checkpoint")}
+    reads |= {f"articles.{name}" for name in ("find", "list", "categories", "read", "ask")}
+    own = {f"decisions.{name}" for name in public(Decisions)} | {f"articles.{name}" for name in public(Articles)}
+    assert public(Memories) | own == {*KEPT, *reads}
 
 
 def answer(case: Case, book: Spellbook, text: str) -> object:
@@ -280,13 +314,13 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
     assert words - shown <= {"zqbytes", "zqgolden", "zqgone"}
 
 
-@pytest.mark.parametrize("verb", REFUSED)
+@pytest.mark.parametrize("verb", [*REFUSED, *KEPT])
 def test_all_other_verbs_are_refused(whole: Spellbook, team: Spellbook, verb: str) -> None:
     """A verb that writes, or that reads more than notes, is refused in words that name no note; nothing changes."""
     before = held(whole.config.vault)
     for text in ("zqid", "team/crane.md"):
         with pytest.raises(PermissionDenied) as raised:
-            REFUSED[verb](team, text)
+            {**REFUSED, **KEPT}[verb](team, text)
         assert not leaks(raised.value)
     assert held(whole.config.vault) == before
 

@@ -21,13 +21,11 @@ from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.errors import VaultNotFound
-from spellbook.server import saving
 from spellbook.server.app import build
 from spellbook.server.http import admin, api, pages
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
-from spellbook.server.toolsets import decisions, memento
 from tests.server.agent import talk
 
 CHUNK = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "keywords": ["deploy"]}}
@@ -69,12 +67,12 @@ def gone(request: pytest.FixtureRequest, vault: Path, tmp_path: Path) -> Iterato
         (vault / path).write_text(text)
     book = books.open(vault)
     book.reindex()
-    ids = {"decision": decisions.save_decision(book, "database", "SQLite.", "It is small.", None, {})["id"]}
-    ids["article"] = saving.save(book, "Tuning", ["database"], {"summary": "Sizes."}, "# Tuning\n\nA quarter. " * 9)[
-        "id"
-    ]
-    ids["point"] = decisions.save_checkpoint(book, "Half done.", ["Write tests"], [])["id"]
-    ids["memory"] = memento.keep(book, "The user likes tea.", "semantic", ["tea"], 0.5, "private", {})["memory_id"]
+    ids = {"decision": book.memories.decisions.save("database", "SQLite.", "It is small.")["id"]}
+    ids["article"] = book.memories.articles.save(
+        "Tuning", ["database"], {"summary": "Sizes."}, "# Tuning\n\nA quarter. " * 9
+    )["id"]
+    ids["point"] = book.memories.decisions.checkpoint("Half done.", ["Write tests"])["id"]
+    ids["memory"] = book.memories.remember("The user likes tea.", "semantic", ["tea"])["memory_id"]
     ids["snapshot"] = book.snapshots.create().name
     book.erase("erased.md")
     outside = tmp_path / "import"
@@ -121,14 +119,25 @@ READS = {
     "migrate_back",  # which is migrate
     *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks", "topics"),
     *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
-    *("check", "estimate", "doctor", "loaded", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
+    *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
+    *("memories", "wikis"),  # of which the writing verbs follow
+}
+KEPT: dict[str, Callable[[Gone], object]] = {
+    "remember": lambda gone: gone.book.memories.remember("The user likes coffee."),
+    "pin": lambda gone: gone.book.memories.pin(gone.ids["memory"]),
+    "forget": lambda gone: gone.book.memories.forget(gone.ids["memory"]),
+    "decide": lambda gone: gone.book.memories.decisions.save("database", "PostgreSQL."),
+    "checkpoint": lambda gone: gone.book.memories.decisions.checkpoint("Nearly done."),
+    "update": lambda gone: gone.book.memories.decisions.update(gone.ids["decision"], "success"),
+    "save": lambda gone: gone.book.memories.articles.save("Other", ["database"], None, "# Other\n\nText."),
+    "delete": lambda gone: gone.book.memories.articles.delete(gone.ids["article"]),
 }
 
 
 def test_verbs(gone):
     """VaultNotFound, also for what would only look, and for a copy of nothing."""
-    for verb, call in VERBS.items():
+    for verb, call in {**VERBS, **KEPT}.items():
         with pytest.raises(VaultNotFound, match="the vault is not there"):
             print(verb, call(gone))
         gone.check()

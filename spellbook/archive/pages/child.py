@@ -38,7 +38,7 @@ def parse(
     *,
     seconds: float | None = None,
     memory: int = MOST_MEMORY,
-    alive: Callable[[], object] = lambda: None,
+    alive: Callable[[], object] | None = None,
     **about: str,
 ) -> dict[str, str]:
     """
@@ -83,7 +83,7 @@ def parse(
     return answer
 
 
-def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive: Callable[[], object]) -> bytes:
+def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive: Callable[[], object] | None) -> bytes:
     """Return what a child prints. Raises TimeoutExpired, and what `alive` raises."""
     asked: bytes | None = given
     while True:
@@ -93,7 +93,8 @@ def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive:
             if time.monotonic() >= until:
                 raise
             asked = None  # it goes on where it was
-            alive()
+            if alive:
+                alive()
 
 
 def serve() -> None:

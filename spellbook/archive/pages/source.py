@@ -45,7 +45,7 @@ class Page:
     source_type: str = "url"
 
 
-def read(source: str, text: str = "", alive: Callable[[], object] = lambda: None) -> Page:
+def read(source: str, text: str = "", alive: Callable[[], object] | None = None) -> Page:
     """
     Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
 
@@ -74,7 +74,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] = lambda: None
     return Page(**parsed, url=got.url, canonical=canonical)
 
 
-def _file(source: str, alive: Callable[[], object]) -> Page:
+def _file(source: str, alive: Callable[[], object] | None) -> Page:
     body, is_pdf = _document(source)
     what = one_line(source)
     if is_pdf:

@@ -1,4 +1,4 @@
-"""The wiki toolset: a folder of documents beside the vault, searched and never written to. See `spellbook.wikis`."""
+"""The wiki toolset: a folder of documents beside the vault, searched and never written to. See `memories.wikis`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat, quoted
 
 if TYPE_CHECKING:
-    from spellbook import wikis
     from spellbook.search import presentation
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
-    (wikis,) = lazy("spellbook", "wikis")
     (presentation,) = lazy("spellbook.search", "presentation")
     (render,) = lazy("spellbook.server", "render")
 
@@ -49,7 +47,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = wikis.search(book, query, path, limit=limit, min_score=threshold, max_tokens=max_tokens)
+        found = book.wikis.search(query, path, limit=limit, min_score=threshold, max_tokens=max_tokens)
         if format == "text":
             return _answer(found)
         results = [
@@ -70,11 +68,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
         """
-        return as_json(**wikis.index(book, path, full=full, progress=reporter(ctx)))
+        return as_json(**book.wikis.index(path, full=full, progress=reporter(ctx)))
 
     def wiki_status(path: a.WikiPath = "") -> str:
         """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
-        return as_json(**wikis.status(book, path))
+        return as_json(**book.wikis.status(path))
 
     add = adder(mcp)
     add(wiki_search, "Search the documents", READ)

@@ -10,7 +10,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from spellbook.book import Spellbook
-from spellbook.server import saving
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 
@@ -54,7 +53,7 @@ def tool(client: TestClient, name: str, **arguments: Any) -> str:
 
 def test_save_takes_no_file(client, book, page):
     """Not by the tool, the API or the page, whether there is such a file, none, or one that was saved before."""
-    saving.save(book, str(page), ["x"], files=True)
+    book.memories.articles.save(str(page), ["x"])
     missing = page.with_name("missing.html")
     answers = set()
     for place in (page, missing, f"file://{page}", f"~/../..{page}", page.relative_to(page.parent)):

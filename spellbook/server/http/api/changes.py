@@ -130,23 +130,20 @@ def merge(call: Call, given: Merge) -> dict[str, Any]:
 
 def articles(call: Call, asked: ArticleList) -> dict[str, Any]:
     """Articles, newest first, and the categories of all of them."""
-    from spellbook.server.toolsets.articles import list_articles
+    from spellbook.server.articles import listed
 
-    return list_articles(call.book, asked.category, asked.limit, asked.offset)
+    return listed(call.book, asked.category, asked.limit, asked.offset)
 
 
 def save(call: Call, given: Article) -> dict[str, Any]:
     """Save a web page, a PDF or given text as an article."""
-    from spellbook.server import saving
-
-    return saving.save(call.book, given.source, given.categories, given.metadata, given.text, force=given.force)
+    article = (given.source, given.categories, given.metadata, given.text)
+    return call.book.memories.articles.save(*article, files=False, force=given.force)
 
 
 def outcome(call: Call, given: Outcome) -> dict[str, Any]:
     """Record how a decision turned out."""
-    from spellbook.server.toolsets.decisions import update
-
-    return update(call.book, call.id, given.outcome, given.reason)
+    return call.book.memories.decisions.update(call.id, given.outcome, given.reason)
 
 
 def snapshots(call: Call, _: Given) -> dict[str, Any]:

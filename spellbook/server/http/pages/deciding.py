@@ -10,12 +10,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from spellbook.errors import Conflict
+from spellbook.memories.decisions import Item
 from spellbook.notes import decisions as form
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
-from spellbook.server.toolsets import decisions
-from spellbook.server.toolsets.decisions import Item
 
 _MOST = 100
 _CHECKPOINTS = 3
@@ -25,8 +24,8 @@ def page(shown: View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
     topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
-    found = decisions.look_up(shown.book, kind=decisions.DECISION, limit=_MOST, topic=topic, outcome=outcome)
-    checkpoints = decisions.look_up(shown.book, kind=decisions.CHECKPOINT, limit=_CHECKPOINTS)
+    found = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST, topic=topic, outcome=outcome)
+    checkpoints = shown.book.memories.decisions.find(kind=form.CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
         chains=_chains(found.items),

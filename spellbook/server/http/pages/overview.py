@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from spellbook.notes.decisions import DECISION
 from spellbook.server.http.admin import figures, memory
 from spellbook.server.http.api import changes, finding, health
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
-from spellbook.server.toolsets import decisions
 
 _NEWEST, _PENDING, _REVIEWS = 8, 5, 5
 
@@ -20,7 +20,7 @@ _NEWEST, _PENDING, _REVIEWS = 8, 5, 5
 def overview(shown: View) -> Response:
     """Counts, alerts, the newest notes, decisions without outcome, and reviews that are due."""
     is_admin = shown.may("admin")
-    pending = decisions.look_up(shown.book, kind=decisions.DECISION, limit=_PENDING, outcome="pending")
+    pending = shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending")
     due = shown.ask(memory.reviews, due=True)["reviews"] if is_admin else []
     return shown.page(
         "overview.html",

@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from spellbook.errors import InvalidInput
+from spellbook.memories.article_labels import texts
 from spellbook.notes import articles as form
 from spellbook.search import newest
-from spellbook.server import saving
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -28,7 +28,7 @@ def articles(shown: View) -> Response:
         chunk = shown.book.resolve(each["id"])
         about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
         about["summary"] = form.read(chunk.text).summary
-        names = saving.texts(chunk.meta.get("categories")) or [chunk.topic]
+        names = texts(chunk.meta.get("categories")) or [chunk.topic]
         rows.append({"chunk": chunk, "day": newest.said(chunk)[:10], "categories": names, **about})
     more = offset + len(rows) < told["total"]
     return shown.page("articles.html", told=told, rows=rows, category=category, offset=offset, page=_PAGE, more=more)

@@ -13,11 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from spellbook.book import Spellbook
-from spellbook.server import saving
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served
-from spellbook.server.toolsets import decisions
 
 NOTES = {
     "projects/배포.md": (
@@ -82,10 +80,13 @@ def fill(vault: Path) -> None:
 
 def remember(book: Spellbook) -> dict[str, str]:
     """Write decisions, a checkpoint and an article; return their ids."""
-    old = decisions.save_decision(book, "database", "SQLite를 쓴다.", "작고 간단하다.", None, {"confidence": 0.6})
-    new = decisions.save_decision(book, "database", "PostgreSQL로 옮긴다.", "여러 사람이 쓴다.", [old["id"]])
-    point = decisions.save_checkpoint(book, "대시보드를 만드는 중.", ["편집 페이지", "Write tests"], ["a.py"])
-    article = saving.save(book, "Tuning", ["database"], {"summary": "Sizes of buffers."}, "# Tuning\n\nA quarter. " * 9)
+    decisions = book.memories.decisions
+    old = decisions.save("database", "SQLite를 쓴다.", "작고 간단하다.", confidence=0.6)
+    new = decisions.save("database", "PostgreSQL로 옮긴다.", "여러 사람이 쓴다.", supersedes=[old["id"]])
+    point = decisions.checkpoint("대시보드를 만드는 중.", ["편집 페이지", "Write tests"], ["a.py"])
+    article = book.memories.articles.save(
+        "Tuning", ["database"], {"summary": "Sizes of buffers."}, "# Tuning\n\nA quarter. " * 9
+    )
     return {"old": old["id"], "new": new["id"], "checkpoint": point["id"], "article": article["id"]}
 
 

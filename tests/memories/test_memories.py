@@ -15,7 +15,7 @@ from mcp.types import INVALID_PARAMS
 
 from spellbook.book import Spellbook
 from spellbook.notes.note import parse
-from spellbook.server.toolsets.memento import injection
+from spellbook.server.remembered import injection
 from tests.server.agent import talk
 
 

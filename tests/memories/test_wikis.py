@@ -22,9 +22,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from spellbook import book as books
-from spellbook import config, wikis
+from spellbook import config
 from spellbook.book import Spellbook
 from spellbook.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.memories import wikis
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS, Names
 from spellbook.text.terms import estimate_tokens
@@ -68,12 +69,12 @@ def write(project: Path) -> Callable[..., Path]:
 
 def found(book: Spellbook, query: str, path: str = "", **options: Any) -> list[str]:
     """The paths of a search's hits, each once."""
-    return list(dict.fromkeys(hit.path for hit in wikis.search(book, query, path, **options).hits))
+    return list(dict.fromkeys(hit.path for hit in book.wikis.search(query, path, **options).hits))
 
 
 def documents(book: Spellbook, path: str = "") -> set[str]:
     """The paths of all documents in the index of the wikis, as they are shown."""
-    listed = wikis.find(book, path)
+    listed = book.wikis.find(path)
     for each in listed:
         each.book.refresh()
     return {
@@ -149,10 +150,10 @@ def test_sections_have_the_marks_of_the_file(book: Spellbook, write: Callable[..
 
 def test_the_state_before_the_first_look(book: Spellbook, project: Path) -> None:
     """wiki_status looks at nothing: before the first search all is zero and the time is null."""
-    state = wikis.status(book)
+    state = book.wikis.status()
     assert (state["total_documents"], state["total_sections"], state["last_indexed"]) == (0, 0, None)
     found(book, "tokens")
-    state = wikis.status(book)
+    state = book.wikis.status()
     assert (state["total_documents"], state["total_sections"]) == (2, 4)
     assert state["last_indexed"]
 
@@ -175,7 +176,7 @@ def test_another_branch_may_hold_few_documents(book: Spellbook, project: Path, w
         write(f"zywiki/all/{number}.md", f"# Page {number}\n\nheron {number}\n")
     assert found(book, "heron", limit=100)
     shutil.rmtree(project / "zywiki/all")
-    answer = wikis.search(book, "heron", min_score=0.6)
+    answer = book.wikis.search("heron", min_score=0.6)
     assert (answer.hits, answer.index.notes, answer.index.degraded) == ((), 2, False)
 
 
@@ -184,7 +185,7 @@ def test_deleting_the_state_changes_no_answer(vault: Path, project: Path, tmp_pa
     answers = []
     for _ in range(2):
         with books.open(vault, embedder="hash") as book:
-            said = [wikis.search(book, query) for query in ("tokens", "SES queue", "zzqx")]
+            said = [book.wikis.search(query) for query in ("tokens", "SES queue", "zzqx")]
             answers.append([[(hit.path, hit.line, hit.score, hit.text) for hit in each.hits] for each in said])
         shutil.rmtree(tmp_path / "state")
     assert answers[0] == answers[1]
@@ -202,9 +203,9 @@ def test_nothing_is_written_into_the_folder(book: Spellbook, project: Path, tmp_
     os.utime(litter, (1, 1))
     before = tree(wiki)
     found(book, "tokens")
-    wikis.index(book, full=True)
-    wikis.status(book)
-    opened = wikis.find(book)[0].book
+    book.wikis.index(full=True)
+    book.wikis.status()
+    opened = book.wikis.find()[0].book
     assert not list(opened.config.state.glob("journal*"))
     section = opened.search("RS256").hits[0].id
     for write in (
@@ -229,7 +230,7 @@ def test_the_folders_own_settings_are_not_read(book: Spellbook, vault: Path, pro
     of_vault(".spellbook/synonyms.yaml", "- [kingfisher, SES]\n")
     assert found(book, "heron") == []
     assert found(book, "kingfisher") == ["zywiki/services/mail.md"]
-    assert wikis.status(book)["embedder"] == "hash"
+    assert book.wikis.status()["embedder"] == "hash"
 
 
 # -- what is read
@@ -331,8 +332,8 @@ def test_links_and_fifos_in_a_wiki(book: Spellbook, project: Path, tmp_path: Pat
     (wiki / "outside").symlink_to(tmp_path)
     assert documents(book) == {"zywiki/services/authService.md", "zywiki/services/mail.md"}
     assert found(book, '"heron"') == []
-    assert wikis.status(book)["faults"] == 3
-    assert {each["path"] for each in wikis.index(book)["failed"]} == {
+    assert book.wikis.status()["faults"] == 3
+    assert {each["path"] for each in book.wikis.index()["failed"]} == {
         "zywiki/pipe.md",
         "zywiki/loop.md",
         "zywiki/out.md",
@@ -344,12 +345,12 @@ def test_an_ignore_file_that_cannot_be_read_is_told(book: Spellbook, project: Pa
     """Search goes on from the index as it was and says which file to mend."""
     found(book, "tokens")
     os.mkfifo(project / "zywiki/.gitignore")
-    answer = wikis.search(book, "tokens")
+    answer = book.wikis.search("tokens")
     assert answer.hits
     assert answer.index.degraded
     assert str(project / "zywiki/.gitignore") in answer.index.reason
     with pytest.raises(InvalidInput, match=r"\.gitignore: cannot be read"):
-        wikis.index(book)
+        book.wikis.index()
 
 
 def test_a_vault_inside_a_wiki_is_left_out(project: Path) -> None:
@@ -372,7 +373,7 @@ def test_which_folder_is_the_wiki(
 
     def places(*given: Path | str) -> set[str]:
         with books.open(vault, embedder="hash", wikis=given) as book:
-            return {str(each.root) for each in wikis.find(book)}
+            return {str(each.root) for each in book.wikis.find()}
 
     assert places() == {str(project / "zywiki")}
     monkeypatch.setenv("SPELLBOOK_WIKI", os.pathsep.join([str(tmp_path / "one"), "", str(tmp_path / "two")]))
@@ -405,14 +406,14 @@ def test_several_wikis_answer_together(vault: Path, project: Path, tmp_path: Pat
             note_writer(tmp_path)(f"{name}/sub/{number}.md", f"# Page {number}\n\n{body}\n")
     given = [tmp_path / "one", tmp_path / "two", tmp_path / "one" / "sub"]
     with books.open(vault, embedder="hash", wikis=given) as book:
-        answer = wikis.search(book, "heron nest", limit=8)
+        answer = book.wikis.search("heron nest", limit=8)
         assert len({hit.path for hit in answer.hits}) == len(answer.hits) == 8
         assert {hit.path.split("/")[0] for hit in answer.hits} == {"one", "two"}
         assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
         assert answer.index.notes == 8
-        made = wikis.index(book)
+        made = book.wikis.index()
         assert (made["documents"], made["path"]) == (8, os.pathsep.join(map(str, given[:2])))
-        assert wikis.status(book)["total_documents"] == 8
+        assert book.wikis.status()["total_documents"] == 8
         assert set(found(book, "heron nest", "two/sub", limit=8)) == {f"two/sub/{number}.md" for number in range(4)}
 
         async def conversation(agent: Agent) -> None:
@@ -431,7 +432,7 @@ def test_a_folder_in_a_wiki_needs_no_second_index(book: Spellbook, project: Path
         assert documents(book, path) == {"zywiki/services/a[b]*/x.md"}
         assert found(book, "tokens", path) == ["zywiki/services/a[b]*/x.md"]
         assert found(book, "zzqx unrelated", path) == []
-        made = wikis.index(book, path)
+        made = book.wikis.index(path)
         assert (made["documents"], made["indexed"]) == (1, 1)
     assert len(list((tmp_path / "state" / "wikis").iterdir())) == 1
 
@@ -445,9 +446,9 @@ def test_a_wiki_in_the_vault_is_a_filter(vault: Path, tmp_path: Path, write_note
         assert found(book, "RS256 tokens") == ["docs/auth.md"]
         assert found(book, "heron nest") == []
         assert found(book, "where do people watch a kingfisher at the pond") == []
-        made = wikis.index(book)
+        made = book.wikis.index()
         assert (made["documents"], made["indexed"]) == (1, 2)
-        state = wikis.status(book)
+        state = book.wikis.status()
         assert (state["total_documents"], state["total_sections"]) == (1, 2)
         assert found(book, "heron", str(vault)) == ["vault/private.md"]
     assert not (tmp_path / "state" / "wikis").exists()
@@ -534,7 +535,7 @@ def test_docs_that_lead_out_of_the_project_are_refused(book: Spellbook, project:
     note_writer(tmp_path)("elsewhere/x.md", "# X\n\nheron\n")
     (project / "docs").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(PermissionDenied, match=r"out of the project.*--wiki"):
-        wikis.search(book, "heron")
+        book.wikis.search("heron")
     with books.open(book.config.vault, embedder="hash", wikis=[project / "docs"]) as named:
         assert found(named, "heron") == ["docs/x.md"]
 
@@ -543,14 +544,14 @@ def test_a_folder_that_vanishes_is_told(book: Spellbook, project: Path) -> None:
     """A wiki that is gone is an error that names it; when it is back it is found again."""
     found(book, "tokens")
     (project / "zywiki").rename(project / "away")
-    for call in (lambda: wikis.search(book, "tokens"), lambda: wikis.index(book), lambda: wikis.status(book)):
+    for call in (lambda: book.wikis.search("tokens"), lambda: book.wikis.index(), lambda: book.wikis.status()):
         with pytest.raises(VaultNotFound, match="neither zywiki nor docs"):
             call()
     with (
         books.open(book.config.vault, embedder="hash", wikis=[project / "zywiki"]) as named,
         pytest.raises(VaultNotFound, match="does not exist"),
     ):
-        wikis.search(named, "tokens")
+        named.wikis.search("tokens")
     (project / "away").rename(project / "zywiki")
     assert found(book, "tokens")
 
@@ -560,10 +561,10 @@ def test_open_wikis_are_bounded(book: Spellbook, write: Callable[..., Path]) -> 
     for number in range(wikis.MOST_OPEN + 1):
         write(f"src/{number}/x.md", "# X\n")
     for number in range(wikis.MOST_OPEN):
-        wikis.status(book, f"src/{number}")
+        book.wikis.status(f"src/{number}")
     with pytest.raises(InvalidInput, match="holds the others"):
-        wikis.status(book, f"src/{wikis.MOST_OPEN}")
-    wikis.status(book, "src/0")
+        book.wikis.status(f"src/{wikis.MOST_OPEN}")
+    book.wikis.status("src/0")
 
 
 # -- models
@@ -629,11 +630,11 @@ def test_what_is_not_embedded_yet_is_said(vault: Path, project: Path, write: Cal
 def test_without_an_embedder_words_are_found(vault: Path, project: Path) -> None:
     """If the embedder is down, wiki_index says so and wiki_search answers by words, degraded."""
     with Spellbook(config.load(vault, embedder="hash"), Failing()) as book:
-        answer = wikis.search(book, "tokens")
+        answer = book.wikis.search("tokens")
         assert [hit.path for hit in answer.hits] == ["zywiki/services/authService.md"]
         assert answer.index.degraded
         with pytest.raises(EmbeddingError):
-            wikis.index(book)
+            book.wikis.index()
 
 
 @pytest.fixture
@@ -672,9 +673,9 @@ def test_the_first_twenty_are_reranked(
     for number in range(30):
         write(f"zywiki/pages/{number}.md", f"# Heron {number}\n\nThe heron waits. {'Longer. ' * number}\n")
     with books.open(vault, embedder="hash") as book:
-        wikis.index(book)
-        hits = wikis.search(book, "heron waits", limit=5).hits
-        assert wikis.status(book)["reranker"].startswith("tei")
+        book.wikis.index()
+        hits = book.wikis.search("heron waits", limit=5).hits
+        assert book.wikis.status()["reranker"].startswith("tei")
     (texts,) = judge.asked
     assert len(texts) == 20
     assert len(hits) == 5

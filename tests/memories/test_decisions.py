@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spellbook.book import Spellbook
+from spellbook.memories import briefing
 from spellbook.notes.note import parse
-from spellbook.search import briefing
 from tests.server.agent import talk
 
 

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from spellbook import book as books
 from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.server.toolsets import articles, decisions, memento
 from tests.helpers import note_writer
 
 pytestmark = pytest.mark.model
@@ -41,10 +40,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 @pytest.mark.parametrize("question", OFF_TOPIC)
 def test_what_is_not_related_is_no_hit(asked: Spellbook, question: str) -> None:
     """By decisions, articles, memories and any filter; `min_score=0` shows all that the filter leaves."""
-    assert not decisions.look_up(asked, question).items
-    assert not decisions.look_up(asked, question, kind="checkpoint").items
-    assert not memento.look_up(asked, question, {"type": ["semantic"]}).hits
-    assert not articles.find_articles(asked, question).hits
+    assert not asked.memories.decisions.find(question).items
+    assert not asked.memories.decisions.find(question, kind="checkpoint").items
+    assert not asked.memories.recall(question, {"type": ["semantic"]}).hits
+    assert not asked.memories.articles.find(question).hits
     assert not asked.search(question, filter={"topic": "auth"}).hits
     assert len(asked.search(f"{question} password", filter={"topic": "auth"}, min_score=0).hits) == 2
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES
+from spellbook.memories.briefing import HEAD
 from spellbook.search import fts_query, related
-from spellbook.search.briefing import HEAD
 from spellbook.search.presentation import is_outside
 from spellbook.text import terms
 from spellbook.text.expressions import AnyOf, Phrase

@@ -12,14 +12,13 @@ import glob
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from spellbook import paths
-from spellbook.book import Spellbook
 from spellbook.config import Config
 from spellbook.errors import InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.index.catalog.usage import local
@@ -28,8 +27,10 @@ from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
     from spellbook.index.embed import Progress
+    from spellbook.index.opened import Index
+    from spellbook.index.sync import Report
     from spellbook.notes.note import Fault
-    from spellbook.search.question import Answer, State
+    from spellbook.search.question import Answer, Options, State
     from spellbook.search.ranking import Hit
 
 FOLDERS = ("zywiki", "docs")
@@ -49,6 +50,29 @@ _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
 _opening = threading.Lock()
 
 
+class Book(Protocol):
+    """What a wiki needs of the opened vault beside it, and of its own folder opened as a vault."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def index(self) -> Index: ...
+
+    @property
+    def beside(self) -> list[Any]: ...
+
+    def follow(self) -> None: ...
+
+    def use(self, index: Index) -> None: ...
+
+    def reindex(self, *, full: bool = False, progress: Progress | None = None) -> Report: ...
+
+    def search(self, query: str, **options: Unpack[Options]) -> Answer: ...
+
+    def state(self) -> State: ...
+
+
 @dataclass(frozen=True)
 class Wiki:
     """
@@ -57,7 +81,7 @@ class Wiki:
     Paths are shown below `top`, the wiki that it lies in or itself, and begin with `name`.
     """
 
-    book: Spellbook
+    book: Book
     root: Path
     top: Path
     name: str
@@ -87,108 +111,133 @@ class Wiki:
         return [replace(each, path=self.shown(each.path)) for each in found if each.path.startswith(self.within)]
 
 
-# -- verbs
+@dataclass(frozen=True)
+class Wikis:
+    """The wikis of a vault: those that the person named, else the project's, or a folder in one of them."""
 
+    book: Book
+    opened: Callable[[Config, Index], Book]
+    """Opens a folder with the models of another index."""
 
-def search(
-    book: Spellbook,
-    query: str,
-    path: str = "",
-    *,
-    limit: int = 5,
-    min_score: float | None = None,
-    max_tokens: int = 2_000,
-) -> Answer:
-    """
-    Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
+    def search(
+        self,
+        query: str,
+        path: str = "",
+        *,
+        limit: int = 5,
+        min_score: float | None = None,
+        max_tokens: int = 2_000,
+    ) -> Answer:
+        """
+        Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
 
-    Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
-    """
-    answers = [_asked(each, query, limit, min_score, max_tokens) for each in find(book, path)]
-    return answers[0] if len(answers) == 1 else _merged(answers, limit, max_tokens)
+        Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
+        """
+        answers = [_asked(each, query, limit, min_score, max_tokens) for each in self.find(path)]
+        return answers[0] if len(answers) == 1 else _merged(answers, limit, max_tokens)
 
+    def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
+        """
+        Update the index of the wikis, with all embeddings; return what was done. Of several wikis the numbers are sums.
 
-def index(book: Spellbook, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
-    """
-    Update the index of the wikis, with all embeddings; return what was done. Of several wikis the numbers are sums.
+        Raises as `find` does, and EmbeddingError; search by words is up to date even then.
+        """
+        started, found = time.monotonic(), self.find(path)
+        reports = [(each, each.reindex(full=full, progress=progress)) for each in _books(found)]
+        failed = [
+            fault for wiki in found for by, report in reports if by is wiki.book for fault in wiki.faults(report.failed)
+        ]
+        documents, sections = _counts(found)
+        return {
+            "indexed": sections,
+            "documents": documents,
+            "embedded": sum(report.embedded for _, report in reports),
+            "reused": sum(report.reused for _, report in reports),
+            "failed": [asdict(each) for each in failed[:_MOST_FAILED]],
+            "duration_ms": round((time.monotonic() - started) * 1_000),
+            "path": _places(found),
+        }
 
-    Raises as `find` does, and EmbeddingError; search by words is up to date even then.
-    """
-    started, found = time.monotonic(), find(book, path)
-    reports = [(each, each.reindex(full=full, progress=progress)) for each in _books(found)]
-    failed = [
-        fault for wiki in found for by, report in reports if by is wiki.book for fault in wiki.faults(report.failed)
-    ]
-    documents, sections = _counts(found)
-    return {
-        "indexed": sections,
-        "documents": documents,
-        "embedded": sum(report.embedded for _, report in reports),
-        "reused": sum(report.reused for _, report in reports),
-        "failed": [asdict(each) for each in failed[:_MOST_FAILED]],
-        "duration_ms": round((time.monotonic() - started) * 1_000),
-        "path": _places(found),
-    }
+    def status(self, path: str = "") -> dict[str, Any]:
+        """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
+        found = self.find(path)
+        books = _books(found)
+        states = [each.state() for each in books]
+        looked = [each.index.looked_at() for each in books]
+        known = [each for each in looked if each is not None]
+        documents, sections = _counts(found)
+        reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
+        reranker = self.book.index.reranker
+        return {
+            "total_documents": documents,
+            "total_sections": sections,
+            "pending": sum(state.pending for state in states),
+            "last_indexed": local(min(known)) if len(known) == len(looked) else None,
+            "index_size_mb": round(sum(each.index.catalog.sizes()["bytes"] for each in books) / 1e6, 2),
+            "path": _places(found),
+            "embedder": self.book.index.embedder.name,
+            "reranker": reranker.name if reranker else None,
+            "degraded": any(state.degraded for state in states),
+            **({"reason": reason} if reason else {}),
+            "faults": sum(len(wiki.faults(wiki.book.index.catalog.notes.faults())) for wiki in found),
+        }
 
+    def find(self, path: str = "") -> list[Wiki]:
+        """
+        Return the wiki at `path`; without one the wikis that the person named, else that of the project.
 
-def status(book: Spellbook, path: str = "") -> dict[str, Any]:
-    """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
-    found = find(book, path)
-    books = _books(found)
-    states = [each.state() for each in books]
-    looked = [each.index.looked_at() for each in books]
-    known = [each for each in looked if each is not None]
-    documents, sections = _counts(found)
-    reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
-    reranker = book.index.reranker
-    return {
-        "total_documents": documents,
-        "total_sections": sections,
-        "pending": sum(state.pending for state in states),
-        "last_indexed": local(min(known)) if len(known) == len(looked) else None,
-        "index_size_mb": round(sum(each.index.catalog.sizes()["bytes"] for each in books) / 1e6, 2),
-        "path": _places(found),
-        "embedder": book.index.embedder.name,
-        "reranker": reranker.name if reranker else None,
-        "degraded": any(state.degraded for state in states),
-        **({"reason": reason} if reason else {}),
-        "faults": sum(len(wiki.faults(wiki.book.index.catalog.notes.faults())) for wiki in found),
-    }
+        A relative path is looked for in the project, beside the wikis and in the vault. All links are resolved first.
+        Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
+        there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
+        """
+        if self.book.config.published:
+            raise PermissionDenied("This server has no files, and no documents.", "Ask where the files are.")
+        if self.book.config.sees:
+            raise PermissionDenied(
+                f"This token sees what is {self.book.config.sees} alone, and no documents.", "Use another token."
+            )
+        self.book.follow()
+        project = paths.project()
+        named = {_real(each): each for each in self.book.config.wikis}
+        wikis = {real: os.path.basename(os.path.abspath(os.path.expanduser(each))) for real, each in named.items()}
+        if not named and project:
+            wikis = _of_project(Path(project), is_asked=not path)
+        if path:
+            allowed = [*wikis, *([_real(project)] if project else []), self.book.config.vault]
+            roots = [_allowed(path, wikis, project, allowed)]
+        else:
+            # A wiki in another one is found there.
+            roots = [each for each in wikis if not any(each.is_relative_to(other) for other in wikis if other != each)]
+            if not roots:
+                where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
+                raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
+        return [self._wiki(_readable(each), wikis) for each in roots]
+
+    def _wiki(self, root: Path, wikis: Mapping[Path, str]) -> Wiki:
+        top = min((each for each in wikis if root.is_relative_to(each)), key=lambda each: len(each.parts), default=root)
+        owner = self.book if _is_indexed(self.book, root) else self._beside(top)
+        return Wiki(owner, root, top, wikis.get(top, top.name))
+
+    def _beside(self, root: Path) -> Book:
+        """Return the book of the folder of documents at `root`, with the models that the vault has now."""
+        beside, index = self.book.beside, self.book.index
+        with _opening:
+            found: Book | None
+            found = next((each for each in beside if each.config.vault == root and not each.config.sees), None)
+            if found is None:
+                if len(beside) >= MOST_OPEN:
+                    raise InvalidInput(
+                        f"{MOST_OPEN} folders of documents are open, which are the most.",
+                        "Name one that holds the others.",
+                    )
+                found = self.opened(_settings(self.book, root), index)
+                beside.append(found)
+            elif found.index.embedder is not index.embedder:
+                found.use(found.index.with_models(index))
+            return found
 
 
 # -- which folders
-
-
-def find(book: Spellbook, path: str = "") -> list[Wiki]:
-    """
-    Return the wiki at `path`; without one the wikis that the person named, else that of the project.
-
-    A relative path is looked for in the project, beside the wikis and in the vault. All links are resolved first.
-    Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
-    there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
-    """
-    if book.config.published:
-        raise PermissionDenied("This server has no files, and no documents.", "Ask where the files are.")
-    if book.config.sees:
-        raise PermissionDenied(
-            f"This token sees what is {book.config.sees} alone, and no documents.", "Use another token."
-        )
-    book.follow()
-    project = paths.project()
-    named = {_real(each): each for each in book.config.wikis}
-    wikis = {real: os.path.basename(os.path.abspath(os.path.expanduser(each))) for real, each in named.items()}
-    if not named and project:
-        wikis = _of_project(Path(project), is_asked=not path)
-    if path:
-        allowed = [*wikis, *([_real(project)] if project else []), book.config.vault]
-        roots = [_allowed(path, wikis, project, allowed)]
-    else:
-        # A wiki in another one is found there.
-        roots = [each for each in wikis if not any(each.is_relative_to(other) for other in wikis if other != each)]
-        if not roots:
-            where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
-            raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
-    return [_wiki(book, _readable(each), wikis) for each in roots]
 
 
 def _of_project(project: Path, *, is_asked: bool) -> dict[Path, str]:
@@ -243,39 +292,17 @@ def _readable(root: Path) -> Path:
     return root
 
 
-# -- the books
+# -- the book of a folder
 
 
-def _wiki(book: Spellbook, root: Path, wikis: Mapping[Path, str]) -> Wiki:
-    top = min((each for each in wikis if root.is_relative_to(each)), key=lambda each: len(each.parts), default=root)
-    owner = book if _is_indexed(book, root) else _opened(book, top)
-    return Wiki(owner, root, top, wikis.get(top, top.name))
-
-
-def _is_indexed(book: Spellbook, root: Path) -> bool:
+def _is_indexed(book: Book, root: Path) -> bool:
     """Say whether the vault's own index has what is in `root`."""
     vault = book.config.vault
     inside = root.relative_to(vault).as_posix() if root.is_relative_to(vault) else ""
     return inside == "." or bool(inside and _is_in(root, vault) and not book.index.vault.ignores(f"{inside}/"))
 
 
-def _opened(book: Spellbook, root: Path) -> Spellbook:
-    """Return the book of the folder of documents at `root`, with the models that `book` has now."""
-    with _opening:
-        found = next((each for each in book.beside if each.config.vault == root and not each.config.sees), None)
-        if found is None:
-            if len(book.beside) >= MOST_OPEN:
-                raise InvalidInput(
-                    f"{MOST_OPEN} folders of documents are open, which are the most.", "Name one that holds the others."
-                )
-            found = Spellbook(_settings(book, root), book.index)
-            book.beside.append(found)
-        elif found.index.embedder is not book.index.embedder:
-            found.use(found.index.with_models(book.index))
-        return found
-
-
-def _settings(book: Spellbook, root: Path) -> Config:
+def _settings(book: Book, root: Path) -> Config:
     """Return the vault's settings for a folder of documents: without scopes and counts, which are of its notes."""
     return replace(
         book.config,
@@ -291,7 +318,7 @@ def _settings(book: Spellbook, root: Path) -> Config:
     )
 
 
-def _books(found: Sequence[Wiki]) -> list[Spellbook]:
+def _books(found: Sequence[Wiki]) -> list[Book]:
     return list({id(wiki.book): wiki.book for wiki in found}.values())
 
 

@@ -20,7 +20,6 @@ from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.notes import articles as written
 from spellbook.notes.note import parse
-from spellbook.server import saving
 from spellbook.server.app import build
 from tests.archive.pages.documents import pdf
 from tests.helpers import PATIENCE, note_writer, rows
@@ -56,8 +55,7 @@ def tool(book: Spellbook, name: str, **arguments: object) -> Any:
 def save(book: Spellbook, number: int, category: str = "ops", much: int = 6, **metadata: object) -> dict[str, Any]:
     """Save a given text as the article of an address, as an agent does that read it behind a login."""
     more = f"Proxy number {number} serves its own page. " * much
-    return saving.save(
-        book,
+    return book.memories.articles.save(
         f"https://example.com/{number}",
         [category],
         {"title": f"Proxy {number} and its keys", "author": "Ada", "published": "2026-03-14", **metadata},
@@ -120,22 +118,22 @@ def test_a_page_becomes_a_note(book, vault, site):
 def test_a_known_address_keeps_the_summary_and_keywords_it_is_given(book, vault, site):
     """They go into the note that is there, which stays as it is otherwise; a second summary takes the first one's place."""
     site.add("/a", PAGE % ("utf-8", ""))
-    done = saving.save(book, site.url("/a"), ["one"], {"keywords": "주행"})
+    done = book.memories.articles.save(site.url("/a"), ["one"], {"keywords": "주행"})
     text = (vault / done["path"]).read_text("utf-8")
     before = parse(done["path"], text.encode())
     for summary in ("주행 횟수로 번다.", "It earns by the ride.\n\nNot by the ticket."):
         given = {"summary": summary, "keywords": ["주행", "9.81파크"]}
-        again = saving.save(book, site.url("/a"), ["one"], given)
+        again = book.memories.articles.save(site.url("/a"), ["one"], given)
         assert (again["status"], again["id"]) == ("exists", done["id"])
         note = parse(done["path"], (vault / done["path"]).read_bytes())
         assert note.meta["keywords"] == [*before.meta["keywords"], *({"9.81파크"} - set(before.meta["keywords"]))]
         assert written.read(note.body).summary == summary
         assert written.read(note.body).text == written.read(before.body).text
     files = held(vault)
-    assert saving.save(book, site.url("/a"), ["one"], given)["status"] == "exists"
+    assert book.memories.articles.save(site.url("/a"), ["one"], given)["status"] == "exists"
     assert held(vault) == files
     with pytest.raises(InvalidInput, match="looks like"):
-        saving.save(book, site.url("/a"), ["one"], {"summary": "the key AKIAQ3EGRJ7ZP2XKWM5T"})
+        book.memories.articles.save(site.url("/a"), ["one"], {"summary": "the key AKIAQ3EGRJ7ZP2XKWM5T"})
     book.undo()
     book.undo()
     assert (vault / done["path"]).read_text("utf-8") == text
@@ -145,16 +143,16 @@ def test_an_alias_is_learnt(book, vault, site):
     """An address that leads to a saved one is fetched once, and known from then on."""
     site.add("/a", PAGE % ("utf-8", ""))
     site.add("/short", status=302, location="/a")
-    first = saving.save(book, site.url("/a"), ["one"])
-    second = saving.save(book, site.url("/short"), ["two"])
+    first = book.memories.articles.save(site.url("/a"), ["one"])
+    second = book.memories.articles.save(site.url("/short"), ["two"])
     assert (second["status"], second["id"]) == ("exists", first["id"])
     site.seen.clear()
-    third = saving.save(book, site.url("/short"), ["two"])
+    third = book.memories.articles.save(site.url("/short"), ["two"])
     assert (third["status"], third["categories"]) == ("exists", ["one", "two"])
     assert not site.seen
     site.add("/b", PAGE % ("utf-8", '<link rel="canonical" href="/the-b">'))
-    assert saving.save(book, site.url("/b"), ["one"])["status"] == "saved"
-    assert saving.save(book, site.url("/b"), ["one"])["status"] == "exists"
+    assert book.memories.articles.save(site.url("/b"), ["one"])["status"] == "saved"
+    assert book.memories.articles.save(site.url("/b"), ["one"])["status"] == "exists"
     assert [path for path, _, _ in site.seen] == ["/b"]
     assert len(held(vault)) == 2
 
@@ -162,7 +160,7 @@ def test_an_alias_is_learnt(book, vault, site):
 def test_a_korean_page_in_euc_kr(book, site):
     """Also where the server names another encoding; it is found by its words."""
     site.add("/old", (PAGE % ("euc-kr", "")).encode("euc-kr"), content_type="text/html; charset=utf-8")
-    done = saving.save(book, site.url("/old"), ["뉴스"])
+    done = book.memories.articles.save(site.url("/old"), ["뉴스"])
     assert done["title"] == "9.81파크, 중력으로 달리는 테마파크"
     (hit,) = tool(book, "articles_search", query="주행 횟수로 돈을", format="json")
     assert (hit["id"], hit["author"], hit["published"]) == (done["id"], "홍길동", "2026-03-14")
@@ -203,7 +201,7 @@ def test_nothing_on_a_page_acts(book, vault, site):
         .replace("9.81파크, 중력으로 달리는 테마파크", title)
     )
     site.add("/evil", page)
-    done = saving.save(book, site.url("/evil"), ["web"])
+    done = book.memories.articles.save(site.url("/evil"), ["web"])
     text = (vault / done["path"]).read_text("utf-8")
     for acting in (
         "[[",
@@ -327,7 +325,7 @@ def test_search_and_list(book, write_note):
     """One entry an article, by category; the list has the newest first, and counts the categories of all."""
     first = save(book, 1, "Ops")
     second = save(book, 2, "Web")
-    saving.save(book, "https://example.com/2", ["ops"])
+    book.memories.articles.save("https://example.com/2", ["ops"])
     write_note("article/own.md", "The proxy of a person listens on port 9000.")
     hits = tool(book, "articles_search", query="port of the proxy", format="json")
     assert {hit["id"] for hit in hits} == {first["id"], second["id"]}
@@ -350,7 +348,7 @@ def test_search_and_list(book, write_note):
 def test_get_reads_on(book):
     """Its text comes in parts that end with a sentence and are the whole together; the summary is apart."""
     text = "\n\n".join(f"## Part {n}\n\n{'Proxies listen on ports. ' * 40}".rstrip() for n in range(8))
-    done = saving.save(book, "https://example.com/long", ["ops"], {"summary": "Short: of proxies."}, text)
+    done = book.memories.articles.save("https://example.com/long", ["ops"], {"summary": "Short: of proxies."}, text)
     told = tool(book, "get", article_id=done["id"])
     assert {"content", "content_preview"}.isdisjoint(told)
     assert told["summary"].splitlines()[2] == "Short: of proxies."
@@ -459,9 +457,15 @@ def test_pages_that_cannot_be_had(book, vault, site):
 
 def test_given_text(book, vault):
     """Two texts of one source are two articles, equal ones are one; near ones are not refused."""
-    one = saving.save(book, "minutes of the meeting", ["work"], None, "# Monday\n\nThe proxy moves to port 8443.")
-    two = saving.save(book, "minutes of the meeting", ["work"], None, "# Monday\n\nThe proxy moves to port 9443.")
-    again = saving.save(book, "minutes of the meeting", ["team"], None, "# Monday\n\nThe proxy moves to port 8443.")
+    one = book.memories.articles.save(
+        "minutes of the meeting", ["work"], None, "# Monday\n\nThe proxy moves to port 8443."
+    )
+    two = book.memories.articles.save(
+        "minutes of the meeting", ["work"], None, "# Monday\n\nThe proxy moves to port 9443."
+    )
+    again = book.memories.articles.save(
+        "minutes of the meeting", ["team"], None, "# Monday\n\nThe proxy moves to port 8443."
+    )
     assert (one["status"], two["status"], again["status"]) == ("saved", "saved", "exists")
     assert again["id"] == one["id"] != two["id"]
     assert again["categories"] == ["work", "team"]
@@ -478,7 +482,7 @@ def test_a_save_that_is_ended_writes_nothing(book, vault):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        saving.save(book, "https://example.com/a", ["x"], None, "The proxy listens on port 8443.", step=step)
+        book.memories.articles.save("https://example.com/a", ["x"], None, "The proxy listens on port 8443.", step=step)
     assert not held(vault)
 
 
@@ -563,7 +567,7 @@ def test_two_saves_of_one_file_at_once_write_one_note(book, tmp_path):
             together.wait()
 
     with ThreadPoolExecutor(2) as pool:
-        saved = [pool.submit(saving.save, book, str(page), ["rivers"], files=True, step=step) for _ in range(2)]
+        saved = [pool.submit(book.memories.articles.save, str(page), ["rivers"], step=step) for _ in range(2)]
         told = [each.result(PATIENCE) for each in saved]
     assert sorted(each["status"] for each in told) == ["exists", "saved"]
     assert told[0]["id"] == told[1]["id"]

@@ -1,0 +1,209 @@
+"""
+Articles: a web page, a PDF, an HTML file or given text, kept as one note for one address, found again and asked.
+
+What a page says comes from a stranger. Its text is made safe before it is written, and its note says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from spellbook.archive.pages import fetch, safe, source, urls
+from spellbook.errors import InvalidInput, SpellbookError, StorageError
+from spellbook.index import lookup
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import conditions, fold
+from spellbook.memories.article_labels import Labels, categories_of, header, labels_of, refuse_secrets, texts
+from spellbook.memories.opened import Opened
+from spellbook.notes import articles as form
+from spellbook.notes.articles import CATEGORY
+from spellbook.search.newest import Recent
+from spellbook.search.question import Answer
+from spellbook.system import disk
+from spellbook.text.quoting import exact, flat, one_line
+from spellbook.text.unicode import door
+
+Step = Callable[[str, int, int], None]
+ADDRESS = re.compile(r"(?i)https?:")
+
+ALL = "*"
+"""The category by which `ask` is put to the whole vault."""
+
+_LOCK, _PATIENCE = "articles.lock", 60.0
+_MOST_CATEGORIES = 50
+
+
+@door()
+class Articles(Opened):
+    """The articles of a vault."""
+
+    def save(
+        self,
+        address: str,
+        categories: Sequence[str],
+        metadata: object = None,
+        text: str = "",
+        *,
+        files: bool = True,
+        force: bool = False,
+        step: Step | None = None,
+    ) -> dict[str, Any]:
+        """
+        Write the article at a web address or in a file as a note, or `text`; return its id, path and categories.
+
+        What was saved from the same address before gets the new categories, keywords, tags and summary, and nothing is
+        fetched. Callers over HTTP may name no file of this machine: without `files` one is refused. `step` is told the
+        progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no article
+        text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
+        """
+        names, labels, asked = categories_of(categories), labels_of(metadata), address.strip()
+        is_url = bool(ADDRESS.match(asked))
+        is_one = is_url or not text  # one address or file, one article
+        address = _address(asked, is_url=is_url, is_text=bool(text), files=files)
+        given = {"source": asked, "summary": labels.summary, "keywords": labels.keywords, "tags": labels.tags}
+        refuse_secrets(given, "", force)
+        if is_one and (there := self._saved_from(address)):
+            return self._again(there, names, labels)
+        reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
+        if reading:
+            reading()
+        page = source.read(asked, text, reading)
+        if not page.markdown.strip():
+            raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
+        if step:
+            step("writing", 1, 2)
+        own = (page.canonical or urls.normalized(page.url)) if is_url else address
+        meta = header(page, names, labels, own, address, is_read=not text)
+        # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
+        refuse_secrets({**meta, "summary": labels.summary}, "" if is_url and not text else page.markdown, force)
+        chunk = {"text": form.composed(safe.safe(labels.summary), page.markdown), "metadata": meta}
+        busy = StorageError("Another program is saving an article.", "Try again in a moment; nothing was written.")
+        # Of two that save one address at the same time, the second finds what the first has written.
+        with disk.alone(self.index.config.state / _LOCK, _PATIENCE, busy):
+            if there := self._saved_from(own) if is_one else self._same(address, page.markdown.strip("\n")):
+                return self._again(there, names, labels, address)
+            done = self._scribe(chunk, category=CATEGORY, force=True, untrusted=not text)
+        if step:
+            step("saved", 2, 2)
+        return self._saved(done.written[0].path, "saved")
+
+    def find(self, query: str, category: str = "", limit: int = 5) -> Answer:
+        """Return the best passage of each article that is related to a question, best first."""
+        return self.asked("search", query, limit=limit, filter=_filter(category), per_note=1)
+
+    def list(self, category: str = "", limit: int = 10, offset: int = 0) -> Recent:
+        """Return the first chunk of each article, newest first, and how many there are."""
+        return self._recent(limit, offset, _filter(category))
+
+    def categories(self) -> Sequence[tuple[str, int]]:
+        """Return the categories of all articles with counts, the commonest first."""
+        asked = (*conditions({"category": CATEGORY}), *self.index.visible)
+        return self.index.catalog.commonest("categories", asked, _MOST_CATEGORIES)
+
+    def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
+        """
+        Return the first chunk of an article, and what it says; this counts as opening.
+
+        Raises MemoryNotFound, and InvalidInput for a note that is no article.
+        """
+        chunk = self._article(article_id, "Use show.")
+        if self.index.config.count_use:
+            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
+                self.index.catalog.usage.opened([chunk.note])
+        return chunk, form.read(lookup.body(self.index, chunk.path))
+
+    def ask(
+        self, question: str, article_id: str = "", category: str = "", limit: int = 5, max_tokens: int = 2_000
+    ) -> Answer:
+        """
+        Return the passages that answer a question: of one article, of a category, of all, or with `ALL` of all notes.
+
+        Of several notes only related passages are given; of one article the best, whatever they are.
+        """
+        filter: dict[str, object] | None = None if category == ALL else _filter(category)
+        if article_id:
+            filter = {"path": glob.escape(self._article(article_id, "Use search, or show.").path)}
+        least = 0.0 if article_id else None
+        return self.asked("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
+
+    def delete(self, article_id: str) -> dict[str, Any]:
+        """Move an article's note into the trash. Raises InvalidInput for any other note, MemoryNotFound."""
+        chunk = self._article(article_id, "Use erase or forget.")
+        return {"deleted": True, "trash": self._erase(chunk.note).trash[0]}
+
+    def _article(self, id: str, instead: str) -> StoredChunk:
+        """Return the first chunk of the article that an id names. Raises MemoryNotFound, InvalidInput for others."""
+        chunk = self._first(self._resolve(id).path)
+        if CATEGORY not in map(fold, texts(chunk.meta.get("category") or chunk.category)):
+            raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is no article.", instead)
+        return chunk
+
+    def _saved_from(self, address: str) -> StoredChunk | None:
+        """Return the article that was saved from an address, or from a file."""
+        for key in ("source", "saved_from"):
+            for chunk in self._recent(100, filter={"category": CATEGORY, key: address}).notes:
+                if address in texts(chunk.meta.get(key)):  # filters ignore case, addresses do not
+                    return chunk
+        return None
+
+    def _same(self, source: str, text: str) -> StoredChunk | None:
+        """Return the article of given text that has the same source and the same words."""
+        listed = self._recent(100, filter={"category": CATEGORY, "source": source}).notes
+        return next((each for each in listed if form.read(lookup.body(self.index, each.path)).text == text), None)
+
+    def _again(self, chunk: StoredChunk, names: Sequence[str], labels: Labels, asked: str = "") -> dict[str, Any]:
+        """Add categories, labels, and the address asked for, to an article that is there; give it the summary."""
+        there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
+        known = [*texts(chunk.meta.get("source")), *there["saved_from"]]
+        new = {
+            "categories": names,
+            "keywords": labels.keywords,
+            "tags": labels.tags,
+            "saved_from": [asked] if asked and asked not in known else [],
+        }
+        joined = {key: _united(there[key], new[key]) for key in there}
+        changed = {key: value for key, value in joined.items() if value != there[key]}
+        text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
+        summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
+        if changed or summarized:
+            self._revise(chunk.note, metadata=changed or None, replace=summarized, force=True)
+        return self._saved(chunk.path, "exists")
+
+    def _saved(self, path: str, status: str) -> dict[str, Any]:
+        chunk = self._first(path)
+        return {
+            "id": chunk.note,
+            "title": chunk.title,
+            "categories": texts(chunk.meta.get("categories")),
+            "content_length": len(form.read(lookup.body(self.index, path)).text),
+            "path": path,
+            "status": status,
+        }
+
+
+def _address(asked: str, *, is_url: bool, is_text: bool, files: bool) -> str:
+    """Return the address or path under which an article is kept. Raises InvalidInput and PermissionDenied."""
+    if not asked or len(asked) > fetch.MOST_URL:
+        raise InvalidInput(
+            f"source has {len(asked):,} letters.", f"Give an address or a path of 1 to {fetch.MOST_URL:,}."
+        )
+    if not (is_url or is_text or files):  # before a look that would tell which files there are
+        raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
+    if is_url:
+        return urls.normalized(fetch.checked(asked))
+    return asked if is_text or asked.startswith("~") else os.path.abspath(asked)
+
+
+def _filter(category: str) -> dict[str, object]:
+    return {"category": CATEGORY, **({"categories": category} if category else {})}
+
+
+def _united(there: Sequence[str], new: Sequence[str]) -> list[str]:
+    known = {fold(each) for each in there}
+    return [*there, *(each for each in new if fold(each) not in known)]

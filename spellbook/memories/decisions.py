@@ -1,0 +1,311 @@
+"""
+Decisions with their reasons, what replaced them and how they turned out, and checkpoints of work under way.
+
+Each is a note, whose text is that of `notes.decisions`. What replaces a decision is said, never guessed: a topic holds
+many decisions side by side, and likeness does not tell a successor from a neighbour.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spellbook.editing.write import Duplicate, Written
+from spellbook.errors import InvalidInput
+from spellbook.index import lookup
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import conditions
+from spellbook.memories import briefing
+from spellbook.memories.opened import Opened
+from spellbook.notes import decisions as form
+from spellbook.notes import links, relations
+from spellbook.notes.decisions import CHECKPOINT, DECISION
+from spellbook.search import newest, related
+from spellbook.text.quoting import exact, flat
+from spellbook.text.unicode import door
+
+_NEAR = 0.75
+"""Score from which on a living decision of the topic is named as one that may be superseded. By hand."""
+
+_SAME_WORK = 0.5
+"""
+Score by meaning from which on a checkpoint is about the same work as an earlier one of its topic. Of 36 checkpoints of
+12 pieces of work 88 % reach it with the one before, and 3 % with one of other work.
+"""
+
+_MOST_NEAR = 5
+_MOST_LIVING = 100
+_SESSION = "session"
+"""The topic of checkpoints of a vault without a scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A decision or a checkpoint as an answer shows it; `similarity` is its score, None where nothing was asked."""
+
+    chunk: StoredChunk
+    body: str
+    similarity: float | None
+    supersedes: tuple[str, ...] = ()
+    superseded_by: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Which of the two it is."""
+        return CHECKPOINT if CHECKPOINT in _categories(self.chunk) else DECISION
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it, without the keys of the other kind."""
+        meta = self.chunk.meta
+        shown: dict[str, Any] = {"id": self.chunk.note, "type": self.kind, "topic": self.chunk.topic}
+        if self.kind == DECISION:
+            read = form.read_decision(self.body)
+            shown |= {
+                "decision": read.decision,
+                "reasoning": read.reasoning,
+                "outcome": meta.get("outcome") or "pending",
+                "outcome_reason": read.outcome_reason,
+                "confidence": meta.get("confidence", 0.5),
+                "user_involvement": meta.get("user_involvement"),
+            }
+        else:
+            told = form.read_checkpoint(self.body)
+            steps = [each.text for each in told.steps]
+            shown |= {"summary": told.summary, "next_steps": steps, "open_files": list(told.files)}
+        shown |= {"supersedes": list(self.supersedes), "superseded_by": self.superseded_by}
+        return {
+            **shown,
+            "similarity": self.similarity,
+            "created_at": newest.said(self.chunk),
+            "path": self.chunk.path,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `find` found: `items`, and how many there are in all; `best` if they are the best, else the newest."""
+
+    items: tuple[Item, ...]
+    total: int
+    best: bool
+
+
+@door()
+class Decisions(Opened):
+    """The decisions and checkpoints of a vault."""
+
+    def save(
+        self,
+        topic: str,
+        decision: str,
+        reasoning: str = "",
+        *,
+        supersedes: Sequence[str] = (),
+        confidence: float | None = None,
+        user_involvement: str = "",
+        session: str = "",
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """
+        Write a decision as a note, and return its id, its path, what it supersedes, and living ones that are near.
+
+        `supersedes` are ids, or "topic" for all living ones of its topic. `user_involvement` is requested, approved or
+        rejected. The log names the client's `session`. Raises InvalidInput for what no decision has, for what looks
+        like a secret unless `force`, or if `supersedes` names something else, and MemoryNotFound.
+        """
+        topic = topic.strip()
+        if not topic or not decision.strip():
+            raise InvalidInput("A decision needs topic and decision.", "Nothing was written.")
+        living = self.living(topic)
+        replaced = living if list(supersedes) == ["topic"] else self._decisions(supersedes)
+        meta = {"confidence": confidence, "user_involvement": user_involvement or None, **_replacing(replaced)}
+        chunk = {
+            "text": form.decision_text(decision, reasoning),
+            "metadata": {"title": form.title(decision), "topic": topic, **meta},
+        }
+        paths = {each.path for each in living}
+        done, repeats = self._write(chunk, DECISION, session=session, force=force, unless=paths)
+        if done is None:
+            path = repeats[0].path
+            return {"id": self._note(path), "path": path, "status": "exists", "superseded": [], "may_supersede": []}
+        near: list[dict[str, Any]] = []
+        if not supersedes:
+            asked = conditions({"category": DECISION, "topic": topic})
+            alike = self.searcher.alike(done.path, asked, _MOST_NEAR, _NEAR)
+            near = [{**_named(each), "score": round(score, 2)} for each, score in alike if each.path in paths]
+        return {
+            "id": self._note(done.path),
+            "path": done.path,
+            "superseded": [_named(each) for each in replaced],
+            "may_supersede": near,
+            "generation": done.generation,
+        }
+
+    def checkpoint(
+        self,
+        summary: str,
+        steps: Sequence[str] = (),
+        files: Sequence[str] = (),
+        *,
+        session: str = "",
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Write a checkpoint as a note, which supersedes the latest about the same work; return its id and its path."""
+        if not summary.strip():
+            raise InvalidInput("A checkpoint needs a summary.", "Nothing was written.")
+        now = dt.datetime.now().astimezone()
+        topic = self.index.scope or _SESSION
+        own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
+        before = self.asked("memorize", summary, limit=1, filter=own, min_score=_SAME_WORK).hits
+        chunk = {
+            "text": form.checkpoint_text(summary, steps, files),
+            "metadata": {
+                "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
+                "topic": topic,
+                **_replacing([hit.chunk for hit in before]),
+            },
+        }
+        done, _ = self._write(chunk, CHECKPOINT, session=session, force=force)
+        assert done, "what repeats a checkpoint is written"
+        return {"id": self._note(done.path), "path": done.path, "generation": done.generation}
+
+    def update(self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] = ()) -> dict[str, Any]:
+        """
+        Record an outcome of a decision, or what it supersedes, as one revision of its note.
+
+        Raises InvalidInput if it is no decision or would supersede itself, MemoryNotFound and Conflict.
+        """
+        if not outcome and not supersedes:
+            raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
+        (chunk,) = self._decisions([id])
+        replaced = self._decisions(supersedes)
+        if any(each.path == chunk.path for each in replaced):
+            raise InvalidInput("A decision cannot supersede itself.", "Nothing was changed.")
+        meta: dict[str, Any] = {}
+        if replaced:
+            given = chunk.meta.get("supersedes")
+            there = given if isinstance(given, list) else [given] if given else []
+            named = (links.wikilink(each.path) for each in replaced)
+            meta["supersedes"] = list(dict.fromkeys([*map(str, there), *named]))
+        old = new = ""
+        if outcome:
+            if outcome not in form.RESULTS:
+                raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
+            meta["outcome"] = outcome
+            old, new = form.with_outcome(lookup.body(self.index, chunk.path), outcome, reason, dt.date.today())
+        done = self._revise(
+            chunk.note,
+            metadata=meta,
+            append=new if new and not old else None,
+            replace=(old, new) if old and old != new else None,
+        )
+        return {
+            "id": chunk.note,
+            "outcome": outcome or chunk.meta.get("outcome") or "pending",
+            "superseded": [_named(each) for each in replaced],
+            "path": done.path,
+            "hash": done.hash,
+            "generation": done.generation,
+        }
+
+    def find(
+        self,
+        query: str = "",
+        kind: str = "all",
+        limit: int = 10,
+        topic: str = "",
+        outcome: str = "",
+        max_tokens: int = 2_000,
+        min_score: float | None = None,
+    ) -> Found:
+        """
+        Return decisions and checkpoints: by a question the best, one entry a note; without one the newest.
+
+        `kind` is decision, checkpoint or all. The `outcome` pending is that of decisions without one which nothing
+        supersedes.
+        """
+        filter: dict[str, Any] = {"category": [DECISION, CHECKPOINT] if kind == "all" else [kind]}
+        if topic:
+            filter["topic"] = topic
+        is_pending = outcome == "pending"
+        if is_pending:
+            filter |= {"outcome!": list(form.RESULTS), "category": [DECISION]}
+        elif outcome:
+            filter["outcome"] = outcome
+        found: list[tuple[StoredChunk, float | None, str | None]]
+        if query:
+            options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
+            answer = self.asked("search", query, limit=newest.MOST if is_pending else limit, **options)
+            hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
+            found = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
+            total = len(hits) if is_pending else max(answer.found, len(found))
+        else:
+            listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
+            above = related.superseded(self.index, {chunk.path for chunk in listed.notes}, self.index.visible)
+            by = {path: known.by[1] for path, known in above.items() if known.by}
+            found, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
+        items = [
+            Item(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), successor)
+            for chunk, score, successor in found
+        ]
+        return Found(tuple(items), total, bool(query))
+
+    def newest_checkpoint(self) -> briefing.Checkpoint | None:
+        """Return the newest checkpoint with the decisions since, None if there is none."""
+        return briefing.checkpoint(self.index)
+
+    def living(self, topic: str) -> list[StoredChunk]:
+        """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""
+        return list(newest.living(self.index, _MOST_LIVING, {"category": DECISION, "topic": topic}).notes)
+
+    def _decisions(self, ids: Sequence[str]) -> list[StoredChunk]:
+        """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is no decision."""
+        found = [self._resolve(id) for id in dict.fromkeys(ids)]
+        wrong = [chunk for chunk in found if DECISION not in _categories(chunk)]
+        if wrong:
+            named = f"{flat(wrong[0].title)} ({exact(wrong[0].path)})"
+            raise InvalidInput(f"{named} is no decision.", "Its category is not decision. Nothing was changed.")
+        return list({chunk.path: chunk for chunk in found}.values())
+
+    def _write(
+        self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
+    ) -> tuple[Written | None, tuple[Duplicate, ...]]:
+        """
+        Write a chunk, also if it repeats another one; but if a note at one of the paths `unless` has the same words,
+        return which, and write nothing. Raises InvalidInput for what looks like a secret unless `force`.
+        """
+        done = self._scribe(chunk, category=category, session=session, force=force)
+        if not done.written:
+            same = tuple(each for each in done.duplicates[0] if each.how == "words" and each.path in unless)
+            if same:
+                return None, same
+            done = self._scribe(chunk, category=category, session=session, force=True)
+        return done.written[0], ()
+
+    def _superseding(self, path: str) -> tuple[str, ...]:
+        """Return the ids of the notes that the note at `path` supersedes."""
+        return tuple(
+            self._note(each.path)
+            for each in related.links(self.index.catalog.links, path)
+            if each.relation == relations.SUPERSEDES and each.path
+        )
+
+    def _note(self, path: str) -> str:
+        """Return the id of the note at `path`."""
+        return next((chunk.note for chunk in self.index.catalog.at(path)), path)
+
+
+def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
+    named = [links.wikilink(each.path) for each in chunks]
+    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
+
+
+def _categories(chunk: StoredChunk) -> Sequence[object]:
+    given = chunk.meta.get("category", chunk.category)
+    return given if isinstance(given, list) else [given]
+
+
+def _named(chunk: StoredChunk) -> dict[str, Any]:
+    return {"id": chunk.note, "title": flat(chunk.title)}

@@ -1,0 +1,174 @@
+"""
+Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten.
+
+What a person wrote is recalled as what an agent did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from spellbook.editing.write import may_supersede
+from spellbook.errors import InvalidInput
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.memories.opened import Opened
+from spellbook.search.newest import Recent
+from spellbook.search.question import Answer
+from spellbook.system.lazy import lazy
+from spellbook.text.unicode import door
+
+if TYPE_CHECKING:
+    from spellbook.memories import articles, decisions
+    from spellbook.memories.articles import Articles
+    from spellbook.memories.decisions import Decisions
+else:  # Imported at their first use: web pages need much that a memory does not.
+    articles, decisions = lazy("spellbook.memories", "articles", "decisions")
+
+CATEGORY, INBOX = "memory", "inbox"
+TYPES = ("working", "episodic", "semantic", "procedural")
+PLAIN = "semantic"
+"""The type of a note that names none."""
+
+
+@door()
+class Memories(Opened):
+    """The memories of a vault, which are all its notes, and among them its decisions and articles."""
+
+    @property
+    def decisions(self) -> Decisions:
+        """Decisions and checkpoints: save, checkpoint, update, find."""
+        return decisions.Decisions(self.index, self.searcher, self.meter, self.asked)
+
+    @property
+    def articles(self) -> Articles:
+        """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
+        return articles.Articles(self.index, self.searcher, self.meter, self.asked)
+
+    def remember(
+        self,
+        content: str,
+        type: str = "episodic",
+        tags: Sequence[str] = (),
+        importance: str | float = 0.5,
+        privacy_scope: str = "private",
+        *,
+        source: str = "",
+        project_id: str = "",
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """
+        Write a memory and return its id; defaults are not written. What repeats another one is named instead.
+
+        Raises InvalidInput for a label that no memory has, and for what looks like a secret unless `force`.
+        """
+        meta: dict[str, Any] = {
+            "topic": next(iter(tags), "") or project_id or self.index.scope or INBOX,
+            "type": type,
+            "tags": list(tags) or None,
+            "importance": None if importance in {0.5, "medium"} else importance,
+            "privacy_scope": None if privacy_scope == "private" else privacy_scope,
+            "source": source or None,
+            "scope": project_id or None,
+        }
+        given = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
+        done = self._scribe(given, category=CATEGORY, force=force)
+        repeats = [asdict(each) for each in done.duplicates[0]]
+        if not done.written:
+            same = next((each for each in done.duplicates[0] if each.how == "words"), None)
+            if same:
+                return {"status": "exists", "memory_id": self._resolve(same.id).note}
+            return {"status": "warning", "memory_id": None, "duplicates": repeats}
+        (written,) = done.written
+        chunk = self._first(written.path)
+        return {
+            "memory_id": chunk.note,
+            "created_at": chunk.created,
+            "type": type,
+            "importance": chunk.importance,
+            "path": written.path,
+            **({"duplicates": repeats} if repeats else {}),
+            **may_supersede(done.may_supersede[0]),
+            "generation": written.generation,
+        }
+
+    def recall(
+        self,
+        query: str,
+        filters: object = None,
+        limit: int = 8,
+        max_tokens: int = 2_000,
+        also: Sequence[str] = (),
+        min_score: float | None = None,
+    ) -> Answer:
+        """
+        Search for memories, one hit a note.
+
+        `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for what
+        makes no sense.
+        """
+        options = {"also": also, "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
+        return self.asked("search", query, filter=filter_of(filters), per_note=1, **options)
+
+    def newest(self, limit: int = 8, filters: object = None) -> Recent:
+        """Return the newest memories; `filters` as for `recall`."""
+        return self._recent(limit, filter=filter_of(filters))
+
+    def pin(self, memory_id: str, *, on: bool = True) -> dict[str, Any]:
+        """Pin the note that an id names, or take its pin off; nothing else of it changes. Raises MemoryNotFound."""
+        chunk = self._resolve(memory_id)
+        if is_pinned(chunk) is not on:
+            self._revise(chunk.note, metadata={"pinned": True if on else None})
+        return {"success": True, "memory_id": chunk.note, "pinned": on}
+
+    def forgettable(self, memory_id: str) -> StoredChunk:
+        """Return the first chunk of a memory. Raises InvalidInput for a person's own note, and MemoryNotFound."""
+        found = self._resolve(memory_id)
+        if not found.meta.get("id"):
+            raise InvalidInput("This is a note of the person's own.", "Use erase if it should really go.")
+        return found
+
+    def forget(self, memory_id: str, *, hard: bool = False) -> str:
+        """
+        Move a whole memory to the trash, and return its path there; `hard` deletes it, and returns "".
+
+        Raises InvalidInput for a person's own note, and MemoryNotFound.
+        """
+        done = self._erase(self.forgettable(memory_id).note, hard=hard)
+        return next(iter(done.trash), "")
+
+
+def is_pinned(chunk: StoredChunk) -> bool:
+    """Say whether a note is pinned."""
+    return chunk.meta.get("pinned") is True
+
+
+def type_of(chunk: StoredChunk) -> str:
+    """Return the type of a note, as memories have it."""
+    given = chunk.meta.get("type")
+    return given if given in TYPES else PLAIN
+
+
+def filter_of(given: object) -> dict[str, Any] | None:
+    """Return the filter of a search for what `recall` was given. Raises InvalidInput."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise InvalidInput("filters must be an object.", 'For example {"type": ["working"], "tags": ["deploy"]}.')
+    left = {str(key): value for key, value in given.items() if value not in (None, "", [])}
+    filter: dict[str, Any] = {}
+    if "type" in left:
+        types = left.pop("type")
+        asked = [str(each).strip().lower() for each in (types if isinstance(types, list) else [types])]
+        if unknown := [each for each in asked if each not in TYPES]:
+            raise InvalidInput(f"There is no type {unknown[0]!r:.40}.", f"Types are {', '.join(TYPES)}.")
+        # A note without a type counts as semantic, so what else there is is left out.
+        filter |= {"type!": [each for each in TYPES if each not in asked]} if PLAIN in asked else {"type": asked}
+        filter = {key: value for key, value in filter.items() if value}
+    if "project_id" in left:
+        filter["scope"] = left.pop("project_id")
+    times = [str(left.pop(key, "")) for key in ("time_from", "time_to")]
+    if any(times):
+        filter["when"] = "..".join(times)
+    return {**left, **filter} or None

@@ -1,0 +1,72 @@
+"""What the verbs of this room work on: the index of a vault, opened and up to date. They know nothing of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from spellbook.editing import revise, write
+from spellbook.errors import PermissionDenied
+from spellbook.index import lookup
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import Filter
+from spellbook.index.metrics import Meter
+from spellbook.index.opened import Index
+from spellbook.search import newest
+from spellbook.search.question import Answer
+from spellbook.search.searcher import Searcher
+
+
+@dataclass(frozen=True)
+class Opened:
+    """
+    The index of a vault as it is now.
+
+    `asked` answers the question of a search verb as the library does, which embeds new texts first, and counts and
+    times each question. Nothing is written to a vault that is gone, or that may only be read.
+    """
+
+    index: Index
+    searcher: Searcher
+    meter: Meter
+    asked: Callable[..., Answer]
+
+    def _resolve(self, id: str) -> StoredChunk:
+        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+        return lookup.resolve(self.index, id)
+
+    def _first(self, path: str) -> StoredChunk:
+        """Return the first chunk of the note at a path."""
+        return self.index.catalog.at(path)[0]
+
+    def _recent(self, limit: int, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
+        """Return notes by their dates, newest first."""
+        return newest.recent(self.index, limit, offset, filter)
+
+    def _scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
+        """Write one note, with keywords of its own text if it has none."""
+        options["labels"] = "derived"
+        self._check("scribe")
+        with self.meter.timed("scribe"):
+            return write.scribe(self.index, self.searcher, [chunk], **options)
+
+    def _revise(self, id: str, **change: Any) -> revise.Revised:
+        """Change a note; the options are the fields of `editing.revise.Revision`."""
+        self._check("revise")
+        return revise.revise(self.index, id, revise.Revision(**change))
+
+    def _erase(self, id: str, *, hard: bool = False) -> revise.Erased:
+        """Move a whole note to the trash, or delete it for good."""
+        self._check("erase")
+        return revise.erase(self.index, id, hard=hard, whole=True)
+
+    def _check(self, verb: str) -> None:
+        """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
+        if sees := self.index.config.sees:
+            what = f"This token sees what is {sees} alone, and may only read: {verb} is not for it."
+            raise PermissionDenied(what, "Use a token that sees all notes.")
+        if self.index.config.published:
+            what = f"This server has no files and only finds what was published: {verb} is not for it."
+            raise PermissionDenied(what, "Do it where the vault's files are.")
+        self.index.vault.check_there()

@@ -1,0 +1,134 @@
+"""The verbs of `book.memories` from Python: they write what the tools write, and nothing climbs to do so."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import spellbook
+from spellbook.book import Spellbook
+from spellbook.errors import InvalidInput
+from tests.house.test_imports import ORDER, room
+from tests.server.agent import Agent, talk
+
+TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."
+LABELS = {"summary": "What herons do.", "tags": ["birds"], "author": "Ada", "published": "2026-03-14"}
+
+
+def through(book: Spellbook, tool: str, **given: Any) -> dict[str, Any]:
+    """Call a tool and return its answer."""
+
+    async def conversation(agent: Agent) -> Any:
+        result = await agent.client.call_tool(tool, given)
+        return json.loads(result.content[0].text)
+
+    return talk(book, conversation, toolsets=("memento", "decisions", "articles"))
+
+
+def told(answer: dict[str, Any], book: Spellbook) -> tuple[dict[str, Any], str]:
+    """Return an answer and its note, without what differs from one note to the next: ids and times."""
+    text = (book.config.vault / answer["path"]).read_text("utf-8")
+    kept = {key: value for key, value in answer.items() if key not in {"id", "memory_id", "generation"}}
+    times = re.compile(r"\d{4}-\d\d-\d\dT[\d:+.Z-]+")
+    return json.loads(times.sub("TIME", json.dumps(kept))), times.sub("TIME", re.sub(r"(?m)^id: .*$", "id: ID", text))
+
+
+@pytest.fixture
+def books(tmp_path: Path):
+    """Two empty vaults."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        spellbook.open(tmp_path / "one", embedder="hash", state=tmp_path / "state 1") as one,
+        spellbook.open(tmp_path / "two", embedder="hash", state=tmp_path / "state 2") as two,
+    ):
+        yield one, two
+
+
+def test_a_decision_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
+    """Answer, path and note are equal, also of one that supersedes another, and of its outcome."""
+    python, tools = books
+    first = python.memories.decisions.save("db", "Use SQLite.", "It is small.", confidence=0.6)
+    asked = through(tools, "mama_save", type="decision", topic="db", decision="Use SQLite.", reasoning="It is small.", confidence=0.6)  # fmt: skip
+    assert told(first, python) == told(asked, tools)
+    second = python.memories.decisions.save("db", "Use PostgreSQL.", supersedes=[first["id"]])
+    again = through(tools, "mama_save", type="decision", topic="db", decision="Use PostgreSQL.", supersedes=[asked["id"]])  # fmt: skip
+    assert [each.pop("id") for each in (*second["superseded"], *again["superseded"])] == [first["id"], asked["id"]]
+    assert told(second, python) == told(again, tools)
+    done = python.memories.decisions.update(second["id"], "success", "It held.")
+    assert done["outcome"] == "success"
+    [item] = python.memories.decisions.find(outcome="success").items
+    assert (item.as_dict()["outcome_reason"], item.chunk.note) == ("It held.", second["id"])
+    assert not python.memories.decisions.find(outcome="pending").items
+
+
+def test_an_article_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
+    """Answer, path and note are equal; the same address again adds to the article that is there."""
+    python, tools = books
+    address = "https://example.com/herons"
+    kept = python.memories.articles.save(address, ["birds", "sea"], LABELS, TEXT)
+    saved = through(tools, "save", source=address, categories=["birds", "sea"], metadata=LABELS, text=TEXT)
+    assert told(kept, python) == told(saved, tools)
+    assert python.memories.articles.save(address, ["rivers"])["categories"] == ["birds", "sea", "rivers"]
+    chunk, article = python.memories.articles.read(kept["id"])
+    assert (chunk.note, article.summary) == (kept["id"], "What herons do.")
+    assert [each.note for each in python.memories.articles.list("rivers").notes] == [kept["id"]]
+    assert python.memories.articles.ask("where does a heron wait").hits
+    assert python.memories.articles.delete(kept["id"])["deleted"]
+
+
+def test_a_memory_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) -> None:
+    """Answer, path and note are equal; it is recalled, pinned and forgotten, and a person's own note is not."""
+    python, tools = books
+    kept = python.memories.remember("The staging port is 8443.", tags=["deploy"], importance="high")
+    asked = through(tools, "remember", content="The staging port is 8443.", tags=["deploy"], importance="high")
+    assert told(kept, python) == told(asked, tools)
+    assert [hit.chunk.note for hit in python.memories.recall("staging port").hits] == [kept["memory_id"]]
+    assert python.memories.pin(kept["memory_id"])["pinned"]
+    (python.config.vault / "own.md").write_text("# Own\n\nMy note.\n")
+    with pytest.raises(InvalidInput, match="person's own"):
+        python.memories.forget("own.md")
+    trash = python.memories.forget(kept["memory_id"])
+    assert (python.config.vault / trash).is_file()
+
+
+CALLED_BACK = {
+    "text/unicode.py calls memories/articles.py: save",  # the check of its arguments
+    "system/sqlite.py calls index/filters.py: moment",  # a function that SQL may call
+    "vault/folder.py calls index/opened.py: <lambda>",  # how many notes the index knows
+}
+"""What a lower room was given to call."""
+
+
+def test_an_article_saved_climbs_nowhere(books: tuple[Spellbook, Spellbook]) -> None:
+    """From its verb down to the disk no room calls one above it, for a new article as for one that is there."""
+    height = {name: len(ORDER) - number for number, names in enumerate(ORDER) for name in names}
+    root = Path(spellbook.__file__).parent
+    climbs, calls = set[str](), 0
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        caller = frame.f_back
+        if event != "call" or caller is None:
+            return
+        to, by = (Path(each.f_code.co_filename) for each in (frame, caller))
+        if root in to.parents and root in by.parents:
+            calls += 1
+            if height[room(to)] > height[room(by)]:
+                climbs.add(f"{by.relative_to(root)} calls {to.relative_to(root)}: {frame.f_code.co_name}")
+
+    articles = books[0].memories.articles
+    for categories in (["birds"], ["sea"]):
+        sys.setprofile(look)
+        try:
+            articles.save("https://example.com/herons", categories, LABELS, TEXT)
+        finally:
+            sys.setprofile(None)
+    assert calls > 1_000
+    assert climbs <= CALLED_BACK
