@@ -15,6 +15,7 @@ ORDER: tuple[set[str], ...] = (
     {"__main__", "__init__"},
     {"cli"},
     {"server"},
+    {"verbs"},
     {"wikis", "limited", "asof", "published"},
     {"book"},
     {"maintenance"},

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook
-from spellbook.server import arguments as a
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook import wikis
@@ -35,21 +35,14 @@ ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", 
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
-    def wiki_search(
-        query: a.Query,
-        limit: a.Limit = 5,
-        threshold: a.MinScore = None,
-        path: a.WikiPath = "",
-        max_tokens: a.MaxTokens = 2_000,
-        format: a.Form = "text",
-    ) -> str:
+    def wiki_search(threshold: float | None, format: str, **asked: Any) -> str:
         """
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = wikis.search(book, query, path, limit=limit, min_score=threshold, max_tokens=max_tokens)
+        found = wikis.search(book, min_score=threshold, **asked)
         if format == "text":
             return _answer(found)
         results = [
@@ -64,7 +57,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         ]
         return as_json(results=results, index=found.index.as_dict())
 
-    def wiki_index(ctx: Context, path: a.WikiPath = "", full: a.Full = False) -> str:
+    def wiki_index(path: str, full: bool, ctx: Context) -> str:
         """
         Index the project's documents with all their embeddings, and say how many there are. Never required.
 
@@ -72,15 +65,15 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         return as_json(**wikis.index(book, path, full=full, progress=reporter(ctx)))
 
-    def wiki_status(path: a.WikiPath = "") -> str:
+    def wiki_status(path: str) -> str:
         """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
         return as_json(**wikis.status(book, path))
 
     add = adder(mcp)
-    add(wiki_search, "Search the documents", READ)
+    add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)
     indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
-    add(wiki_index, "Index the documents", indexing)
-    add(wiki_status, "State of the documents", READ)
+    add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
+    add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
 
 
 def _answer(found: Answer) -> str:

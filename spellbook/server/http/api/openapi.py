@@ -13,18 +13,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.server.http import served as doors
-from spellbook.server.http.api import answers
 from spellbook.server.http.endpoints import Endpoint, Given
 from spellbook.server.http.guard import API
 from spellbook.text.quoting import json_of
+from spellbook.verbs import results
+from spellbook.verbs.arguments import MOST_ID
 
 PATH = "/api/openapi.json"
 _BEYOND: dict[tuple[str, str], dict[int, Any]] = {
-    ("GET", "/health"): {200: answers.Health, 503: answers.Health},
-    ("GET", PATH): {200: answers.Document},
-    ("GET", "/api/jobs"): {200: answers.Jobs},
-    ("GET", "/api/jobs/{id}"): {200: answers.Job},
-    ("DELETE", "/api/jobs/{id}"): {200: answers.Job, 202: answers.Job},
+    ("GET", "/health"): {200: results.Health, 503: results.Health},
+    ("GET", PATH): {200: results.Document},
+    ("GET", "/api/jobs"): {200: results.Jobs},
+    ("GET", "/api/jobs/{id}"): {200: results.Job},
+    ("DELETE", "/api/jobs/{id}"): {200: results.Job, 202: results.Job},
 }
 """Answers of routes that are no endpoints, where they are JSON."""
 
@@ -42,14 +43,15 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
             paths.setdefault(route.path, {})[method.lower()] = _plain(method, route, schemas)
-    error = {"$ref": _schema(answers.Error, schemas)["$ref"]}
+    error = {"$ref": _schema(results.Error, schemas)["$ref"]}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Spellbook",
             "version": API,
             "description": "A vault of Markdown notes over HTTP. An id is a note's id, its path, or a chunk's id, "
-            "percent-encoded. A conflict is answered 409 with the difference, also where If-Match was sent.",
+            "percent-encoded. A conflict is answered 409 with the difference, also where If-Match was sent. "
+            "`q` is another name of `query`; filter keys are in docs/reference.md.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "security": [{"token": []}, {}],
@@ -125,7 +127,7 @@ def _given(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _id() -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": 4_000}
+    schema = {"type": "string", "minLength": 1, "maxLength": MOST_ID}
     return {"name": "id", "in": "path", "required": True, "schema": schema}
 
 

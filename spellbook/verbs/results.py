@@ -370,6 +370,20 @@ class Jobs(TypedDict):
     jobs: list[Job]
 
 
+class Told(TypedDict):
+    """An answer for a person, with its figures beside the message."""
+
+    message: str
+
+
+class Result(TypedDict):
+    """An answer as the tools of monitoring had it."""
+
+    success: bool
+    message: str
+    result: dict[str, Any]
+
+
 class Health(TypedDict):
     status: Literal["ok", "degraded"]
     version: str
