@@ -23,7 +23,7 @@ from spellbook.cli import help, output
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.translate import translated
-from spellbook.verbs import table
+from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import Verb
 
 if TYPE_CHECKING:
@@ -139,15 +139,14 @@ def option(verb: Verb, name: str, *flags: str, is_checked: bool = True, **settin
     """
     argument = verb.arguments[name]
     number = (_Number if is_checked else click.IntRange)(argument.least, argument.most)
+    words = click.Choice([each for each in argument.choices if each])
+    has_opposite = any("/" in each for each in flags)
+    shown = {"default": argument.default or None, "show_default": True}
     forms: dict[str, dict[str, Any]] = {
-        "number": {"type": number, "default": argument.default, "show_default": True, "metavar": "N"},
+        "number": {"type": number, "metavar": "N", "default": argument.default, "show_default": True},
         "share": {"type": float, "metavar": "S"},
-        "flag": {"is_flag": True},
-        "choice": {
-            "type": click.Choice(list(filter(None, argument.choices))),
-            "default": argument.default or None,
-            "show_default": True,
-        },
+        "flag": shown if has_opposite else {"is_flag": True},
+        "choice": {"type": words, **shown},
         "texts": {"multiple": True, "metavar": "TEXT"},
     }
     told = {"help": argument.typed or argument.about, **settings}
@@ -223,13 +222,7 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
         ) from error
 
 
-text_option = click.option(
-    "--text",
-    type=click.Path(allow_dash=True),
-    callback=_read,
-    metavar="FILE",
-    help="A file with the text itself, or - for stdin; then nothing is fetched.",
-)
+text_option = option(memories.SAVE, "text", type=click.Path(allow_dash=True), callback=_read, metavar="FILE")
 
 
 def file_argument(*, required: bool) -> Callable[[F], F]:

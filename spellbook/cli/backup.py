@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 10
 
-attachments_option = option(
-    table.EXPORT, "attachments", "--attachments/--no-attachments", default=True, show_default=True
-)
+attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-attachments")
 
 
 @command(

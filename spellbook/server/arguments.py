@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
+from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -41,38 +42,43 @@ def _parameters(taken: Mapping[str, Argument]) -> Iterator[inspect.Parameter]:
         )
 
 
+def bounded(of: Argument, most: int = 0) -> Any:
+    """Return the type of an argument's value within its bounds; of a text or of each text, `most` letters."""
+    if of.kind == "flag":
+        return bool
+    if of.kind == "choice":
+        return Literal[of.choices]
+    if of.kind in {"number", "share"}:
+        number: Any = Annotated[int if of.kind == "number" else float, Field(ge=of.least, le=of.most)]
+        return number | Literal[of.choices] if of.choices else number
+    if of.kind == "texts" and of.choices:
+        return Literal[of.choices]
+    return Annotated[str, Field(min_length=of.least or None, max_length=most or of.most)]
+
+
 def _typed(of: Argument) -> Any:
-    """Return the type of an argument."""
-    about, absent = Field(description=of.about), BeforeValidator(_absent)
+    """Return the type of a tool's argument."""
+    about = Field(description=of.about)
+    # Not None for a text: with `str | None` the SDK would take a text like `[x]` for JSON.
+    default = "" if of.kind == "text" else of.default
+    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or(default),)
     if of.kind == "object":
         schema = {**({} if "anyOf" in of.schema else {"type": "object"}), "description": of.about, **of.schema}
         if not of.is_needed:
             schema = {"anyOf": [schema, {"type": "null"}], "description": of.about, "default": None}
         return Annotated[Any, _decoded(of.of_tools or of.most), WithJsonSchema(schema)]
+    value = bounded(of, of.of_tools)
     if of.kind == "texts":
-        bounds = Field(min_length=1 if of.is_needed else None, max_length=of.items)
-        given: Any = Annotated[list[Annotated[str, Field(min_length=of.least or None, max_length=of.most)]], bounds]
-        given = given if of.is_needed else given | None
-        listed = BeforeValidator(lambda value: [found] if isinstance(found := _absent(value), str) else found)
-        return Annotated[given, about, listed, _decoded(_MOST_LISTED)]
-    if of.kind == "text":
-        # Not `str | None`: the SDK would take a text like `[x]` for JSON. Field first: else pydantic names its bounds
-        # as JSON Schema does not.
-        most = of.of_tools or of.most
-        bounds = Field(min_length=of.least or None, max_length=most, description=of.about)
-        return Annotated[str, bounds] if of.is_needed else Annotated[str, bounds, _or("")]
-    if of.kind == "flag":
-        return Annotated[bool, about, _or(of.default)]
+        value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
+        missing = (BeforeValidator(_listed), _decoded(_MOST_LISTED))
     if of.kind == "choice":
-        given = Annotated[Literal[of.choices], about, BeforeValidator(_lowered)]
-        return given if of.is_needed else Annotated[given, _or(of.default)]
-    bounds = Field(ge=of.least, le=of.most, description=of.about)
-    given = int if of.kind == "number" else float
-    if of.default is None:
-        return Annotated[Annotated[given, Field(ge=of.least, le=of.most)] | None, about, absent]
-    if of.choices:
-        return Annotated[Annotated[given, Field(ge=of.least, le=of.most)] | Literal[of.choices], about, _or(of.default)]
-    return Annotated[given, bounds, _or(of.default)]
+        missing = (BeforeValidator(_lowered), *missing)
+    return Annotated[(value | None if default is None else value, about, *missing)]
+
+
+def _listed(value: object) -> object:
+    value = _absent(value)
+    return [value] if isinstance(value, str) else value
 
 
 def _lowered(value: object) -> object:

@@ -69,9 +69,9 @@ def needed(about: str, most: int = MOST_ID, **more: Any) -> Argument:
     return Argument("text", about, least=1, most=most, **more)
 
 
-def texts(about: str, most: int = 1_000, items: int = 100, **more: Any) -> Argument:
+def texts(about: str, most: int = 1_000, items: int = 100, default: Any = None, **more: Any) -> Argument:
     """Return a list of texts that may be left out."""
-    return Argument("texts", about, **{"default": None, "most": most, "items": items, **more})
+    return Argument("texts", about, default, most=most, items=items, **more)
 
 
 def number(about: str, default: int | None, least: int, most: int) -> Argument:
@@ -104,7 +104,11 @@ def mapping(
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb: the method of `Spellbook` that it is, the right that it needs, the type of its result, its arguments."""
+    """
+    A verb: its name, the right that it needs, its arguments, and the type of its result among `results`.
+
+    Most are named as the method of `Spellbook` that they are.
+    """
 
     name: str
     right: Right

@@ -130,10 +130,14 @@ SAVE = verb(
         },
         additionalProperties=False,
     ),
-    text=text("The article itself, in Markdown, if you have it already; then nothing is fetched.", MOST_TEXT),
+    text=text(
+        "The article itself, in Markdown, if you have it already; then nothing is fetched.",
+        MOST_TEXT,
+        typed="A file with the text itself, or - for stdin; then nothing is fetched.",
+    ),
     force=FORCE_SECRET,
 )
-SEARCH_ARTICLES = verb("search", query=QUERY, category=ONLY_CATEGORY, limit=LIMIT, format=FORM)
+SEARCH_ARTICLES = verb("articles_search", query=QUERY, category=ONLY_CATEGORY, limit=LIMIT, format=FORM)
 LIST_ARTICLES = verb(
     "list",
     "read",
@@ -162,6 +166,6 @@ DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
 # -- documents beside the vault
 
 _PATH = text("A folder in the documents, the project or the vault; the project's documents if not given.", 4_000)
-SEARCH_DOCUMENTS = verb("search", query=QUERY, limit=LIMIT, threshold=_MIN_SCORE, path=_PATH, **_SHOWN)
-INDEX_DOCUMENTS = verb("index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
-STATUS_OF_DOCUMENTS = verb("status", path=_PATH)
+SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=_MIN_SCORE, path=_PATH, **_SHOWN)
+INDEX_DOCUMENTS = verb("wiki_index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
+STATUS_OF_DOCUMENTS = verb("wiki_status", path=_PATH)

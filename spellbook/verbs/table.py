@@ -152,7 +152,7 @@ SCRIBE = verb("scribe", "write", "Written", chunk=_CHUNK, session_id=_SESSION, *
 SCRIBE_ALL = verb("scribe_all", "write", "Written", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)
 VALIDATE = verb("validate", chunk=_CHECKED, **_LABELS)
 WRITE = verb(
-    "scribe",
+    "write",
     "write",
     "Written",
     text=needed("Markdown.", MOST_TEXT),

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import (
@@ -32,12 +33,12 @@ from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import Meter
 from spellbook.server import handover
+from spellbook.server.arguments import bounded
 from spellbook.server.http import served as doors
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Caller, May, Served
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
-from spellbook.verbs import results
 from spellbook.verbs.arguments import MOST_ID, Argument, Verb
 
 if TYPE_CHECKING:
@@ -113,12 +114,10 @@ class Endpoint:
         return create_model(self.name.title(), __base__=Given, **fields)
 
     @property
-    def answers(self) -> dict[int, Any]:
-        """The types of its answers by status."""
-        of_body = getattr(results, self.declared.result)
-        return {status: results.Begun if status == 202 else of_body for status in self.statuses if status != 304} | {
-            status: None for status in self.statuses if status == 304
-        }
+    def answers(self) -> dict[int, str]:
+        """The names of its answers' types by status."""
+        others = {202: "Begun", 304: ""}
+        return {status: others.get(status, self.declared.result) for status in self.statuses}
 
     @property
     def name(self) -> str:
@@ -238,26 +237,21 @@ def checked(endpoint: Endpoint, given: Mapping[str, Any], body: bytes = b"", *, 
 
 def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
     """Return the type and the default of an argument, in a JSON body or else in an address."""
-    about = Field(description=of.about)
-    default = ... if of.is_needed else of.default
+    default: Any = ... if of.is_needed else of.default
+    decoded: tuple[Any, ...] = ()
     if of.kind == "object":
         form = {"type": "object", **of.schema} if is_json else _TEXT_OF_JSON | {"maxLength": of.most}
-        given: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
-        given = given if of.is_needed else given | None
-        return Annotated[given, about] if is_json else Annotated[given, BeforeValidator(_object), about], default
-    if of.kind == "texts":
-        one: Any = Literal[of.choices] if of.choices else Annotated[str, Field(min_length=1, max_length=of.most)]
-        many = Annotated[tuple[one, ...], Field(min_length=1 if of.is_needed else 0, max_length=of.items), about]
-        return many, () if default is None else default
-    if of.kind == "choice":
-        return Annotated[Literal[of.choices], about], default
-    if of.kind == "flag":
-        return Annotated[bool, about], default
-    if of.kind == "text":
-        given, bounds = str, Field(min_length=of.least or None, max_length=of.most)
+        value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
+        decoded = () if is_json else (BeforeValidator(_object),)
+    elif of.kind == "texts":
+        value = Annotated[
+            GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
+        ]
+        default = () if default is None else default
     else:
-        given, bounds = int if of.kind == "number" else float, Field(ge=of.least, le=of.most)
-    return Annotated[given | None if default is None else given, bounds, about], default
+        value = bounded(of)
+    value = value | None if default is None else value
+    return Annotated[(value, *decoded, Field(description=of.about))], default
 
 
 _TEXT_OF_JSON = {"type": "string", "contentMediaType": "application/json"}
