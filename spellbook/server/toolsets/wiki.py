@@ -11,13 +11,12 @@ from mcp.types import ToolAnnotations
 from spellbook.book import Spellbook
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook import wikis
     from spellbook.search import presentation
-    from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
@@ -44,7 +43,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         found = wikis.search(book, min_score=threshold, **asked)
         if format == "text":
-            return _answer(found)
+            return render.answer(found, _layout())
         results = [
             {
                 "file_path": hit.path,
@@ -76,31 +75,21 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
 
 
-def _answer(found: Answer) -> str:
-    state = render.indexline(found.index)
-    if found.hits:
-        return render.hits(found, _hit, state)
-    if found.closest:
-        return "\n".join(["No confident match. Closest documents:", *map(_near, found.closest), state])
-    return f"Nothing found. Try other words, or look into the code.\n{state}"
-
-
-def _hit(number: int, hit: Hit) -> str:
-    size = counted(hit.why.get("tokens", 0), "token")
-    if hit.why["text"] == "pointer":
-        return f"{number}. {_head(hit)} ({size}, left out for space)"
-    cut = f"(excerpt of {size}, with the numbers of its lines)" if hit.why["text"] == "excerpt" else ""
-    lines = [_head(hit), f"why: {presentation.why(hit)}", presentation.outside(hit), cut]
-    head = "\n   ".join(filter(None, lines))
-    return f"{number}. {head}\n{quoted(hit.text)}"
-
-
-def _near(hit: Hit) -> str:
-    lines = [f"- {_head(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else ""]
-    return "\n".join(filter(None, lines))
+def _layout() -> render.Layout:
+    """Return how documents are told: by file and line, without ids."""
+    closest, nothing = "Closest documents:", "Try other words, or look into the code."
+    return render.Layout(_head, _pointer, _named, closest, nothing)
 
 
 def _head(hit: Hit) -> str:
+    return "\n   ".join(filter(None, (_named(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
+
+
+def _pointer(hit: Hit) -> str:
+    return f"{_named(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
+
+
+def _named(hit: Hit) -> str:
     return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
 
 
