@@ -163,8 +163,8 @@ WRITE = verb(
 )
 _REPLACED: dict[str, Any] = {
     "properties": {
-        "old": {"type": "string"},
-        "new": {"type": "string"},
+        "old": {"type": "string", "maxLength": MOST_TEXT},
+        "new": {"type": "string", "maxLength": MOST_TEXT},
         "all": {"type": "boolean"},
     },
     "required": ["old", "new"],
