@@ -59,7 +59,7 @@ FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
 
 # -- decisions
 
-_REPLACED = texts('Ids of decisions that this one replaces; "topic" for all living ones of its topic.', 5_000)
+_REPLACED = texts('Ids of decisions it replaces; "topic" for all living ones of its topic.', 5_000)
 _TOPIC = text("topic or category/topic.")
 _REASON = text("What happened.", 20_000)
 _RESULTS = "success partial failed"
@@ -165,7 +165,7 @@ DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
 
 # -- documents beside the vault
 
-_PATH = text("A folder in the documents, the project or the vault; the project's documents if not given.", 4_000)
+_PATH = text("A folder in the documents, the project or the vault; else the project's documents.", 4_000)
 SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=_MIN_SCORE, path=_PATH, **_SHOWN)
 INDEX_DOCUMENTS = verb("wiki_index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
 STATUS_OF_DOCUMENTS = verb("wiki_status", path=_PATH)

@@ -81,7 +81,7 @@ FIND = verb(
     "find",
     "read",
     "Found",
-    keywords=texts('Words or phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
+    keywords=texts('Phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
     match=choice("How many must match.", "any all", "any"),
     **_IN_ORDER,
     **_AS_SHOWN,
