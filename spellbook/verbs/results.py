@@ -39,18 +39,21 @@ class Place(TypedDict):
     heading: str
 
 
-class Hit(Place):
-    score: float
+class Filed(Place):
     text: str
-    why: dict[str, Any]
     topic: str
     category: str
+    hash: str
+
+
+class Hit(Filed):
+    score: float
+    why: dict[str, Any]
     keywords: list[str]
     tags: list[str]
     importance: str
     created: str | None
     updated: str | None
-    hash: str
     backlinks: int
 
 
@@ -59,27 +62,19 @@ class Closest(Place):
     text: str
 
 
-class Recent(Place):
+class Recent(Filed):
     chunk_id: str
     when: str
-    text: str
-    topic: str
-    category: str
     keywords: list[str]
     tags: list[str]
     importance: float
-    hash: str
 
 
-class Chunk(Place):
+class Chunk(Filed):
     end_line: int
-    text: str
-    topic: str
-    category: str
     importance: float
     created: str | None
     updated: str | None
-    hash: str
 
 
 class File(TypedDict):

@@ -234,7 +234,7 @@ RESTORE = verb("restore", "write", "Restored", name=needed("A path in .trash, or
 
 EXPORT = verb(
     "export",
-    "read",
+    "write",  # a file outside of the vault
     format=choice(
         "json for programs, markdown for a zip of the notes.",
         "json markdown",

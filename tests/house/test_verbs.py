@@ -37,6 +37,12 @@ OTHERS = {
 """Options that are called as an argument and are none: labels, a flag about FILE, whose notes are seen, a client's."""
 
 
+CALLED = {
+    **{"get_index": "contents", "get_topic": "topic", "scribe_chunk": "scribe_all", "scribe_validate": "validate"},
+    **{"import": "import_", "unpin": "pin", "rebuild_index": "reindex"},
+}
+"""Tools that are called otherwise than their verbs."""
+
 OF_DOORS = {"dry_run", "mode", "format"}
 """What differs for a program: its wishes are done, modes have names of their own, a file's ending says its format."""
 
@@ -74,6 +80,19 @@ def test_a_tool_takes_what_the_table_says(book: Spellbook, toolset: str) -> None
     for tool in anyio.run(build(book, [toolset], live=False).list_tools):
         for name, schema in tool.input_schema["properties"].items():
             assert stated(name, schema), f"{tool.name}.{name}: {schema}"
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_a_tool_needs_the_right_of_its_verb(book: Spellbook, toolset: str) -> None:
+    """A token that may only read is offered the tools whose verbs the API gives it too."""
+    rights = {each.name: each.right for each in VERBS}
+    compared = 0
+    for tool in anyio.run(build(book, [toolset], live=False).list_tools):
+        if right := rights.get(CALLED.get(tool.name, tool.name)):
+            assert tool.annotations
+            assert tool.annotations.read_only_hint is (right == "read"), tool.name
+            compared += 1
+    assert compared >= 3
 
 
 def test_a_route_takes_what_the_table_says() -> None:
