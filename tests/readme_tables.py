@@ -25,6 +25,9 @@ from spellbook.memories.wikis import Wikis
 from spellbook.server.app import build
 from spellbook.server.http import admin, api
 from spellbook.server.names import TOOLSETS
+from spellbook.verbs import memories
+from spellbook.verbs import table as verbs
+from spellbook.verbs.arguments import Argument, Verb
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -39,6 +42,7 @@ def tables() -> dict[str, str]:
     return {
         "tools": _table(("Tool", "What it does", "Toolset"), _tools()),
         "commands": _table(("Command", "What it does"), _commands()),
+        "arguments": _table(("Verb", "What it takes", "Right"), _arguments()),
         "python": _table(("Verb", "What it does"), _verbs()),
         "errors": _table(("Code", "What it means"), _errors(SpellbookError)),
         "api": _table(("Address", "What it does", "Right"), _addresses()),
@@ -71,6 +75,30 @@ def _commands() -> Iterable[tuple[str, ...]]:
         context = click.Context(command, info_name=name)
         usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
         yield " ".join(["spellbook", name, *usage]), _first_sentence(command.help or "")
+
+
+def _arguments() -> Iterable[tuple[str, ...]]:
+    declared = {
+        id(each): each for module in (verbs, memories) for each in vars(module).values() if isinstance(each, Verb)
+    }
+    for verb in declared.values():
+        if verb.arguments:
+            yield verb.name, ", ".join(_told(*each) for each in verb.arguments.items()), verb.right
+
+
+def _told(name: str, argument: Argument) -> str:
+    """An argument with its default and its bounds."""
+    bounds = {
+        "number": f"{argument.least:,} to {argument.most:,}",
+        "share": f"{argument.least} to {argument.most}",
+        "text": f"{argument.most:,} letters",
+        "texts": f"{argument.items} of {argument.most:,} letters",
+        "choice": " or ".join(filter(None, argument.choices)),
+    }
+    has_default = not argument.is_needed and str(argument.default) not in {"", "None", "False"}
+    default = f"{argument.default:,}" if argument.kind == "number" and has_default else str(argument.default).lower()
+    facts = "; ".join(filter(None, (default if has_default else "", bounds.get(argument.kind, ""))))
+    return f"`{name}`" + (f" ({facts})" if facts else "")
 
 
 def _verbs() -> Iterable[tuple[str, ...]]:

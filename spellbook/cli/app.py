@@ -23,6 +23,8 @@ from spellbook.cli import help, output
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.translate import translated
+from spellbook.verbs import memories, table
+from spellbook.verbs.arguments import Verb
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -119,6 +121,38 @@ vault_option = click.option(
     callback=_remember,
     help="The vault. Default: SPELLBOOK_VAULT, the nearest parent folder with .spellbook/, or ~/spellbook.",
 )
+
+
+class _Number(click.IntRange):
+    """A whole number whose bounds help shows; the verb itself says what is wrong with another one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return click.INT.convert(value, param, ctx)
+
+
+def option(verb: Verb, name: str, *flags: str, is_checked: bool = True, **settings: Any) -> Callable[[F], F]:
+    """
+    Return the option of an argument, with the default, the bounds and the help that the table has for it.
+
+    A flag is off unless it is typed: what a tool only shows at first, a person's command does. `is_checked` says
+    whether the verb itself refuses a number out of bounds.
+    """
+    argument = verb.arguments[name]
+    number = (_Number if is_checked else click.IntRange)(argument.least, argument.most)
+    words = click.Choice([each for each in argument.choices if each])
+    has_opposite = any("/" in each for each in flags)
+    shown = {"default": argument.default or None, "show_default": True}
+    forms: dict[str, dict[str, Any]] = {
+        "number": {"type": number, "metavar": "N", "default": argument.default, "show_default": True},
+        "share": {"type": float, "metavar": "S"},
+        "flag": shown if has_opposite else {"is_flag": True},
+        "choice": {"type": words, **shown},
+        "texts": {"multiple": True, "metavar": "TEXT"},
+    }
+    told = {"help": argument.typed or argument.about, **settings}
+    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | told)
+
+
 scope_option = click.option(
     "--scope",
     metavar="NAME",
@@ -127,13 +161,7 @@ scope_option = click.option(
     help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
 )
-as_of_option = click.option(
-    "--as-of",
-    metavar="WHEN",
-    expose_value=False,
-    callback=_remember,
-    help="Ask what was written by then: a date (its end), a git revision or a snapshot.",
-)
+as_of_option = option(table.SEARCH, "as_of", metavar="WHEN", expose_value=False, callback=_remember)
 wiki_option = click.option(
     "--wiki",
     type=click.Path(),
@@ -161,14 +189,7 @@ def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...])
     return from_pairs(pairs)
 
 
-filter_option = click.option(
-    "--filter",
-    multiple=True,
-    metavar="K=V",
-    callback=_filter,
-    help="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
-    "or any frontmatter key. K!=V for all others; repeat for more.",
-)
+filter_option = option(table.SEARCH, "filter", multiple=True, metavar="K=V", callback=_filter)
 
 
 def read_stdin(ctx: click.Context | None = None, param: click.Parameter | None = None) -> bytes:
@@ -201,13 +222,7 @@ def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> byte
         ) from error
 
 
-text_option = click.option(
-    "--text",
-    type=click.Path(allow_dash=True),
-    callback=_read,
-    metavar="FILE",
-    help="A file with the text itself, or - for stdin; then nothing is fetched.",
-)
+text_option = option(memories.SAVE, "text", type=click.Path(allow_dash=True), callback=_read, metavar="FILE")
 
 
 def file_argument(*, required: bool) -> Callable[[F], F]:

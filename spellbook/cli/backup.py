@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main
+from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main, option
 from spellbook.text.quoting import counted, one_line
 from spellbook.translate import translated
+from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
@@ -21,18 +22,12 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 10
 
-attachments_option = click.option(
-    "--attachments/--no-attachments", default=True, show_default=True, help="Include files that are not notes."
-)
+attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-attachments")
 
 
 @command(
     click.argument("file", type=click.Path(allow_dash=True)),
-    click.option(
-        "--format",
-        type=click.Choice(["json", "markdown"]),
-        help="json for programs, markdown for a zip of the vault [what FILE's ending says, else json].",
-    ),
+    option(table.EXPORT, "format", default=None),
     filter_option,
     attachments_option,
     json_option,
@@ -67,15 +62,8 @@ def export(
 
 @command(
     click.argument("source", type=click.Path(), required=False),
-    click.option(
-        "--on-conflict",
-        type=click.Choice(["skip", "overwrite", "rename"]),
-        default="skip",
-        show_default=True,
-        help="If another file is already there: skip the new one, replace the old one (it goes into the trash), or "
-        "number the new one.",
-    ),
-    click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
+    option(table.IMPORT, "on_conflict"),
+    option(table.IMPORT, "dry_run"),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
     attachments_option,
     click.option("--drop", is_flag=True, help="Forget what is left of an import that was cut short."),

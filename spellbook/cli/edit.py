@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import command, file_argument, json_option, read_stdin, scope_option, text_option
+from spellbook.cli.app import command, file_argument, json_option, option, read_stdin, scope_option, text_option
 from spellbook.text.quoting import one_line, plain, quoted
 from spellbook.translate import translated
+from spellbook.verbs import memories, table
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
     from spellbook.editing.write import Scribed
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-
-
+dry_run_option = option(table.REVISE, "dry_run")
 category_option = click.option("--category", help="project, preference, knowledge, decision, article …")
-source_option = click.option("--source", help="Where it comes from.")
+source_option = option(table.SCRIBE, "source")
 title_option = click.option("--title", help="Its title, also its file's name; without it, its heading or first words.")
-force_option = click.option(
-    "--force", is_flag=True, help="Write it even if it is a duplicate, or looks like a password or a key."
-)
+force_option = option(table.SCRIBE, "force")
 
 
 @command(
@@ -119,15 +116,13 @@ def _written(done: Scribed, as_json: bool) -> None:
 
 @command(
     click.argument("source"),
-    click.option(
-        "--category", "categories", multiple=True, required=True, help="What to file it under; repeat for more."
-    ),
+    option(memories.SAVE, "categories", "--category", "categories", required=True),
     click.option("--title", help="Its title, if not that of the page."),
     click.option("--summary", help="What it says in a few sentences; shown at its top."),
     click.option("-t", "--tag", "tags", multiple=True, help="One of its tags; repeat for more."),
     text_option,
     scope_option,
-    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
+    option(memories.SAVE, "force"),
     json_option,
 )
 def save(
@@ -189,12 +184,8 @@ def _read_chunk(data: bytes) -> dict[str, Any]:
 @command(
     click.argument("id"),
     click.option("--topic", "is_topic", is_flag=True, help="ID is a topic: erase all its notes."),
-    click.option(
-        "--hard",
-        is_flag=True,
-        help="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
-    ),
-    click.option("--whole", is_flag=True, help="If ID is a section's id, erase its whole note."),
+    option(table.ERASE, "hard"),
+    option(table.ERASE, "whole"),
     click.option("--yes", is_flag=True, help="Do not ask before --hard."),
     json_option,
 )
@@ -225,19 +216,12 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
     click.option(
         "--append", "is_added", is_flag=True, help="Add the text at the end instead of replacing what is there."
     ),
-    click.option(
-        "--replace", nargs=2, metavar="OLD NEW", help="Replace the phrase OLD, which must occur once, by NEW."
-    ),
+    option(table.REVISE, "replace", nargs=2, metavar="OLD NEW"),
     click.option("--all", "every", is_flag=True, help="Replace every OLD."),
     click.option("--set", "pairs", multiple=True, metavar="K=V", help="Set a frontmatter key; repeat for more."),
     click.option("--unset", "keys", multiple=True, metavar="K", help="Remove a frontmatter key; repeat for more."),
-    click.option(
-        "--expect",
-        "expected_hash",
-        metavar="HASH",
-        help="Refuse if the text no longer has this hash, which `show` prints.",
-    ),
-    click.option("--force", is_flag=True, help="Write it even if it looks like a password or a key."),
+    option(table.REVISE, "expected_hash", "--expect", "expected_hash", metavar="HASH"),
+    option(table.REVISE, "force"),
     dry_run_option,
     json_option,
 )
@@ -295,11 +279,7 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
 @command(
     click.argument("a"),
     click.argument("b"),
-    click.option(
-        "--keep",
-        type=click.Choice(["a", "b", "both"]),
-        help="Which sentences to keep where the two contradict each other.",
-    ),
+    option(table.MERGE, "keep"),
     click.option("--yes", "apply", is_flag=True, help="Write it; without this it is only shown."),
     json_option,
 )
@@ -338,15 +318,7 @@ def restore(book: Spellbook, name: str, as_json: bool) -> None:
 
 
 @command(
-    click.option(
-        "-n",
-        "--limit",
-        type=click.IntRange(1, 10_000),
-        default=20,
-        show_default=True,
-        metavar="N",
-        help="Most entries to list.",
-    ),
+    option(table.LOG, "limit", "-n", "--limit", is_checked=False),
     json_option,
 )
 def log(book: Spellbook, limit: int, as_json: bool) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import command, debug_option, json_option, main, scope_option, vault_option, wiki_option
+from spellbook.cli.app import command, debug_option, json_option, main, option, scope_option, vault_option, wiki_option
 from spellbook.system.run_queue import turn
 from spellbook.text.quoting import counted, json_of, one_line
+from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
@@ -93,7 +94,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
 
 
 @command(
-    click.option("--full", is_flag=True, help="Read every note again, and accept that missing notes were deleted."),
+    option(table.REINDEX, "full"),
     click.option(
         "--words-only", is_flag=True, help="Stop when every note can be found by words; leave the embeddings pending."
     ),

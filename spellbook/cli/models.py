@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from spellbook.cli import checks, output, progress_bar
-from spellbook.cli.app import Group, command, json_option, main
+from spellbook.cli.app import Group, command, json_option, main, option
 from spellbook.text.quoting import one_line
 from spellbook.translate import translated
+from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
 
 @command(
-    click.option("--to", metavar="MODEL", help="The embedder to switch to, as in SPELLBOOK_EMBEDDER."),
+    option(table.MIGRATE, "to", metavar="MODEL"),
     click.option("--rollback", is_flag=True, help="Switch back to the embedder before the last migration."),
     click.option(
         "--dry-run", is_flag=True, help="Measure the embedder on a few texts, print how long it will take, and stop."

@@ -9,32 +9,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import Asking, as_of_option, command, doubt, filter_option, json_option, of_then, scope_option
+from spellbook.cli.app import (
+    Asking,
+    as_of_option,
+    command,
+    doubt,
+    filter_option,
+    json_option,
+    of_then,
+    option,
+    scope_option,
+)
 from spellbook.text.quoting import one_line
+from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.book import Spellbook
 
 T = TypeVar("T")
 
-limit_option = click.option(
-    "-n", "--limit", default=5, show_default=True, metavar="N", help="Most hits to print, up to 100."
-)
-min_score_option = click.option(
-    "--min-score",
-    type=float,
-    metavar="S",
-    help="Leave out hits below this score (0 to 1), instead of using the built-in limit.",
-)
-max_tokens_option = click.option(
-    "--max-tokens", default=2000, show_default=True, metavar="N", help="Most tokens of text in the answer."
-)
-also_option = click.option(
-    "--also",
-    multiple=True,
-    metavar="TEXT",
-    help="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
-)
+limit_option = option(table.SEARCH, "limit", "-n", "--limit")
+min_score_option = option(table.SEARCH, "min_score")
+max_tokens_option = option(table.SEARCH, "max_tokens", is_checked=False)
+also_option = option(table.SEARCH, "also")
 guess_option = click.option(
     "--guess", is_flag=True, help="Let the language model of SPELLBOOK_GUESSER guess further texts; it gets the QUERY."
 )
@@ -135,7 +132,7 @@ def _with_guess(book: Spellbook, query: str, also: tuple[str, ...]) -> tuple[str
 
 
 @command(
-    click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most notes to print, up to 100."),
+    option(table.RECENT, "limit", "-n", "--limit"),
     filter_option,
     scope_option,
     as_of_option,
@@ -161,13 +158,7 @@ def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json
 @command(
     click.argument("query"),
     click.argument("id", required=False),
-    click.option(
-        "--by",
-        type=click.Choice(["search", "memorize", "find"]),
-        default="search",
-        show_default=True,
-        help="The verb to explain.",
-    ),
+    option(table.WHY, "verb", "--by"),
     also_option,
     *_NARROWED,
     min_score_option,
@@ -211,7 +202,7 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
 
 @command(
     click.argument("id"),
-    click.option("-n", "--limit", default=20, show_default=True, metavar="N", help="Most versions, up to 200."),
+    option(table.HISTORY, "limit", "-n", "--limit"),
     json_option,
 )
 def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from spellbook.archive.pages import fetch, safe, source, urls
+from spellbook.archive.pages import fetch, safe, urls
+from spellbook.archive.pages import source as pages
 from spellbook.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
@@ -45,7 +46,7 @@ class Articles(Opened):
 
     def save(
         self,
-        address: str,
+        source: str,
         categories: Sequence[str],
         metadata: object = None,
         text: str = "",
@@ -62,7 +63,7 @@ class Articles(Opened):
         progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no article
         text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
         """
-        names, labels, asked = categories_of(categories), labels_of(metadata), address.strip()
+        names, labels, asked = categories_of(categories), labels_of(metadata), source.strip()
         is_url = bool(ADDRESS.match(asked))
         is_one = is_url or not text  # one address or file, one article
         address = _address(asked, is_url=is_url, is_text=bool(text), files=files)
@@ -73,7 +74,7 @@ class Articles(Opened):
         reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
         if reading:
             reading()
-        page = source.read(asked, text, reading)
+        page = pages.read(asked, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         if step:

@@ -102,7 +102,7 @@ class Decisions(Opened):
         decision: str,
         reasoning: str = "",
         *,
-        supersedes: Sequence[str] = (),
+        supersedes: Sequence[str] | None = None,
         confidence: float | None = None,
         user_involvement: str = "",
         session: str = "",
@@ -118,7 +118,7 @@ class Decisions(Opened):
         topic = topic.strip()
         if not topic or not decision.strip():
             raise InvalidInput("A decision needs topic and decision.", "Nothing was written.")
-        living = self.living(topic)
+        living, supersedes = self.living(topic), supersedes or ()
         replaced = living if list(supersedes) == ["topic"] else self._decisions(supersedes)
         meta = {"confidence": confidence, "user_involvement": user_involvement or None, **_replacing(replaced)}
         chunk = {
@@ -146,8 +146,8 @@ class Decisions(Opened):
     def checkpoint(
         self,
         summary: str,
-        steps: Sequence[str] = (),
-        files: Sequence[str] = (),
+        next_steps: Sequence[str] | None = None,
+        open_files: Sequence[str] | None = None,
         *,
         session: str = "",
         force: bool = False,
@@ -160,7 +160,7 @@ class Decisions(Opened):
         own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
         before = self.asked("memorize", summary, limit=1, filter=own, min_score=_SAME_WORK).hits
         chunk = {
-            "text": form.checkpoint_text(summary, steps, files),
+            "text": form.checkpoint_text(summary, next_steps or (), open_files or ()),
             "metadata": {
                 "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
                 "topic": topic,
@@ -171,7 +171,9 @@ class Decisions(Opened):
         assert done, "what repeats a checkpoint is written"
         return {"id": self._note(done.path), "path": done.path, "generation": done.generation}
 
-    def update(self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] = ()) -> dict[str, Any]:
+    def update(
+        self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """
         Record an outcome of a decision, or what it supersedes, as one revision of its note.
 
@@ -180,7 +182,7 @@ class Decisions(Opened):
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         (chunk,) = self._decisions([id])
-        replaced = self._decisions(supersedes)
+        replaced = self._decisions(supersedes or ())
         if any(each.path == chunk.path for each in replaced):
             raise InvalidInput("A decision cannot supersede itself.", "Nothing was changed.")
         meta: dict[str, Any] = {}

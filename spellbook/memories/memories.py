@@ -50,7 +50,7 @@ class Memories(Opened):
         self,
         content: str,
         type: str = "episodic",
-        tags: Sequence[str] = (),
+        tags: Sequence[str] | None = None,
         importance: str | float = 0.5,
         privacy_scope: str = "private",
         *,
@@ -64,9 +64,9 @@ class Memories(Opened):
         Raises InvalidInput for a label that no memory has, and for what looks like a secret unless `force`.
         """
         meta: dict[str, Any] = {
-            "topic": next(iter(tags), "") or project_id or self.index.scope or INBOX,
+            "topic": next(iter(tags or ()), "") or project_id or self.index.scope or INBOX,
             "type": type,
-            "tags": list(tags) or None,
+            "tags": list(tags or ()) or None,
             "importance": None if importance in {0.5, "medium"} else importance,
             "privacy_scope": None if privacy_scope == "private" else privacy_scope,
             "source": source or None,
@@ -99,7 +99,7 @@ class Memories(Opened):
         filters: object = None,
         limit: int = 8,
         max_tokens: int = 2_000,
-        also: Sequence[str] = (),
+        also: Sequence[str] | None = None,
         min_score: float | None = None,
     ) -> Answer:
         """
@@ -108,7 +108,7 @@ class Memories(Opened):
         `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for what
         makes no sense.
         """
-        options = {"also": also, "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
+        options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
         return self.asked("search", query, filter=filter_of(filters), per_note=1, **options)
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:

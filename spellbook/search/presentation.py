@@ -177,7 +177,12 @@ def outside(by: Hit | StoredChunk) -> str:
 _OF_CHUNK = "id path line end_line title heading text topic category importance created updated hash"
 
 
+def chunk_fields(chunk: StoredChunk) -> dict[str, Any]:
+    """Return what JSON shows of a chunk."""
+    return {key: getattr(chunk, key) for key in _OF_CHUNK.split()}
+
+
 def note_fields(id: str, chunks: Sequence[StoredChunk], around: Around) -> dict[str, Any]:
     """Return what the command line's JSON and the API show of a note, or of one chunk of it."""
-    shown = [{key: getattr(chunk, key) for key in _OF_CHUNK.split()} for chunk in chunks]
+    shown = [*map(chunk_fields, chunks)]
     return {"id": id, "path": chunks[0].path, "meta": dict(chunks[0].meta), "chunks": shown, **asdict(around)}

@@ -16,9 +16,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 from spellbook.errors import Conflict, SpellbookError
+from spellbook.server.arguments import signature
 from spellbook.text.quoting import json_of, one_line, quoted
+from spellbook.verbs import arguments as verbs
+from spellbook.verbs.arguments import Verb
 
 P = ParamSpec("P")
+_TAKES_NOTHING = verbs.verb("")
 _log = logging.getLogger(__name__)
 
 READ = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -55,13 +59,18 @@ def _said(error: SpellbookError) -> str:
     return "\n".join(filter(None, (line, difference)))
 
 
-def adder(mcp: MCPServer) -> Callable[[Callable[..., str], str, ToolAnnotations], None]:
-    """Return a function that adds a tool with its title to `mcp`."""
+def adder(mcp: MCPServer) -> Callable[..., None]:
+    """Return a function that adds a tool to `mcp`: with its title, and its verb if it takes arguments."""
 
-    def add(tool: Callable[..., str], title: str, annotations: ToolAnnotations) -> None:
+    def add(
+        tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
+    ) -> None:
         # A structured copy of the answer would cost its tokens twice.
         described = inspect.getdoc(tool)  # without its indentation, which costs tokens
-        mcp.add_tool(told(tool), title=title, description=described, annotations=annotations, structured_output=False)
+        run: Any = told(tool)
+        run.__signature__ = signature(tool, verb, names)
+        run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
+        mcp.add_tool(run, title=title, description=described, annotations=annotations, structured_output=False)
 
     return add
 

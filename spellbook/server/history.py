@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spellbook.book import Spellbook
-from spellbook.server import arguments as a
+from spellbook.server.base import CHANGE
 from spellbook.text.quoting import flat, quoted
+from spellbook.verbs import table
 
 
-def undo_of(book: Spellbook) -> Callable[..., str]:
-    """Return the tool that undoes changes of `book`."""
+def add_undo(add: Callable[..., None], book: Spellbook) -> None:
+    """Add the tool that undoes changes of `book`."""
 
-    def undo(entry: a.EntryNumber = None, dry_run: a.DryRun = False) -> str:
+    def undo(entry: int | None, dry_run: bool) -> str:
         """
         Undo the latest change by a tool or command, or one entry of the log; returns the difference.
 
@@ -22,4 +23,4 @@ def undo_of(book: Spellbook) -> Callable[..., str]:
         verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
         return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
 
-    return undo
+    add(undo, "Undo a change", CHANGE, table.UNDO)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Fields = dict[str, Any]
 
-_OF_CHUNK = "id path line end_line title heading topic category importance created updated hash"
 _MOST_POINTERS = 50
 _MORE_TOKENS = 30
 """Tokens reserved for the line that says what was left out."""
@@ -49,7 +48,6 @@ _MOST_LEFT = 20
 _MOST_KEYWORDS = 4
 
 _AGAIN = "Ask again with also: the sentence you expect, and words in the other language."
-_OTHER_WORDS = " Try other words, a wider filter, or get_index() for what there is."
 
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
@@ -57,30 +55,56 @@ _PENDING = "Written; search finds it by words now, and by meaning once it is emb
 _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 
 
-def answer(found: Answer, *, takes_also: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """
+    How hits are told: `head` stands above a text, `pointer` instead of one, and `named` is a near match.
+
+    `closest` is said above near matches, `nothing` if there are none either.
+    """
+
+    head: Callable[[Hit], str]
+    pointer: Callable[[Hit], str]
+    named: Callable[[Hit], str]
+    closest: str
+    nothing: str
+
+
+NOTES = Layout(
+    presentation.head,
+    presentation.pointer,
+    presentation.named,
+    "Closest notes (read one with show):",
+    "Try other words, a wider filter, or get_index() for what there is.",
+)
+
+
+def answer(found: Answer, layout: Layout = NOTES, *, takes_also: bool = False) -> str:
     """Return a search's answer. If the tool `takes_also`, a question without an answer says that it may be given."""
     state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
+    again = f" {_AGAIN}" if takes_also and not found.also else ""
+    if not found.hits and not found.closest:
+        return f"Nothing found.{again or f' {layout.nothing}'}\n{state}"
     if not found.hits:
-        again = f" {_AGAIN}" if takes_also and not found.also else ""
-        if not found.closest:
-            return f"Nothing found.{again or _OTHER_WORDS}\n{state}"
-        head = f"No confident match.{again} Closest notes (read one with show):"
-        return "\n".join([head, *map(_near_hit, found.closest), state])
-    return hits(found, _hit, state)
-
-
-def hits(found: Answer, each: Callable[[int, Hit], str], state: str) -> str:
-    """Return the hits of a search, each as `each` lays it out, and the state of the index."""
+        near = [
+            line
+            for hit in found.closest
+            for line in (f"- {layout.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else "")
+        ]
+        return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
     shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
-    parts = [f"{len(found.hits)} found, best first.", *(each(number, hit) for number, hit in enumerate(shown, 1))]
+    parts = [f"{len(found.hits)} found, best first."]
+    parts += [f"{number}. {_told(hit, layout)}" for number, hit in enumerate(shown, 1)]
     if len(shown) < len(found.hits):
         parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
 
 
-def _near_hit(hit: Hit) -> str:
-    lines = [f"- {presentation.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else ""]
-    return "\n".join(filter(None, lines))
+def _told(hit: Hit, layout: Layout) -> str:
+    if hit.why["text"] == "pointer":
+        return layout.pointer(hit)
+    excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
+    return f"{layout.head(hit)}{'' if hit.why['text'] == 'whole' else excerpt}\n{quoted(hit.text)}"
 
 
 def indexline(state: State) -> str:
@@ -150,8 +174,8 @@ def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
     shown: list[Fields] = []
     left: list[Fields] = []
     for chunk in chunks:
-        row = {name: getattr(chunk, name) for name in _OF_CHUNK.split()}
-        row["text"] = _fenced(chunk.text.strip(), chunk)
+        row = presentation.chunk_fields(chunk)
+        row["text"] = fenced_text(row.pop("text").strip(), chunk)
         if (size := _size(row)) <= room:
             room -= size
             shown.append(row)
@@ -419,32 +443,20 @@ def _cost(lines: Sequence[str]) -> int:
     return sum(estimate_tokens(line) + 2 for line in lines)
 
 
-def _hit(number: int, hit: Hit) -> str:
-    if hit.why["text"] == "pointer":
-        return f"{number}. {presentation.pointer(hit)}"
-    excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
-    cut = "" if hit.why["text"] == "whole" else excerpt
-    return f"{number}. {presentation.head(hit)}{cut}\n{quoted(hit.text)}"
-
-
 def fenced(found: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=_fenced(hit.text, hit)) for hit in listed) for listed in (found.hits, found.closest)
+        tuple(replace(hit, text=fenced_text(hit.text, hit)) for hit in listed) for listed in (found.hits, found.closest)
     )
     return replace(found, hits=hits, closest=closest)
-
-
-def fenced_text(text: str, chunk: StoredChunk) -> str:
-    """Return a text of the note of `chunk` for JSON, fenced and labelled if it comes from outside."""
-    return _fenced(text, chunk)
 
 
 def _head(chunk: StoredChunk) -> str:
     return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def _fenced(text: str, by: Hit | StoredChunk) -> str:
+def fenced_text(text: str, by: Hit | StoredChunk) -> str:
+    """Return a text of the note of a hit or a chunk for JSON, fenced and labelled if it comes from outside."""
     label = presentation.outside(by)
     if not text or not label:
         return text

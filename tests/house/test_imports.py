@@ -15,6 +15,7 @@ ORDER: tuple[set[str], ...] = (
     {"__main__", "__init__"},
     {"cli"},
     {"server"},
+    {"verbs"},
     {"limited", "asof", "published"},
     {"book"},
     {"maintenance"},

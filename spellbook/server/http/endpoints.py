@@ -1,7 +1,8 @@
 """
-Endpoints of the API: what one takes, who may ask, the verb that answers, and the route and description made of it.
+Endpoints of the API: the verb that each is of, the function that answers, and the route and description made of it.
 
-The same table makes the routes, the checks of what is given, and the OpenAPI document.
+The table of verbs has what each takes and the right that it needs; the model that checks a request, and the OpenAPI
+document, are made of it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,20 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar, cast, get_origin
+from functools import cached_property, partial
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,17 +33,19 @@ from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import Meter
 from spellbook.server import handover
+from spellbook.server.arguments import bounded
 from spellbook.server.http import served as doors
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Caller, May, Served
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
+from spellbook.verbs.arguments import MOST_ID, Argument, Verb
 
 if TYPE_CHECKING:
     from spellbook.published import PublishedBook
 
-MOST_ID = 4_000
-"""Most letters of an id or a path in an address."""
+ALIASES = {"q": "query"}
+"""Other names of parameters."""
 
 _MOST_FIELDS = 20
 
@@ -41,9 +54,6 @@ class Given(BaseModel):
     """What an endpoint takes, as a query or as a JSON object. Unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-G = TypeVar("G", bound=Given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +76,48 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Endpoint:
     """
     One method of one address.
 
-    `verb` runs in a worker thread; its docstring is the description. `answers` are the types of the answers by
-    status, the usual one first.
+    `verb` runs in a worker thread with the arguments of `declared`; its docstring is the description. `names` are
+    arguments that are called otherwise here, each with the table's name. `statuses` are those of an answer, the usual
+    one first; 304 has no body.
     """
 
     method: str
     path: str
-    verb: Callable[[Call, Any], Any]
-    answers: Mapping[int, Any]
-    given: type[Given] = Given
-    right: May = "read"
+    verb: Callable[..., Any]
+    declared: Verb
+    statuses: tuple[int, ...] = (200,)
+    names: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False
     """Whether the verb waits for other machines."""
     needs: Literal["", "vault", "files"] = ""
     """What it needs beyond the index: a machine that writes into the vault, or the files here."""
+
+    @property
+    def right(self) -> May:
+        """The right that it needs."""
+        return self.declared.right
+
+    @cached_property
+    def taken(self) -> dict[str, Argument]:
+        """What it takes."""
+        return self.declared.taken(self.verb, self.names)
+
+    @cached_property
+    def given(self) -> type[Given]:
+        """The model that checks what it takes."""
+        fields: dict[str, Any] = {name: _field(each, is_json=self.has_body) for name, each in self.taken.items()}
+        return create_model(self.name.title(), __base__=Given, **fields)
+
+    @property
+    def answers(self) -> dict[int, str]:
+        """The names of its answers' types by status."""
+        others = {202: "Begun", 304: ""}
+        return {status: others.get(status, self.declared.result) for status in self.statuses}
 
     @property
     def name(self) -> str:
@@ -133,7 +166,7 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     if "{id}" in endpoint.path:
         check_id(id)
     done = run(endpoint, Call(request, served, who, served.book_of(who), id), given)
-    reply = done if isinstance(done, Reply) else Reply(done, next(iter(endpoint.answers)))
+    reply = done if isinstance(done, Reply) else Reply(done, endpoint.statuses[0])
     if reply.told is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
     return Response(json_of(reply.told), reply.status, dict(reply.headers), "application/json")
@@ -142,7 +175,7 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
 def run(endpoint: Endpoint, call: Call, given: Given) -> Any:
     """Run a verb; on a server without files, what writes notes is handed over, see `handover`."""
     if not endpoint.needs or not call.served.is_published:
-        return endpoint.verb(call, given)
+        return endpoint.verb(call, **dict(given))
     if endpoint.needs == "files":
         raise PermissionDenied(f"This server has no files: {endpoint.name} is not for it.", "Do it where they are.")
     book, headers = cast("PublishedBook", call.book), call.request.headers
@@ -164,29 +197,75 @@ def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
     if not isinstance(given, dict):
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
     query = request.query_params
-    lists = {name for name, one in endpoint.given.model_fields.items() if get_origin(one.annotation) is tuple}
+    lists = {name for name, each in endpoint.taken.items() if each.kind == "texts"}
     if repeated := [name for name in query if len(query.getlist(name)) > 1 and name not in lists]:
         raise InvalidFields({one_line(repeated[0][:60]): "given twice"})
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
     if not endpoint.has_body:
-        given = {name: query.getlist(name) if name in lists else query[name] for name in query}
-    return checked(endpoint.given, given, body or b"{}", is_json=endpoint.has_body)
+        given = {
+            _called(name, endpoint, query): query.getlist(name) if name in lists else query[name] for name in query
+        }
+    return checked(endpoint, given, body or b"{}", is_json=endpoint.has_body)
 
 
-def checked(model: type[G], given: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> G:
+def _called(name: str, endpoint: Endpoint, query: Mapping[str, str]) -> str:
+    """Return the name of a parameter that was given by it or by another name. Raises InvalidFields if it is by both."""
+    called = ALIASES.get(name, name)
+    if called == name or called not in endpoint.taken:
+        return name
+    if called in query:
+        raise InvalidFields({name: f"given twice, as {name} and as {called}"})
+    return called
+
+
+def checked(endpoint: Endpoint, given: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> Given:
     """
-    Return what was given, checked. Raises InvalidFields, which names what is wrong with each field.
+    Return what an endpoint was given, checked. Raises InvalidFields, which names what is wrong with each field.
 
     A query and a form are text, and `12` is a number there. In JSON, which is `body`, only a number is one.
     """
     unicode.check(given)
+    model = endpoint.given
     try:
         return model.model_validate_json(body, strict=True) if is_json else model.model_validate(given)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
         fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in found}
         raise InvalidFields(fields, ", ".join(sorted({each["type"] for each in found}))) from error
+
+
+def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
+    """Return the type and the default of an argument, in a JSON body or else in an address."""
+    default: Any = ... if of.is_needed else of.default
+    decoded: tuple[Any, ...] = ()
+    if of.kind == "object":
+        form = {"type": "object", **of.schema} if is_json else _TEXT_OF_JSON | {"maxLength": of.most}
+        value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
+        decoded = () if is_json else (BeforeValidator(_object),)
+    elif of.kind == "texts":
+        value = Annotated[
+            GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
+        ]
+        default = () if default is None else default
+    else:
+        value = bounded(of)
+    value = value | None if default is None else value
+    return Annotated[(value, *decoded, Field(description=of.about))], default
+
+
+_TEXT_OF_JSON = {"type": "string", "contentMediaType": "application/json"}
+
+
+def _within(most: int) -> Callable[[Any], Any]:
+    """Return a check that a value is at most so long as JSON."""
+
+    def check(value: Any) -> Any:
+        if (size := len(json.dumps(value, ensure_ascii=False))) > most:
+            raise ValueError(f"{size:,} characters as JSON are too many, at most {most:,} are allowed")
+        return value
+
+    return check
 
 
 def _decoded(body: bytes) -> Any:
@@ -213,11 +292,3 @@ def _object(value: object) -> object:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return found
-
-
-JsonFilter = Annotated[
-    dict[str, Any] | None,
-    BeforeValidator(_object),
-    Field(description='A filter as JSON, for example {"category": "decision"}; its keys are in docs/reference.md.'),
-    WithJsonSchema({"type": "string", "contentMediaType": "application/json", "maxLength": 20_000}),
-]

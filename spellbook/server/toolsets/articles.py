@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook
-from spellbook.server import arguments as a
 from spellbook.server.base import CHANGE, READ, adder, as_json, names_files, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import json_of
+from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook.server import articles
@@ -27,14 +27,7 @@ INSTRUCTIONS = """\
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for articles over `book` to a server."""
 
-    def save(
-        source: a.ArticleSource,
-        categories: a.ArticleCategories,
-        ctx: Context,
-        metadata: a.ArticleMeta = None,
-        text: a.ArticleText = "",
-        force: a.ForceSecret = False,
-    ) -> str:
+    def save(ctx: Context, **given: Any) -> str:
         """
         Keep an article as a note: a web page or a PDF by its address, a PDF or HTML file by its path (over stdio
         alone), or given text.
@@ -42,10 +35,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         An address that was saved before is not fetched again; it gets the new categories and tags. Give a summary in
         metadata once you have read it.
         """
-        options = {"files": names_files(mcp), "force": force, "step": reporter(ctx)}
-        return as_json(**book.memories.articles.save(source, categories, metadata, text, **options))
+        return as_json(**book.memories.articles.save(**given, files=names_files(mcp), step=reporter(ctx)))
 
-    def search(query: a.Query, category: a.OnlyCategory = "", limit: a.Limit = 5, format: a.Form = "text") -> str:
+    def search(query: str, category: str, limit: int, format: str) -> str:
         """
         Search saved articles, one entry an article with an excerpt of its best passage.
 
@@ -56,44 +48,35 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             return json_of([articles.found_row(each, query) for each in found.hits])
         return articles.found_text(found, query)
 
-    def list(
-        category: a.OnlyCategory = "", limit: a.Limit = 10, offset: a.ListOffset = 0, format: a.Form = "text"
-    ) -> str:
+    def list(category: str, limit: int, offset: int, format: str) -> str:
         """List saved articles, newest first, and the categories of all of them with counts."""
         listed = articles.listed(book, category, limit, offset)
         return as_json(**listed) if format == "json" else articles.listed_text(listed, offset)
 
-    def get(article_id: a.ArticleId, include_content: a.WithContent = False, offset: a.ContentOffset = 0) -> str:
+    def get(article_id: str, include_content: bool, offset: int) -> str:
         """
         Read a saved article: title, author, date, source, summary; with include_content its text, 3,000 letters a call.
         """
         return as_json(**articles.read(book, article_id, include_content=include_content, offset=offset))
 
-    def ask(
-        question: a.Query,
-        article_id: a.OneArticle = "",
-        category: a.AskedCategory = "",
-        limit: a.Limit = 5,
-        max_tokens: a.MaxTokens = 2_000,
-        format: a.Form = "text",
-    ) -> str:
+    def ask(max_tokens: int, format: str, **asked: Any) -> str:
         """
         Ask saved articles: the passages that answer a question, best first, then their sources to cite, numbered.
         """
-        found = book.memories.articles.ask(question, article_id, category, limit, max_tokens)
+        found = book.memories.articles.ask(**asked, max_tokens=max_tokens)
         if format == "json":
             return as_json(**articles.asked_json(found, max_tokens))
         return articles.asked_text(found, max_tokens)
 
-    def delete(article_id: a.ArticleId) -> str:
+    def delete(article_id: str) -> str:
         """Delete a saved article: it goes to the vault's .trash folder, and undo or restore brings it back."""
         return as_json(**book.memories.articles.delete(article_id))
 
     fetching = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
     add = adder(mcp)
-    add(save, "Save an article", fetching)
-    add(search, "Search articles", READ)
-    add(list, "List articles", READ)
-    add(get, "Read an article", READ)
-    add(ask, "Ask the articles", READ)
-    add(delete, "Delete an article", CHANGE)
+    add(save, "Save an article", fetching, memories.SAVE)
+    add(search, "Search articles", READ, memories.SEARCH_ARTICLES)
+    add(list, "List articles", READ, memories.LIST_ARTICLES)
+    add(get, "Read an article", READ, memories.GET_ARTICLE)
+    add(ask, "Ask the articles", READ, memories.ASK_ARTICLES)
+    add(delete, "Delete an article", CHANGE, memories.DELETE_ARTICLE)

@@ -14,9 +14,9 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
-from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system import disk
+from spellbook.verbs import table
 
 _MOST_SHOWN = 20
 
@@ -44,7 +44,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         ]
         return as_json(folder=str(book.snapshots.folder), snapshots=shown)
 
-    def export(format: a.ExportForm = "json") -> str:
+    def export(format: str) -> str:
         """
         Write the whole vault into one file: json for programs, markdown for a zip of the note files.
 
@@ -63,9 +63,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             left_out=[fault.path for fault in done.faults[:_MOST_SHOWN]],
         )
 
-    def import_(
-        file_path: a.ExportPath, ctx: Context, on_conflict: a.OnConflict = "skip", dry_run: a.DryFirst = True
-    ) -> str:
+    def import_(file_path: str, on_conflict: str, dry_run: bool, ctx: Context) -> str:
         """
         Import a file that export wrote: all of it, or nothing if anything fails. dry_run, the default, only reports.
 
@@ -86,8 +84,8 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add = adder(mcp)
     add(snapshot, "Take a snapshot", ADD)
     add(snapshots, "List snapshots", READ)
-    add(export, "Export the vault", ADD)
-    add(import_, "Import an export", CHANGE)
+    add(export, "Export the vault", ADD, table.EXPORT)
+    add(import_, "Import an export", CHANGE, table.IMPORT, file_path="source")
 
 
 def exports(book: Spellbook) -> Path:

@@ -12,11 +12,14 @@ from mcp.types import ToolAnnotations
 from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
 from spellbook.errors import InvalidInput
-from spellbook.server import arguments as a
-from spellbook.server import consent, history
+from spellbook.server import consent
+from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
+from spellbook.server.history import add_undo
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
+from spellbook.verbs import table
+from spellbook.verbs.arguments import MOST_LETTERS
 
 if TYPE_CHECKING:
     from spellbook import asof
@@ -44,7 +47,7 @@ INSTRUCTIONS = """\
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the core tools over `book` to a server."""
 
-    def rest(language: a.Language = "en", brief: a.Brief = False) -> str:
+    def rest(language: str, brief: bool) -> str:
         """
         Begin writing memories: opens a session of one hour and returns the guides for dividing and labelling.
 
@@ -60,45 +63,32 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             status=_STATUS_OPEN[language],
         )
 
-    def rest_end(session_id: a.SessionId = "") -> str:
+    def rest_end(session_id: str) -> str:
         """End a session when everything is written; returns the number of memories."""
         session = book.rest_end(session_id)
         return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
-    def scribe(
-        chunk: a.ChunkArgument,
-        session_id: a.SessionId = "",
-        source: a.Source = "",
-        category: a.Category = "",
-        force: a.Force = False,
-    ) -> str:
+    def scribe(chunk: Any, session_id: str, **options: Any) -> str:
         """
         Save one memory as a Markdown note in the vault. Search finds it at once.
 
         Needs rest(). A duplicate is not written but named: revise the older note, or force.
         """
-        session_id = book.require_session(session_id).id
-        return _scribed(book, [chunk], session_id, source, category, force)[0]
+        return _scribed(book, [chunk], book.require_session(session_id).id, **options)[0]
 
-    def scribe_chunk(
-        chunk: a.Chunks,
-        session_id: a.SessionId = "",
-        source: a.Source = "",
-        category: a.Category = "",
-        force: a.Force = False,
-    ) -> str:
+    def scribe_chunk(chunk: Any, session_id: str, **options: Any) -> str:
         """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
         session_id = book.require_session(session_id).id
         chunks = chunk if isinstance(chunk, list) else [chunk]
-        if len(chunks) > a.MOST_CHUNKS:
+        if len(chunks) > table.MOST_CHUNKS:
             raise InvalidInput(
                 f"{len(chunks)} chunks are too many for one call.",
-                f"Give at most {a.MOST_CHUNKS}; nothing was written.",
+                f"Give at most {table.MOST_CHUNKS}; nothing was written.",
             )
-        answers = ",\n".join(_scribed(book, chunks, session_id, source, category, force))
+        answers = ",\n".join(_scribed(book, chunks, session_id, **options))
         return f"[{answers}]" if isinstance(chunk, list) else answers
 
-    def scribe_validate(chunk: a.CheckedChunk, source: a.Source = "", category: a.Category = "") -> str:
+    def scribe_validate(chunk: Any, source: str, category: str) -> str:
         """Check a chunk without saving it: errors, warnings and duplicates."""
         found, repeats = book.validate(chunk, source=source or None, category=category or None)
         errors = [*_too_long(chunk), *found.errors]
@@ -109,59 +99,19 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             duplicates=[asdict(each) for each in repeats],
         )
 
-    def memorize(
-        query: a.Query,
-        limit: a.Limit = 5,
-        filter: a.Filter = None,
-        category: a.OnlyCategory = "",
-        min_score: a.MinScore = None,
-        max_tokens: a.MaxTokens = 2_000,
-        as_of: a.AsOf = "",
-        format: a.Form = "text",
-    ) -> str:
+    def memorize(**asked: Any) -> str:
         """Search by meaning: a question in any language, answered by passages."""
-        narrowed = _narrowed(filter, category)
-        with asof.at(book, as_of) as then:
-            found = then.memorize(query, limit=limit, filter=narrowed, min_score=min_score, max_tokens=max_tokens)
-            return _answer(then, found, format)
+        return _answer(book, "memorize", **asked)
 
-    def find(
-        keywords: a.Keywords,
-        match: a.Match = "any",
-        limit: a.Limit = 5,
-        filter: a.Filter = None,
-        category: a.OnlyCategory = "",
-        max_tokens: a.MaxTokens = 2_000,
-        as_of: a.AsOf = "",
-        format: a.Form = "text",
-    ) -> str:
+    def find(**asked: Any) -> str:
         """Search by exact words: names, identifiers, error codes."""
-        narrowed = _narrowed(filter, category)
-        with asof.at(book, as_of) as then:
-            found = then.find(keywords, match, limit=limit, filter=narrowed, max_tokens=max_tokens)
-            return _answer(then, found, format)
+        return _answer(book, "find", **asked)
 
-    def search(
-        query: a.Query,
-        also: a.Also = None,
-        limit: a.Limit = 5,
-        filter: a.Filter = None,
-        category: a.OnlyCategory = "",
-        min_score: a.MinScore = None,
-        max_tokens: a.MaxTokens = 2_000,
-        as_of: a.AsOf = "",
-        format: a.Form = "text",
-    ) -> str:
+    def search(also: list[str] | None, **asked: Any) -> str:
         """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
-        narrowed = _narrowed(filter, category)
-        with asof.at(book, as_of) as then:
-            options: dict[str, Any] = {"limit": limit, "filter": narrowed, "max_tokens": max_tokens}
-            found = then.search(query, also=also or (), min_score=min_score, **options)
-            return _answer(then, found, format, takes_also=True)
+        return _answer(book, "search", also=also or (), **asked)
 
-    def get_index(
-        scope: a.Scope = "", max_tokens: a.IndexTokens = 800, as_of: a.AsOf = "", format: a.Form = "text"
-    ) -> str:
+    def get_index(scope: str, max_tokens: int, as_of: str, format: str) -> str:
         """The table of contents: categories, and topics with sizes, dates and summaries."""
         with asof.at(book, as_of) as then:
             listed = then.contents(scope)
@@ -169,7 +119,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
                 return as_json(**render.contents_json(listed, max_tokens, then.about), **asof.fields(then))
             return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
 
-    def get_topic(topic_id: a.TopicName, max_tokens: a.TopicTokens = 4_000, format: a.Form = "text") -> str:
+    def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
         found = book.topic(topic_id)
         linking = book.backlinks({chunk.path for chunk in found})
@@ -177,7 +127,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             return as_json(**render.topic_json(topic_id, found, max_tokens, linking))
         return render.topic(topic_id, found, max_tokens, linking)
 
-    def show(id: a.ShownId, max_tokens: a.TopicTokens = 4_000, as_of: a.AsOf = "", format: a.Form = "text") -> str:
+    def show(id: str, max_tokens: int, as_of: str, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
         with asof.at(book, as_of) as then:
             found = then.show(id)
@@ -187,13 +137,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             return _dated(then, render.shown(found, around, max_tokens))
 
     def revise(
-        chunk_id: a.MemoryId,
-        content: a.Content = "",
-        append: a.Append = "",
-        replace: a.Replace = None,
-        metadata: a.Metadata = None,
-        expected_hash: a.ExpectedHash = "",
-        force: a.ForceSecret = False,
+        chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
     ) -> str:
         """
         Change a memory: one section (content, append or replace), frontmatter keys, or both.
@@ -203,14 +147,14 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
-        phrase, every = a.phrase(replace)
+        old_and_new, every = phrase(replace)
         done = book.revise(
             chunk_id,
             content or None,
             metadata,
             expected_hash or None,
             append=append or None,
-            replace=phrase,
+            replace=old_and_new,
             every=every,
             force=force,
         )
@@ -218,14 +162,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
         return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
 
-    def erase(
-        chunk_id: a.MaybeId = "",
-        topic_id: a.MaybeTopic = "",
-        hard: a.Hard = False,
-        whole: a.Whole = False,
-        *,
-        sure: consent.Erasing,
-    ) -> str:
+    def erase(chunk_id: str, topic_id: str, hard: bool, whole: bool, *, sure: consent.Erasing) -> str:
         """
         Erase one section or note by chunk_id, or every note of a topic by topic_id.
 
@@ -239,13 +176,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
-    def recent(
-        limit: a.Listed = 20,
-        offset: a.Offset = 0,
-        filter: a.Filter = None,
-        as_of: a.AsOf = "",
-        format: a.Form = "text",
-    ) -> str:
+    def recent(limit: int, offset: int, filter: Any, as_of: str, format: str) -> str:
         """List notes by date, newest first, one a line."""
         with asof.at(book, as_of) as then:
             listed = then.recent(limit, offset, filter)
@@ -267,21 +198,21 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
     add = adder(mcp)
-    add(rest, "Begin writing memories", ADD)
-    add(rest_end, "End writing memories", ADD)
-    add(scribe, "Write a memory", ADD)
-    add(scribe_chunk, "Write finished chunks", ADD)
-    add(scribe_validate, "Check a chunk", READ)
-    add(memorize, "Search by meaning", READ)
-    add(find, "Search by words", READ)
-    add(search, "Search", READ)
-    add(get_index, "Table of contents", READ)
-    add(get_topic, "Read a topic", READ)
-    add(show, "Read a memory", READ)
-    add(revise, "Change a memory", CHANGE)
-    add(erase, "Erase a memory", CHANGE)
-    add(recent, "Recent notes", READ)
-    add(history.undo_of(book), "Undo a change", CHANGE)
+    add(rest, "Begin writing memories", ADD, table.REST)
+    add(rest_end, "End writing memories", ADD, table.REST_END)
+    add(scribe, "Write a memory", ADD, table.SCRIBE)
+    add(scribe_chunk, "Write finished chunks", ADD, table.SCRIBE_ALL)
+    add(scribe_validate, "Check a chunk", READ, table.VALIDATE)
+    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note"))
+    add(find, "Search by words", READ, table.FIND.without("per_note"))
+    add(search, "Search", READ, table.SEARCH.without("mode", "per_note"))
+    add(get_index, "Table of contents", READ, table.CONTENTS)
+    add(get_topic, "Read a topic", READ, table.TOPIC, topic_id="topic")
+    add(show, "Read a memory", READ, table.SHOW)
+    add(revise, "Change a memory", CHANGE, table.REVISE)
+    add(erase, "Erase a memory", CHANGE, table.ERASE)
+    add(recent, "Recent notes", READ, table.RECENT)
+    add_undo(add, book)
     add(stats, "State of the index", READ)
     rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(rebuild_index, "Rebuild the index", rebuilding)
@@ -306,10 +237,14 @@ def _narrowed(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(then: Spellbook, found: Answer, form: str, *, takes_also: bool = False) -> str:
-    if form == "text":
-        return _dated(then, render.answer(found, takes_also=takes_also))
-    return as_json(**render.fenced(found).as_dict(), **asof.fields(then))
+def _answer(book: Spellbook, verb: str, *, as_of: str, format: str, filter: Any, category: str, **asked: Any) -> str:
+    """Return what a verb of searching finds, as text or JSON."""
+    narrowed = _narrowed(filter, category)
+    with asof.at(book, as_of) as then:
+        found: Answer = getattr(then, verb)(filter=narrowed, **asked)
+        if format == "text":
+            return _dated(then, render.answer(found, takes_also="also" in asked))
+        return as_json(**render.fenced(found).as_dict(), **asof.fields(then))
 
 
 def _dated(then: Spellbook, text: str) -> str:
@@ -320,8 +255,8 @@ def _dated(then: Spellbook, text: str) -> str:
 def _too_long(chunk: object) -> list[str]:
     """Say that a chunk's text is longer than tools may write; notes may be longer."""
     text = chunk.get("text") if isinstance(chunk, Mapping) else None
-    if isinstance(text, str) and len(text) > a.MOST_LETTERS:
-        return [f"text has {len(text):,} letters; {a.MOST_LETTERS:,} are the most: divide it"]
+    if isinstance(text, str) and len(text) > MOST_LETTERS:
+        return [f"text has {len(text):,} letters; {MOST_LETTERS:,} are the most: divide it"]
     return []
 
 

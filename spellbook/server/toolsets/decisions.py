@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput
 from spellbook.notes.decisions import DECISION
-from spellbook.server import arguments as a
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.text.quoting import exact, flat, quoted, shortened
+from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook.memories.decisions import Found
@@ -27,67 +27,36 @@ _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for decisions over `book` to a server."""
 
-    def mama_save(
-        type: a.SavedKind,
-        topic: a.DecisionTopic = "",
-        decision: a.DecisionText = "",
-        reasoning: a.Reasoning = "",
-        confidence: a.Confidence = None,
-        supersedes: a.Superseded = None,
-        user_involvement: a.Involvement = "",
-        summary: a.Summary = "",
-        next_steps: a.Steps = None,
-        open_files: a.Files = None,
-        session_id: a.ClientSession = "",
-        force: a.ForceSecret = False,
-    ) -> str:
+    def mama_save(type: str, session_id: str, force: bool, **given: Any) -> str:
         """
         Save a decision with its reason (topic, decision), or a checkpoint of work under way (summary, next_steps).
 
         Nothing is superseded unless supersedes says so; the answer names living decisions of the topic that are near.
         """
-        given = {name: value for name, value in locals().items() if name in (*_OF_DECISION, *_OF_CHECKPOINT)}
-        foreign = [name for name in (_OF_CHECKPOINT if type == DECISION else _OF_DECISION) if given[name]]
-        if foreign:
+        wrong, own = (_OF_CHECKPOINT, _OF_DECISION) if type == DECISION else (_OF_DECISION, _OF_CHECKPOINT)
+        if foreign := [name for name in wrong if given[name]]:
             raise InvalidInput(f"A {type} has no {', '.join(foreign)}.", "Nothing was written.")
-        options = {"session": session_id, "force": force}
-        if type == DECISION:
-            options |= {"supersedes": supersedes or (), "confidence": confidence, "user_involvement": user_involvement}
-            return as_json(**book.memories.decisions.save(topic, decision, reasoning, **options))
-        return as_json(**book.memories.decisions.checkpoint(summary, next_steps or (), open_files or (), **options))
+        save = book.memories.decisions.save if type == DECISION else book.memories.decisions.checkpoint
+        return as_json(**save(**{name: given[name] for name in own}, session=session_id, force=force))
 
-    def mama_search(
-        query: a.MaybeQuery = "",
-        type: a.FoundKind = "all",
-        limit: a.Limit = 10,
-        topic: a.MaybeTopic = "",
-        outcome: a.OutcomeFilter = "",
-        min_score: a.MinScore = None,
-        max_tokens: a.MaxTokens = 2_000,
-        format: a.Form = "text",
-    ) -> str:
+    def mama_search(type: str, format: str, **asked: Any) -> str:
         """
         Find decisions and checkpoints by a question, best first; without a query the newest ones.
 
         Each with its reason, its outcome, and what replaced it. Look here before deciding again.
         """
-        found = book.memories.decisions.find(query, type, limit, topic, outcome, max_tokens, min_score)
+        found = book.memories.decisions.find(kind=type, **asked)
         if format == "json":
             return as_json(items=[each.as_dict() for each in found.items], total_count=found.total)
-        return _listed(found, max_tokens)
+        return _listed(found, asked["max_tokens"])
 
-    def mama_update(
-        id: a.MemoryId,
-        outcome: a.Outcome = "",
-        reason: a.OutcomeReason = "",
-        supersedes: a.Superseded = None,
-    ) -> str:
+    def mama_update(**given: Any) -> str:
         """
         Record how a decision turned out, or which older decisions it replaces.
 
         Earlier outcomes stay in the note as its history.
         """
-        return as_json(**book.memories.decisions.update(id, outcome, reason, supersedes=supersedes or ()))
+        return as_json(**book.memories.decisions.update(**given))
 
     def mama_checkpoint() -> str:
         """Load the newest checkpoint: where the work stands, the steps with their boxes, and decisions since."""
@@ -95,9 +64,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return "\n".join(found.lines()) if found else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
 
     add = adder(mcp)
-    add(mama_save, "Save a decision or a checkpoint", ADD)
-    add(mama_search, "Search decisions", READ)
-    add(mama_update, "Record an outcome", CHANGE)
+    add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
+    add(mama_search, "Search decisions", READ, memories.SEARCH_DECISIONS)
+    add(mama_update, "Record an outcome", CHANGE, memories.UPDATE_DECISION)
     add(mama_checkpoint, "Load the last checkpoint", READ)
 
 

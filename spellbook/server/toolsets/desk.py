@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.book import Spellbook
-from spellbook.server import arguments as given
-from spellbook.server import history, render
+from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, adder, as_json
+from spellbook.server.history import add_undo
 from spellbook.text.quoting import exact, flat, quoted
+from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.editing.combine import Changed
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools of the desk over `book` to a server."""
 
-    def merge(a: given.MergedId, b: given.MergedId, keep: given.Keep = "", dry_run: given.DryFirst = True) -> str:
+    def merge(a: str, b: str, keep: Any, dry_run: bool) -> str:
         """
         Merge two similar notes into one without losing a sentence. Only shows the difference unless dry_run=false.
 
@@ -36,7 +37,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         ]
         return "\n".join([said, *contrary, *stays, quoted(done.difference)])
 
-    def restore(name: given.Erased) -> str:
+    def restore(name: str) -> str:
         """
         Restore erased notes or sections from the vault's .trash folder. A section goes back to its place in its note.
 
@@ -44,13 +45,13 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         return as_json(status="restored", paths=list(book.restore(name))[:100], generation=book.state().generation)
 
-    def log(limit: given.Entries = 20) -> str:
+    def log(limit: int) -> str:
         """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
         entries = [{**each.as_dict(), "files": each.as_dict()["files"][:10]} for each in book.log(limit)]
         lost = book.index.vault.journal.lost
         return as_json(entries=entries, **({"warning": lost} if lost else {}))
 
-    def move(old: given.Old, new: given.New, dry_run: given.DryFirst = True) -> str:
+    def move(old: str, new: str, dry_run: bool) -> str:
         """
         Move a note or a folder, and update every link to it and in it. Only previews the change unless dry_run=false.
 
@@ -58,7 +59,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         return render.moved(book.move(old, new, dry_run=dry_run), dry_run)
 
-    def mend_links(dry_run: given.DryFirst = True) -> str:
+    def mend_links(dry_run: bool) -> str:
         """
         Find broken links, and repair those with a known target: a moved file, or one of that name, alias or title.
 
@@ -67,12 +68,12 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return render.offered(book.mend_links(dry_run=dry_run), dry_run)
 
     add = adder(mcp)
-    add(merge, "Merge two memories", CHANGE)
-    add(restore, "Restore a memory", CHANGE)
-    add(log, "List changes", READ)
-    add(history.undo_of(book), "Undo a change", CHANGE)
-    add(move, "Move notes", CHANGE)
-    add(mend_links, "Repair links", CHANGE)
+    add(merge, "Merge two memories", CHANGE, table.MERGE)
+    add(restore, "Restore a memory", CHANGE, table.RESTORE)
+    add(log, "List changes", READ, table.LOG)
+    add_undo(add, book)
+    add(move, "Move notes", CHANGE, table.MOVE)
+    add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
 
 
 def _sides(each: Changed) -> str:

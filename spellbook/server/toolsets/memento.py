@@ -20,10 +20,10 @@ from mcp.types import INVALID_PARAMS, TextContent
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.usage import local
-from spellbook.server import arguments as a
 from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.lazy import lazy
+from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook.server import remembered, render
@@ -41,52 +41,34 @@ _CONTEXTS = ("general", "task", "conversation")
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools, resources and the prompt for memories over `book` to a server."""
 
-    def remember(
-        content: a.MemoryText,
-        type: a.MemoryType = "episodic",
-        tags: a.Tags = None,
-        importance: a.Importance = 0.5,
-        source: a.MemorySource = "",
-        privacy_scope: a.Privacy = "private",
-        project_id: a.Project = "",
-        force: a.Force = False,
-    ) -> str:
+    def remember(**given: Any) -> str:
         """
         Keep a sentence or a text as one memory, without a session. Recall and search find it at once.
 
         What should be found in a year, and is worth dividing and labelling, is written with rest and scribe instead.
         """
-        options = {"source": source, "project_id": project_id, "force": force}
-        return as_json(**book.memories.remember(content, type, tags or (), importance, privacy_scope, **options))
+        return as_json(**book.memories.remember(**given))
 
-    def recall(
-        query: a.Query,
-        also: a.Also = None,
-        filters: a.RecallFilter = None,
-        limit: a.Limit = 8,
-        min_score: a.MinScore = None,
-        max_tokens: a.MaxTokens = 2_000,
-        format: a.Form = "text",
-    ) -> str:
+    def recall(format: str, **asked: Any) -> str:
         """
         Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
 
         The same search as `search`, by type, tags, project and time.
         """
-        found = book.memories.recall(query, filters, limit, max_tokens, also or (), min_score)
+        found = book.memories.recall(**asked)
         if format == "text":
             return render.answer(found, takes_also=True)
         return as_json(items=remembered.items(book, found), total_count=found.found, query_time=found.ms)
 
-    def pin(memory_id: a.NoteId) -> str:
+    def pin(memory_id: str) -> str:
         """Pin a memory: it ranks a little higher and never fades."""
         return as_json(**book.memories.pin(memory_id))
 
-    def unpin(memory_id: a.NoteId) -> str:
+    def unpin(memory_id: str) -> str:
         """Take a pin off a memory: it ranks and fades as others do."""
         return as_json(**book.memories.pin(memory_id, on=False))
 
-    def forget(memory_id: a.NoteId, hard: a.Hard = False, *, sure: consent.Forgetting) -> str:
+    def forget(memory_id: str, hard: bool, *, sure: consent.Forgetting) -> str:
         """
         Forget a whole memory: it goes to the vault's .trash folder, from where restore and undo bring it back.
 
@@ -101,11 +83,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         return as_json(success=True, memory_id=found.note, deleted_at=deleted_at, **trash)
 
     add = adder(mcp)
-    add(remember, "Remember", ADD)
-    add(recall, "Recall", READ)
-    add(pin, "Pin a memory", CHANGE)
-    add(unpin, "Unpin a memory", CHANGE)
-    add(forget, "Forget a memory", CHANGE)
+    add(remember, "Remember", ADD, memories.REMEMBER)
+    add(recall, "Recall", READ, memories.RECALL)
+    add(pin, "Pin a memory", CHANGE, memories.PIN)
+    add(unpin, "Unpin a memory", CHANGE, memories.PIN)
+    add(forget, "Forget a memory", CHANGE, memories.FORGET)
     _add_resources(mcp, book)
     _add_prompt(mcp, book)
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.book import Spellbook
-from spellbook.server import arguments as a
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
-from spellbook.text.quoting import counted, exact, flat, quoted
+from spellbook.text.quoting import counted, exact, flat
+from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook.search import presentation
-    from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
@@ -33,23 +32,16 @@ ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", 
 def register(mcp: MCPServer, book: Spellbook) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
-    def wiki_search(
-        query: a.Query,
-        limit: a.Limit = 5,
-        threshold: a.MinScore = None,
-        path: a.WikiPath = "",
-        max_tokens: a.MaxTokens = 2_000,
-        format: a.Form = "text",
-    ) -> str:
+    def wiki_search(threshold: float | None, format: str, **asked: Any) -> str:
         """
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = book.wikis.search(query, path, limit=limit, min_score=threshold, max_tokens=max_tokens)
+        found = book.wikis.search(min_score=threshold, **asked)
         if format == "text":
-            return _answer(found)
+            return render.answer(found, _layout())
         results = [
             {
                 "file_path": hit.path,
@@ -62,7 +54,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         ]
         return as_json(results=results, index=found.index.as_dict())
 
-    def wiki_index(ctx: Context, path: a.WikiPath = "", full: a.Full = False) -> str:
+    def wiki_index(path: str, full: bool, ctx: Context) -> str:
         """
         Index the project's documents with all their embeddings, and say how many there are. Never required.
 
@@ -70,42 +62,32 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         """
         return as_json(**book.wikis.index(path, full=full, progress=reporter(ctx)))
 
-    def wiki_status(path: a.WikiPath = "") -> str:
+    def wiki_status(path: str) -> str:
         """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
         return as_json(**book.wikis.status(path))
 
     add = adder(mcp)
-    add(wiki_search, "Search the documents", READ)
+    add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)
     indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
-    add(wiki_index, "Index the documents", indexing)
-    add(wiki_status, "State of the documents", READ)
+    add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
+    add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
 
 
-def _answer(found: Answer) -> str:
-    state = render.indexline(found.index)
-    if found.hits:
-        return render.hits(found, _hit, state)
-    if found.closest:
-        return "\n".join(["No confident match. Closest documents:", *map(_near, found.closest), state])
-    return f"Nothing found. Try other words, or look into the code.\n{state}"
-
-
-def _hit(number: int, hit: Hit) -> str:
-    size = counted(hit.why.get("tokens", 0), "token")
-    if hit.why["text"] == "pointer":
-        return f"{number}. {_head(hit)} ({size}, left out for space)"
-    cut = f"(excerpt of {size}, with the numbers of its lines)" if hit.why["text"] == "excerpt" else ""
-    lines = [_head(hit), f"why: {presentation.why(hit)}", presentation.outside(hit), cut]
-    head = "\n   ".join(filter(None, lines))
-    return f"{number}. {head}\n{quoted(hit.text)}"
-
-
-def _near(hit: Hit) -> str:
-    lines = [f"- {_head(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else ""]
-    return "\n".join(filter(None, lines))
+def _layout() -> render.Layout:
+    """Return how documents are told: by file and line, without ids."""
+    closest, nothing = "Closest documents:", "Try other words, or look into the code."
+    return render.Layout(_head, _pointer, _named, closest, nothing)
 
 
 def _head(hit: Hit) -> str:
+    return "\n   ".join(filter(None, (_named(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
+
+
+def _pointer(hit: Hit) -> str:
+    return f"{_named(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
+
+
+def _named(hit: Hit) -> str:
     return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
 
 

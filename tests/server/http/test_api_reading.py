@@ -186,9 +186,10 @@ def test_an_etag(api, filled):
 @pytest.mark.parametrize(
     ("path", "params", "field"),
     [
-        ("/api/search", {}, "q"),
-        ("/api/search", {"q": ""}, "q"),
-        ("/api/search", {"q": "x" * 20_001}, "q"),
+        ("/api/search", {}, "query"),
+        ("/api/search", {"query": ""}, "query"),
+        ("/api/search", {"q": "x" * 20_001}, "query"),
+        ("/api/search", {"q": "x", "query": "y"}, "q"),
         ("/api/search", {"q": "x", "limit": "101"}, "limit"),
         ("/api/search", {"q": "x", "limit": "many"}, "limit"),
         ("/api/search", {"q": "x", "mode": "guess"}, "mode"),

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from typing_extensions import TypedDict
-
 from spellbook import translate
 from spellbook.server.http.endpoints import Call
 
-Range = Literal["1h", "24h", "7d", "30d"]
 SEARCHES = ("search", "memorize", "find")
 """The verbs whose time is that of a search."""
 
 SLOW_MS = 500.0
 """Milliseconds from which on the 95th percentile of searches is slow."""
-
-HOURS: dict[str, int] = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
-
-
-class Told(TypedDict):
-    """An answer for a person, with its figures beside the message."""
-
-    message: str
-
-
-class Result(TypedDict):
-    """An answer as the tools of monitoring had it."""
-
-    success: bool
-    message: str
-    result: dict[str, Any]
 
 
 def said(call: Call, message: str) -> str:

@@ -10,15 +10,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from spellbook.errors import MemoryNotFound
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
-from spellbook.server.http.admin.common import HOURS, SEARCHES, SLOW_MS, Range, Result, Told, said
-from spellbook.server.http.endpoints import Call, Endpoint, Given
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
+from spellbook.server.http.endpoints import Call, Endpoint
+from spellbook.verbs import admin
 
 _MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 0.05, 500_000_000, 2
 _FEW_CALLS = 20
@@ -30,31 +29,9 @@ _PENDING_SECONDS = 3_600.0
 _TYPES = ("working", "episodic", "semantic", "procedural")
 
 
-class Period(Given):
-    """Of which time, and whether with this process's slowest queries."""
-
-    timeRange: Range = "24h"
-    includeDetails: bool = False
-
-
-class Errors(Given):
-    """Of which time, and whether the resolved ones."""
-
-    timeRange: Range = "24h"
-    resolved: bool = False
-
-
-class Resolve(Given):
-    """Which error, by whom, and why it is resolved."""
-
-    errorId: Annotated[str, Field(min_length=1, max_length=100)]
-    resolvedBy: Annotated[str, Field(max_length=200)] = ""
-    reason: Annotated[str, Field(max_length=2_000)] = ""
-
-
-def performance(call: Call, asked: Period) -> dict[str, Any]:
+def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, Any]:
     """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
-    book, hours = call.book, HOURS[asked.timeRange]
+    book, hours = call.book, admin.RANGES[timeRange]
     book.refresh()
     timing, average = metrics.mean(book.meter, SEARCHES, hours)
     _, totals = book.meter.read(hours)
@@ -74,7 +51,7 @@ def performance(call: Call, asked: Period) -> dict[str, Any]:
             "averageQueryTime": average,
             "p50": timing.p50,
             "p95": timing.p95,
-            "slowQueries": slow if asked.includeDetails else [],
+            "slowQueries": slow if includeDetails else [],
         },
     }
     search = {
@@ -107,7 +84,7 @@ def _memory() -> tuple[int | None, int | None]:
         return None, peak
 
 
-def alerts(call: Call, _: Given) -> dict[str, Any]:
+def alerts(call: Call) -> dict[str, Any]:
     """What needs attention now, each with its next step. `since` is when a look at the alerts first met it."""
     call.book.refresh()
     found = list(_alerts(call))
@@ -170,13 +147,13 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         yield alert(met, 0, id="rate", message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
 
 
-def errors(call: Call, asked: Errors) -> dict[str, Any]:
+def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     """Errors of all processes, equal ones as one, without any text of notes or queries."""
     call.book.meter.flush()
-    usage, hours = call.book.index.catalog.usage, HOURS[asked.timeRange]
+    usage, hours = call.book.index.catalog.usage, admin.RANGES[timeRange]
     none = {"resolvedAt": None, "resolvedBy": None, "reason": None}
     listed: list[dict[str, Any]]
-    listed = usage.resolved(hours) if asked.resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
+    listed = usage.resolved(hours) if resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
     by: dict[str, Counter[str]] = {"code": Counter(), "verb": Counter()}
     for each in listed:
         for key, counter in by.items():
@@ -185,17 +162,17 @@ def errors(call: Call, asked: Errors) -> dict[str, Any]:
     return {"message": said(call, "Error statistics."), **told}
 
 
-def resolve(call: Call, given: Resolve) -> dict[str, Any]:
+def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
     """Mark an error as resolved; the same error again is a new one."""
     call.book.meter.flush()
-    if not call.book.index.catalog.usage.resolve(given.errorId, given.resolvedBy, given.reason):
-        raise MemoryNotFound(f"There is no open error {given.errorId!r}.", "GET /admin/stats/errors lists them.")
+    if not call.book.index.catalog.usage.resolve(errorId, resolvedBy, reason):
+        raise MemoryNotFound(f"There is no open error {errorId!r}.", "GET /admin/stats/errors lists them.")
     return {"message": said(call, "The error is resolved.")}
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/admin/stats/performance", performance, {200: Result}, Period, "admin"),
-    Endpoint("GET", "/admin/alerts/performance", alerts, {200: Told}, right="admin"),
-    Endpoint("GET", "/admin/stats/errors", errors, {200: Told}, Errors, "admin"),
-    Endpoint("POST", "/admin/errors/resolve", resolve, {200: Told}, Resolve, "admin"),
+    Endpoint("GET", "/admin/stats/performance", performance, admin.PERFORMANCE),
+    Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),
+    Endpoint("GET", "/admin/stats/errors", errors, admin.ERRORS),
+    Endpoint("POST", "/admin/errors/resolve", resolve, admin.RESOLVE),
 )

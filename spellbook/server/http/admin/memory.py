@@ -6,54 +6,33 @@ import datetime as dt
 import math
 import os
 import time
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from spellbook.editing import cleanup
 from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import ranking
-from spellbook.server.http.admin.common import Told, said
+from spellbook.server.http.admin.common import said
 from spellbook.server.http.api.notes import entry_of
-from spellbook.server.http.endpoints import Call, Endpoint, Given
+from spellbook.server.http.endpoints import Call, Endpoint
+from spellbook.server.http.faults import InvalidFields
 from spellbook.vault.rules import TRASH
+from spellbook.verbs import admin
 
 _MOST_LISTED = 20
 _MOST_REVIEWS = 1_000
 
 
-class Cleanup(Given):
-    """Whether only to show what would be forgotten, and after how many days (`working_days` of the settings)."""
-
-    dry_run: bool = False
-    working_days: Annotated[float | None, Field(ge=0, le=36_500)] = None
-
-
-class Review(Given):
-    """When to look at a memory again: a date, or in so many days; null for both takes the date away."""
-
-    memory_id: Annotated[str, Field(min_length=1, max_length=4_000)]
-    at: dt.date | None = None
-    days: Annotated[int | None, Field(ge=0, le=36_500)] = None
-
-
-class Reviews(Given):
-    """Whether only those that are due."""
-
-    due: bool = False
-
-
-def clean(call: Call, given: Cleanup) -> dict[str, Any]:
+def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, Any]:
     """Forget working memories that nobody touched, ended sessions and unused vectors; undo takes memories back."""
     book = call.book
     book.refresh()
-    days = book.config.working_days if given.working_days is None else given.working_days
+    days = book.config.working_days if working_days is None else working_days
     due = cleanup.due(book.index, days, time.time())
     forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
     before, entry = book.index.catalog.sizes()["bytes"], None
-    if not given.dry_run:
+    if not dry_run:
         if due and (done := book.forget_working(days)):
             entry = entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
@@ -62,11 +41,11 @@ def clean(call: Call, given: Cleanup) -> dict[str, Any]:
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
     freed = max(0, before - book.index.catalog.sizes()["bytes"])
-    message = "Preview of the memory cleanup." if given.dry_run else "Memory cleanup is done."
+    message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
     return {"message": said(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
 
 
-def forgetting(call: Call, _: Given) -> dict[str, Any]:
+def forgetting(call: Call) -> dict[str, Any]:
     """How many memories are working, due to be forgotten, in the trash, due for review, and pinned."""
     book = call.book
     book.refresh()
@@ -137,29 +116,37 @@ def _is_due(chunk: StoredChunk) -> bool:
     return str(chunk.meta["review"])[:10] <= dt.date.today().isoformat()
 
 
-def review(call: Call, given: Review) -> dict[str, Any]:
+def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
     """Set the date on which to look at a memory again, in the note itself."""
-    if given.at and given.days is not None:
+    if at and days is not None:
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
-    at = given.at if given.days is None else dt.date.today() + dt.timedelta(days=given.days)
-    chunk = call.book.resolve(given.memory_id)
-    done = call.book.revise(chunk.note, metadata={"review": at})
-    message = "The review date is set." if at else "The review date is removed."
-    at_text = at.isoformat() if at else None
+    day = _date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
+    chunk = call.book.resolve(memory_id)
+    done = call.book.revise(chunk.note, metadata={"review": day})
+    message = "The review date is set." if day else "The review date is removed."
+    at_text = day.isoformat() if day else None
     return {"message": said(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
 
 
-def reviews(call: Call, asked: Reviews) -> dict[str, Any]:
+def _date(at: str | None) -> dt.date | None:
+    """Return a date that was given as text. Raises InvalidFields."""
+    try:
+        return dt.date.fromisoformat(at) if at is not None else None
+    except ValueError as error:
+        raise InvalidFields({"at": "should be a date, for example 2026-03-14"}) from error
+
+
+def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
-    found = [each for each in _reviews(call) if not asked.due or _is_due(each)]
+    found = [each for each in _reviews(call) if not due or _is_due(each)]
     listed = [{**_named(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in found]
     return {"message": said(call, "Memories by their review dates."), "reviews": listed}
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/admin/memory/cleanup", clean, {200: Told}, Cleanup, "admin", needs="files"),
-    Endpoint("GET", "/admin/stats/forgetting", forgetting, {200: Told}, right="admin"),
-    Endpoint("POST", "/admin/memory/review", review, {200: Told}, Review, "admin", needs="files"),
-    Endpoint("GET", "/admin/memory/reviews", reviews, {200: Told}, Reviews, "admin"),
+    Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN, needs="files"),
+    Endpoint("GET", "/admin/stats/forgetting", forgetting, admin.FORGETTING),
+    Endpoint("POST", "/admin/memory/review", review, admin.REVIEW, needs="files"),
+    Endpoint("GET", "/admin/memory/reviews", reviews, admin.REVIEWS),
 )

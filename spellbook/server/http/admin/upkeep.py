@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from spellbook.book import Spellbook
 from spellbook.errors import InvalidInput, SpellbookError
 from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
-from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, Result, Told, said
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
 from spellbook.server.http.api import events
-from spellbook.server.http.api.answers import Begun
-from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
+from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.verbs import admin
 
 _MUCH_FREE = 10_000_000
 """Bytes that are worth a vacuum."""
@@ -24,34 +22,14 @@ _MUCH_FREE = 10_000_000
 _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
 
-Action = Literal["analyze", "index", "vacuum", "all"]
 _ACTIONS = ("analyze", "index", "vacuum")
 
 
-class Optimize(Given):
-    """What to do. Indexes are never created: the ones that are needed are there."""
-
-    actions: Annotated[tuple[Action, ...], Field(min_length=1, max_length=4)] = ("all",)
-    autoCreateIndexes: bool = False
-
-
-class Cache(Given):
-    """Which cache."""
-
-    cacheType: Literal["search", "embedding", "all"] = "all"
-
-
-class Clear(Cache):
-    """Which cache, and a regular expression for the cached queries to drop; without one, all."""
-
-    pattern: Annotated[str, Field(max_length=200)] = ""
-
-
-def optimize(call: Call, given: Optimize) -> Reply:
+def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Reply:
     """Analyze, optimise the full-text index, and give the disk back what is free; beyond 10 seconds as a job."""
-    actions = [each for each in _ACTIONS if each in given.actions or "all" in given.actions]
+    asked = [each for each in _ACTIONS if each in actions or "all" in actions]
     jobs = call.served.jobs
-    job = jobs.start("optimize", lambda report: _optimized(call.book, actions, report))
+    job = jobs.start("optimize", lambda report: _optimized(call.book, asked, report))
     job = jobs.wait(job.id, _WAIT)
     if job.state == "running":
         return Reply({"job": events.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
@@ -102,12 +80,12 @@ def _recommended(book: Spellbook, done: Sequence[str]) -> Iterator[dict[str, str
         yield advice("storage", "low", told, f"{unused:,} vectors.")
 
 
-def cache(call: Call, asked: Cache) -> dict[str, Any]:
+def cache(call: Call, cacheType: str) -> dict[str, Any]:
     """Hits and misses of 30 days over all processes; sizes are this process's."""
     _, totals = call.book.meter.read()
-    names = _names(asked.cacheType)
+    names = _names(cacheType)
     hits, misses = (sum(totals.get(f"{n} {kind}", 0) for n in names) for kind in (metrics.HITS, metrics.MISSES))
-    held = [size for kind in _kinds(asked.cacheType) for size in _cached(call.book, kind).values()]
+    held = [size for kind in _kinds(cacheType) for size in _cached(call.book, kind).values()]
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
     result = {"hits": hits, "misses": misses, **rate, "size": len(held), "memoryUsage": sum(held)}
@@ -132,13 +110,13 @@ def _cached(book: Spellbook, kind: str) -> dict[str, int]:
     return searches.sizes(book)
 
 
-def clear(call: Call, given: Clear) -> dict[str, Any]:
+def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
     """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
     from spellbook.server import searches
 
-    matches = _pattern(given.pattern)
+    matches = _pattern(pattern)
     cleared = left = 0
-    for kind in _kinds(given.cacheType):
+    for kind in _kinds(cacheType):
         cached = _cached(call.book, kind)
         gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
@@ -170,16 +148,7 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 
 ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/admin/database/optimize",
-        optimize,
-        {200: Told, 202: Begun},
-        Optimize,
-        "admin",
-        waits=True,
-        needs="files",
-    ),
-    Endpoint("GET", "/admin/stats/cache", cache, {200: Result}, Cache, "admin"),
-    Endpoint("POST", "/admin/cache/clear", clear, {200: Result}, Clear, "admin"),
+    Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True, needs="files"),
+    Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
+    Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from spellbook import asof
 from spellbook.book import Spellbook
@@ -15,9 +13,9 @@ from spellbook.errors import InvalidInput
 from spellbook.index.catalog.usage import local
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
-from spellbook.server.http.api import answers
-from spellbook.server.http.api.finding import When
-from spellbook.server.http.endpoints import Call, Endpoint, Given, Reply
+from spellbook.server.arguments import phrase
+from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
 _LOOKED_BACK = 50
@@ -26,53 +24,10 @@ _LOOKED_BACK = 50
 _LOOKED_THROUGH = 1_000
 """Entries of the journal that are looked through for those of one note."""
 
-MOST_TEXT = 10_000_000
-Metadata = Annotated[dict[str, Any], Field(max_length=200)]
 
-
-class Chunk(Given):
-    """A finished memory, as the tool scribe takes it. Keywords may be missing: they are taken from the text."""
-
-    text: Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
-    metadata: Metadata
-    force: Annotated[bool, Field(description="Write in spite of a duplicate or a secret.")] = False
-
-
-class Replacement(Given):
-    """An exact phrase and its new text; it occurs once, unless `all`."""
-
-    old: Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
-    new: Annotated[str, Field(max_length=MOST_TEXT)]
-    all: bool = False
-
-
-class Change(Given):
-    """What to change of a section or a note: its text in one of three ways, frontmatter keys, or both."""
-
-    content: Annotated[str | None, Field(max_length=MOST_TEXT)] = None
-    append: Annotated[str | None, Field(max_length=MOST_TEXT)] = None
-    replace: Replacement | None = None
-    metadata: Annotated[Metadata | None, Field(description="Keys to set; null removes one.")] = None
-    expected_hash: Annotated[str, Field(max_length=64, description="As If-Match: refused if it changed since.")] = ""
-    dry_run: bool = False
-    force: Annotated[bool, Field(description="Write in spite of what looks like a secret.")] = False
-
-
-class Reading(Given):
-    """Of when."""
-
-    as_of: When = ""
-
-
-class Erasure(Given):
-    """How to erase."""
-
-    hard: Annotated[bool, Field(description="Delete for good, no trash.")] = False
-
-
-def note(call: Call, asked: Reading) -> Reply:
+def note(call: Call, as_of: str) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
-    with asof.at(call.book, asked.as_of) as then:
+    with asof.at(call.book, as_of) as then:
         return _note(call, then)
 
 
@@ -131,30 +86,20 @@ def entry_of(book: Spellbook, verb: str, path: str = "") -> int | None:
     return next((each.id for each in found if not path or path in {trace.path for trace in each.traces}), None)
 
 
-def write(call: Call, given: Chunk) -> Reply:
+def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply:
     """Write a note. A duplicate is not written but named, unless `force`."""
     from spellbook.server import render
 
-    chunk = {"text": given.text, "metadata": given.metadata}
-    (told,) = render.scribed(call.book.scribe(chunk, labels="derived", force=given.force))
+    chunk = {"text": text, "metadata": metadata}
+    (told,) = render.scribed(call.book.scribe(chunk, labels="derived", force=force))
     return Reply(told, 201 if told["status"] == "success" else 200)
 
 
-def change(call: Call, given: Change) -> Reply:
+def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **given: Any) -> dict[str, Any]:
     """Change a section (content), append, replace a phrase, or set frontmatter keys. 409 shows both sides."""
-    phrase = (given.replace.old, given.replace.new) if given.replace else None
-    done = call.book.revise(
-        call.id,
-        given.content,
-        given.metadata,
-        _expected(call.request.headers, given.expected_hash) or None,
-        append=given.append,
-        replace=phrase,
-        every=bool(given.replace and given.replace.all),
-        dry_run=given.dry_run,
-        force=given.force,
-    )
-    return Reply(asdict(done), 200)
+    old_and_new, every = phrase(replace)
+    expected = _expected(call.request.headers, expected_hash) or None
+    return asdict(call.book.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **given))
 
 
 def _expected(headers: Mapping[str, str], given: str) -> str:
@@ -168,16 +113,16 @@ def _expected(headers: Mapping[str, str], given: str) -> str:
     return given or tag
 
 
-def erase(call: Call, given: Erasure) -> dict[str, Any]:
+def erase(call: Call, hard: bool) -> dict[str, Any]:
     """Erase a note or a section: it goes to .trash, from where restore and undo bring it back, unless `hard`."""
-    done = call.book.erase(call.id, hard=given.hard)
+    done = call.book.erase(call.id, hard=hard)
     path = done.trash[0] if done.trash else ""
     return {"status": "erased", **asdict(done), "entry": entry_of(call.book, "erase", path) if path else None}
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/api/notes/{id}", note, {200: answers.Note, 304: None}, Reading),
-    Endpoint("POST", "/api/notes", write, {201: answers.Written, 200: answers.Written}, Chunk, "write", needs="vault"),
-    Endpoint("PATCH", "/api/notes/{id}", change, {200: answers.Revised}, Change, "write", needs="vault"),
-    Endpoint("DELETE", "/api/notes/{id}", erase, {200: answers.Erased}, Erasure, "write", needs="vault"),
+    Endpoint("GET", "/api/notes/{id}", note, table.SHOW, (200, 304)),
+    Endpoint("POST", "/api/notes", write, table.WRITE, (201, 200), needs="vault"),
+    Endpoint("PATCH", "/api/notes/{id}", change, table.REVISE.without("chunk_id"), needs="vault"),
+    Endpoint("DELETE", "/api/notes/{id}", erase, table.ERASE, needs="vault"),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,20 +14,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.server.http import served as doors
-from spellbook.server.http.api import answers
-from spellbook.server.http.endpoints import Endpoint, Given
+from spellbook.server.http.endpoints import Endpoint
 from spellbook.server.http.guard import API
 from spellbook.text.quoting import json_of
+from spellbook.verbs.arguments import MOST_ID
 
 PATH = "/api/openapi.json"
-_BEYOND: dict[tuple[str, str], dict[int, Any]] = {
-    ("GET", "/health"): {200: answers.Health, 503: answers.Health},
-    ("GET", PATH): {200: answers.Document},
-    ("GET", "/api/jobs"): {200: answers.Jobs},
-    ("GET", "/api/jobs/{id}"): {200: answers.Job},
-    ("DELETE", "/api/jobs/{id}"): {200: answers.Job, 202: answers.Job},
+_BEYOND = {
+    ("GET", "/health"): {200: "Health", 503: "Health"},
+    ("GET", PATH): {200: "Document"},
+    ("GET", "/api/jobs"): {200: "Jobs"},
+    ("GET", "/api/jobs/{id}"): {200: "Job"},
+    ("DELETE", "/api/jobs/{id}"): {200: "Job", 202: "Job"},
 }
-"""Answers of routes that are no endpoints, where they are JSON."""
+"""The types of answers of routes that are no endpoints, where they are JSON."""
 
 _FAILING = (400, 401, 403, 404, 405, 409, 413, 421, 429, 500, 502, 503)
 _REF = "#/components/schemas/{model}"
@@ -42,14 +43,15 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
             paths.setdefault(route.path, {})[method.lower()] = _plain(method, route, schemas)
-    error = {"$ref": _schema(answers.Error, schemas)["$ref"]}
+    error = {"$ref": _result("Error", schemas)["$ref"]}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Spellbook",
             "version": API,
             "description": "A vault of Markdown notes over HTTP. An id is a note's id, its path, or a chunk's id, "
-            "percent-encoded. A conflict is answered 409 with the difference, also where If-Match was sent.",
+            "percent-encoded. A conflict is answered 409 with the difference, also where If-Match was sent. "
+            "`q` is another name of `query`; filter keys are in docs/reference.md.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "security": [{"token": []}, {}],
@@ -67,7 +69,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if endpoint.has_body:
         needed = any(each.is_required() for each in endpoint.given.model_fields.values())
-        body = _schema(endpoint.given, schemas)
+        body = _schema(TypeAdapter(endpoint.given).json_schema, f"{endpoint.given.__name__}Request", schemas)
         found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
     else:
         whole = endpoint.given.model_json_schema(schema_generator=_Plain, ref_template=_REF)
@@ -77,7 +79,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             {"name": name, "in": "query", "required": name in needed, "schema": schema}
             for name, schema in ((name, _given(each)) for name, each in whole.get("properties", {}).items())
         ]
-    responses = {str(status): _response(type_, schemas) for status, type_ in endpoint.answers.items()}
+    responses = {str(status): _response(result, schemas) for status, result in endpoint.answers.items()}
     return {
         **_named(endpoint.method, endpoint.path, endpoint.described),
         **({"parameters": parameters} if parameters else {}),
@@ -92,7 +94,7 @@ def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]
     known = _BEYOND.get((method, route.path))
     stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {}}}}
     said = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
-    responses = {str(status): _response(type_, schemas) for status, type_ in (known or {}).items()}
+    responses = {str(status): _response(result, schemas) for status, result in (known or {}).items()}
     return {
         **_named(method, route.path, said),
         **({"parameters": [_id()]} if "{id}" in route.path else {}),
@@ -105,10 +107,10 @@ def _named(method: str, path: str, said: str) -> dict[str, Any]:
     return {"operationId": name, "summary": said.splitlines()[0] if said else path, "tags": [path.split("/")[1]]}
 
 
-def _response(type_: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    if type_ is None:
+def _response(result: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    if not result:
         return {"description": "Nothing new."}
-    return {"description": "The answer.", "content": {"application/json": {"schema": _schema(type_, schemas)}}}
+    return {"description": "The answer.", "content": {"application/json": {"schema": _result(result, schemas)}}}
 
 
 def _errors() -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _given(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _id() -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": 4_000}
+    schema = {"type": "string", "minLength": 1, "maxLength": MOST_ID}
     return {"name": "id", "in": "path", "required": True, "schema": schema}
 
 
@@ -136,12 +138,16 @@ class _Plain(GenerateJsonSchema):
         return False
 
 
-def _schema(type_: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-    """Add the schema of a type to `schemas` and return a reference to it."""
-    whole = TypeAdapter(type_).json_schema(schema_generator=_Plain, ref_template=_REF)
+def _result(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Add the schema of a result to `schemas` and return a reference to it."""
+    from spellbook.verbs import results  # imports all that has one
+
+    return _schema(partial(TypeAdapter(getattr(results, name)).json_schema, mode="serialization"), name, schemas)
+
+
+def _schema(made: Callable[..., dict[str, Any]], name: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    whole = made(schema_generator=_Plain, ref_template=_REF)
     schemas.update(whole.pop("$defs", {}))
-    name = str(type_.__name__)
-    name = f"{name}Request" if issubclass(type_, Given) else name
     schemas[name] = whole
     return {"$ref": _REF.format(model=name)}
 

@@ -14,7 +14,6 @@ from spellbook import asof
 from spellbook.models.services import guess
 from spellbook.search import presentation
 from spellbook.server.http.api import finding
-from spellbook.server.http.endpoints import checked
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
 
@@ -33,7 +32,7 @@ def search(shown: View) -> Response:
     values: dict[str, Any] = {"asked": asked, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     values |= {"failure": "", "guess_at": ""}
     if asked["q"]:
-        options: dict[str, Any] = {"q": asked["q"], "mode": asked["mode"], "limit": _HITS}
+        options: dict[str, Any] = {"query": asked["q"], "mode": asked["mode"], "limit": _HITS}
         if limits := _filter(asked):
             options["filter"] = limits
         if shown.book.config.guesser and asked["mode"] == "search":
@@ -41,10 +40,12 @@ def search(shown: View) -> Response:
                 values["guess_at"] = f"/search?{urlencode({**asked, 'guess': '1'})}"
             else:
                 options["also"], values["failure"] = guess.guess(shown.book.config.guesser, asked["q"])
-        question = checked(finding.Search, {**options, "per_note": 3, "max_tokens": 8_000})
         words = rendering.found_words(asked["q"])
         with asof.at(shown.book, asked["as_of"]) as then:
-            values |= {"answer": finding.answer(then, question), "of_then": asof.said(then)}
+            values |= {
+                "answer": finding.answer(then, **options, per_note=3, max_tokens=8_000),
+                "of_then": asof.said(then),
+            }
         values |= {
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
             "marked": lambda text: rendering.marked(text, words),

@@ -102,7 +102,7 @@ class View:
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = run(endpoint, call, checked(endpoint.given, given))
+        done = run(endpoint, call, checked(endpoint, given))
         return done.told if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:

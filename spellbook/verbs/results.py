@@ -1,10 +1,21 @@
-"""The shapes of the API's answers, as its OpenAPI document describes them. Answers may have more keys than these."""
+"""
+The results of verbs in JSON, as the OpenAPI document describes them. They may have more keys than these.
+
+It is imported when somebody asks for the document.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+from spellbook.editing import moves, revise
+from spellbook.editing.revise import Revised as Revised
+from spellbook.notes.note import Fault
+from spellbook.search.explain import Row
+from spellbook.search.related import Backlink, Leading, Related
 
 Rows = list[dict[str, Any]]
 
@@ -28,18 +39,21 @@ class Place(TypedDict):
     heading: str
 
 
-class Hit(Place):
-    score: float
+class Filed(Place):
     text: str
-    why: dict[str, Any]
     topic: str
     category: str
+    hash: str
+
+
+class Hit(Filed):
+    score: float
+    why: dict[str, Any]
     keywords: list[str]
     tags: list[str]
     importance: str
     created: str | None
     updated: str | None
-    hash: str
     backlinks: int
 
 
@@ -48,70 +62,19 @@ class Closest(Place):
     text: str
 
 
-class Row(Place):
-    place: int | None
-    verdict: str
-    score: float
-    evidence: float | None
-    legs: dict[str, Any]
-    adjustments: Rows
-    words: list[str]
-    lacks: list[str]
-
-
-class Recent(Place):
+class Recent(Filed):
     chunk_id: str
     when: str
-    text: str
-    topic: str
-    category: str
     keywords: list[str]
     tags: list[str]
     importance: float
-    hash: str
 
 
-class Chunk(Place):
+class Chunk(Filed):
     end_line: int
-    text: str
-    topic: str
-    category: str
     importance: float
     created: str | None
     updated: str | None
-    hash: str
-
-
-class Link(TypedDict):
-    target: str
-    line: int
-    path: str | None
-    id: str | None
-    title: str | None
-    relation: str
-
-
-class Backlink(TypedDict):
-    path: str
-    id: str
-    title: str
-    lines: list[int]
-    relations: list[str]
-    untrusted: bool
-
-
-class Related(TypedDict):
-    path: str
-    id: str
-    title: str
-    why: list[str]
-    untrusted: bool
-
-
-class Fault(TypedDict):
-    path: str
-    line: int
-    reason: str
 
 
 class File(TypedDict):
@@ -149,17 +112,6 @@ class Found(TypedDict):
     unmatched: NotRequired[Rows]
 
 
-class Why(TypedDict):
-    query: str
-    mode: str
-    words: Rows
-    known: float | None
-    candidates: int
-    rows: list[Row]
-    index: State
-    when: str
-
-
 class History(TypedDict):
     id: str
     path: str
@@ -187,6 +139,17 @@ class Contents(TypedDict):
     last_updated: str | None
     truncated: NotRequired[bool]
     left_out: NotRequired[dict[str, int]]
+
+
+class Why(TypedDict):
+    query: str
+    mode: str
+    words: Rows
+    known: float | None
+    candidates: int
+    rows: list[Row]
+    index: State
+    when: str
 
 
 class GraphNote(TypedDict):
@@ -241,7 +204,7 @@ class Note(TypedDict):
     meta: dict[str, Any]
     text: str
     chunks: list[Chunk]
-    links: list[Link]
+    links: list[Leading]
     backlinks: list[Backlink]
     related: list[Related]
     relations: dict[str, list[str]]
@@ -262,22 +225,26 @@ class Written(TypedDict):
     warnings: list[str]
 
 
-class Revised(TypedDict):
-    chunk_id: str
-    path: str
-    hash: str
-    difference: str
-    generation: int
-    warnings: list[str]
+@dataclass(frozen=True)
+class Erased(revise.Erased):
+    """What was erased, and the entry of the log that undoes it; None if it is gone for good."""
 
-
-class Erased(TypedDict):
     status: str
-    erased: str
-    chunk_ids: list[str]
-    trash: list[str]
     entry: int | None
-    generation: int
+
+
+@dataclass(frozen=True)
+class Moved(moves.Moved):
+    dry_run: bool
+
+
+class Merged(TypedDict):
+    id: str
+    path: str
+    gone: str
+    trash: str
+    difference: str
+    dry_run: bool
 
 
 class Restored(TypedDict):
@@ -293,25 +260,6 @@ class Undone(TypedDict):
     paths: list[str]
     difference: str
     generation: int
-    dry_run: bool
-
-
-class Moved(TypedDict):
-    old: str
-    new: str
-    moved: list[tuple[str, str]]
-    changed: Rows
-    left: Rows
-    generation: int
-    dry_run: bool
-
-
-class Merged(TypedDict):
-    id: str
-    path: str
-    gone: str
-    trash: str
-    difference: str
     dry_run: bool
 
 
@@ -368,6 +316,20 @@ class Begun(TypedDict):
 
 class Jobs(TypedDict):
     jobs: list[Job]
+
+
+class Told(TypedDict):
+    """An answer for a person, with its figures beside the message."""
+
+    message: str
+
+
+class Result(TypedDict):
+    """An answer as the tools of monitoring had it."""
+
+    success: bool
+    message: str
+    result: dict[str, Any]
 
 
 class Health(TypedDict):

@@ -1,0 +1,51 @@
+"""The form of a chunk as JSON Schema: its text, and the labels of a memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spellbook.verbs.arguments import MOST_LETTERS
+
+LINE = {"type": "string", "maxLength": 300}
+STRINGS = {"type": "array", "items": LINE, "maxItems": 50}
+
+CHUNK: dict[str, Any] = {
+    "type": "object",
+    "description": "Stands alone, one idea, 100 to 512 tokens.",
+    "properties": {
+        "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "Markdown."},
+        "metadata": {
+            "type": "object",
+            "properties": {
+                "topic": {**LINE, "description": "Reuse one of get_index."},
+                "keywords": {**STRINGS, "description": "3 to 10 exact search terms."},
+                "questions": {**STRINGS, "description": "2 to 5 questions it answers completely."},
+                "entities": {
+                    "type": "array",
+                    "maxItems": 50,
+                    "description": "Named things in it.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "name": LINE,
+                            "type": {
+                                "type": "string",
+                                "enum": ["person", "project", "technology", "organization", "concept"],
+                            },
+                        },
+                        "required": ["name"],
+                    },
+                },
+                "importance": {"type": "string", "enum": ["high", "medium", "low"]},
+                "category": {**LINE, "description": "project, preference, knowledge, decision, article, …"},
+                "tags": STRINGS,
+                "source": {**LINE, "description": "A path, a URL, a person."},
+                "title": {**LINE, "description": "Names the file; else the first words do."},
+                "pinned": {"type": "boolean", "description": "Always rank higher."},
+                "supersedes": {**STRINGS, "description": "Ids of notes it replaces."},
+            },
+            "required": ["topic", "keywords"],
+        },
+    },
+    "required": ["text", "metadata"],
+}

@@ -1,0 +1,171 @@
+"""The verbs of memories, decisions, articles and documents, and what they take; as `table` has those of a vault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spellbook.verbs.arguments import MOST_TEXT, NEEDED, choice, flag, mapping, needed, number, share, text, texts, verb
+from spellbook.verbs.labels import LINE, STRINGS
+from spellbook.verbs.table import (
+    FORCE,
+    FORCE_SECRET,
+    FORM,
+    HARD,
+    LIMIT,
+    MAX_TOKENS,
+    ONLY_CATEGORY,
+    QUERY,
+    SEARCH,
+    SKIPPED,
+)
+
+_ALSO, _MIN_SCORE = SEARCH.arguments["also"], SEARCH.arguments["min_score"]
+_SHOWN: dict[str, Any] = {"max_tokens": MAX_TOKENS, "format": FORM}
+
+# -- memento
+
+_MEMORY = needed("The id of a memory, or of a chunk of it.")
+REMEMBER = verb(
+    "remember",
+    "write",
+    content=needed("What to remember, in Markdown.", MOST_TEXT),
+    type=choice(
+        "working: for days; episodic: what happened; semantic: what is so; procedural: how to do it.",
+        "working episodic semantic procedural",
+        "episodic",
+    ),
+    tags=texts("Tags; the first one is the topic.", 300),
+    importance=share("0 to 1, or high, medium, low.", default=0.5, choices=("high", "medium", "low")),
+    source=text("Where it comes from: a path, a URL, a person.", 300),
+    privacy_scope=choice("Who may read it where a server serves several.", "private team public", "private"),
+    project_id=text("The project it belongs to; else the server's scope.", 200),
+    force=FORCE,
+)
+RECALL = verb(
+    "recall",
+    query=QUERY,
+    also=_ALSO,
+    filters=mapping(
+        "type, tags (any of them), project_id, time_from, time_to (dates), or any key that search filters by.",
+        20_000,
+        additionalProperties=True,
+    ),
+    limit=LIMIT.but(default=8),
+    min_score=_MIN_SCORE,
+    **_SHOWN,
+)
+PIN = verb("pin", "write", memory_id=_MEMORY)
+FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
+
+# -- decisions
+
+_REPLACED = texts('Ids of decisions it replaces; "topic" for all living ones of its topic.', 5_000)
+_TOPIC = text("topic or category/topic.")
+_REASON = text("What happened.", 20_000)
+_RESULTS = "success partial failed"
+_OUTCOME = choice("How it turned out.", _RESULTS)
+SAVE_DECISION = verb(
+    "mama_save",
+    "write",
+    type=choice("What to save.", "decision checkpoint", NEEDED),
+    topic=text("What a decision is about: voxel:chicken_design.", 300),
+    decision=text("What was decided. Its first sentence is its title.", 20_000),
+    reasoning=text("Why.", 100_000),
+    confidence=share("How sure it is, 0 to 1."),
+    supersedes=_REPLACED,
+    user_involvement=choice("What the person did about it.", "requested approved rejected"),
+    summary=text("Where the work of a checkpoint stands.", 20_000),
+    next_steps=texts("Tasks that come next."),
+    open_files=texts("Files that are open."),
+    session_id=text("Your session: the log names it.", 200),
+    force=FORCE_SECRET,
+)
+SEARCH_DECISIONS = verb(
+    "mama_search",
+    query=text("A question or a sentence, in any language; the newest without one.", 20_000),
+    type=choice("What to look for.", "all decision checkpoint", "all"),
+    limit=LIMIT.but(default=10),
+    topic=_TOPIC,
+    outcome=choice("Only decisions with this outcome.", f"{_RESULTS} pending"),
+    min_score=_MIN_SCORE,
+    **_SHOWN,
+)
+UPDATE_DECISION = verb(
+    "mama_update",
+    "write",
+    id=needed("Id of a section or note."),
+    outcome=_OUTCOME,
+    reason=_REASON,
+    supersedes=_REPLACED,
+)
+RECORD_OUTCOME = verb("outcome", "write", "Outcome", outcome=choice(_OUTCOME.about, _RESULTS, NEEDED), reason=_REASON)
+
+# -- articles
+
+_MANY = {"anyOf": [STRINGS, {"type": "string", "maxLength": 5_000}]}
+_ARTICLE = needed("The id of an article.")
+SAVE = verb(
+    "save",
+    "write",
+    "Saved",
+    source=needed("The address of a page or a PDF, or the path of a PDF or HTML file; with text, where it is from."),
+    categories=texts(
+        "What it is filed under; the first one is its topic.",
+        60,
+        10,
+        default=NEEDED,
+        least=1,
+        typed="What to file it under; repeat for more.",
+    ),
+    metadata=mapping(
+        "What to keep beside the text; what is missing is taken from the page.",
+        50_000,
+        properties={
+            "summary": {"type": "string", "maxLength": 2_000, "description": "Of 400 to 600 letters."},
+            "keywords": {**_MANY, "description": "Exact terms, as a list or with commas."},
+            "tags": _MANY,
+            "title": LINE,
+            "author": LINE,
+            "published": {"type": "string", "maxLength": 40, "description": "A date: 2026-03-14."},
+        },
+        additionalProperties=False,
+    ),
+    text=text(
+        "The article itself, in Markdown, if you have it already; then nothing is fetched.",
+        MOST_TEXT,
+        typed="A file with the text itself, or - for stdin; then nothing is fetched.",
+    ),
+    force=FORCE_SECRET,
+)
+SEARCH_ARTICLES = verb("articles_search", query=QUERY, category=ONLY_CATEGORY, limit=LIMIT, format=FORM)
+LIST_ARTICLES = verb(
+    "list",
+    "read",
+    "Articles",
+    category=ONLY_CATEGORY,
+    limit=number("Maximum number of articles.", 10, 1, 100),
+    offset=SKIPPED,
+    format=FORM,
+)
+GET_ARTICLE = verb(
+    "get",
+    article_id=_ARTICLE,
+    include_content=flag("Return its text too, 3,000 letters from offset."),
+    offset=number("Where its text begins: the next_offset of the answer before.", 0, 0, 10_000_000),
+)
+ASK_ARTICLES = verb(
+    "ask",
+    question=QUERY,
+    article_id=text("Only this article, by its id.", 4_000),
+    category=text("Only articles of this category; * asks the whole vault.", 200),
+    limit=LIMIT,
+    **_SHOWN,
+)
+DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
+
+# -- documents beside the vault
+
+_PATH = text("A folder in the documents, the project or the vault; else the project's documents.", 4_000)
+SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=_MIN_SCORE, path=_PATH, **_SHOWN)
+INDEX_DOCUMENTS = verb("wiki_index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
+STATUS_OF_DOCUMENTS = verb("wiki_status", path=_PATH)

@@ -1,0 +1,269 @@
+"""
+The verbs of a vault and what they take. No door states a bound, a default or a help of its own for these.
+
+Where a bound is also the verb's own, for programs in Python, a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spellbook.verbs import labels
+from spellbook.verbs.arguments import (
+    MOST_LETTERS,
+    MOST_TEXT,
+    NEEDED,
+    Argument,
+    choice,
+    flag,
+    mapping,
+    needed,
+    number,
+    share,
+    text,
+    texts,
+    verb,
+)
+
+MOST_CHUNKS = 100
+"""Chunks that one call may write."""
+
+QUERY = needed("A question or sentence.", 20_000)
+ID = needed("Id or path.")
+LIMIT = number("Maximum number of hits.", 5, 1, 100)
+FILTER = mapping(
+    'As {"category": "decision", "tags!": ["old"]}; see filter keys.',
+    20_000,
+    additionalProperties=True,
+    typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
+    "or any frontmatter key. K!=V for all others; repeat for more.",
+)
+AS_OF = text(
+    "A date, git revision or snapshot.",
+    200,
+    typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
+)
+MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
+FORM = choice("Answer format.", "text json", "text")
+DRY_RUN = flag("Only show what would change.")
+DRY_FIRST = DRY_RUN.but(default=True)
+FORCE = flag("Write even a duplicate or a likely secret.")
+FORCE_SECRET = flag("Write even a likely secret.")
+HARD = flag(
+    "Delete for good, no trash.",
+    typed="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
+)
+MODE = choice("The verb.", "search memorize find", "search")
+ONLY_CATEGORY = text("Only this category.", 200)
+SKIPPED = number("Notes to skip.", 0, 0, 10_000_000)
+
+_ALSO = texts(
+    "Guesses: a sentence of the note; its words in the other language.",
+    20_000,
+    3,
+    typed="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
+)
+_MIN_SCORE = share(
+    "Minimum score.", typed="Leave out hits below this score (0 to 1), instead of using the built-in limit."
+)
+_PER_NOTE = number("Maximum chunks of one note; 0 is no bound.", 0, 0, 100)
+_IN_ORDER: dict[str, Argument] = {"limit": LIMIT, "filter": FILTER, "category": ONLY_CATEGORY}
+_AS_SHOWN: dict[str, Argument] = {"max_tokens": MAX_TOKENS, "per_note": _PER_NOTE, "as_of": AS_OF, "format": FORM}
+_READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "as_of": AS_OF, "format": FORM}
+
+# -- finding and reading
+
+SEARCH = verb(
+    "search", "read", "Found", query=QUERY, also=_ALSO, mode=MODE, **_IN_ORDER, min_score=_MIN_SCORE, **_AS_SHOWN
+)
+MEMORIZE = verb("memorize", "read", "Found", query=QUERY, **_IN_ORDER, min_score=_MIN_SCORE, **_AS_SHOWN)
+FIND = verb(
+    "find",
+    "read",
+    "Found",
+    keywords=texts('Phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
+    match=choice("How many must match.", "any all", "any"),
+    **_IN_ORDER,
+    **_AS_SHOWN,
+)
+WHY = verb(
+    "why",
+    "read",
+    "Why",
+    query=QUERY,
+    also=_ALSO,
+    id=text("Id of a section or note, or its path.", 4_000),
+    verb=MODE.but(typed="The verb to explain."),
+    limit=LIMIT,
+    filter=FILTER,
+    min_score=_MIN_SCORE,
+)
+RECENT = verb(
+    "recent",
+    "read",
+    "Listed",
+    limit=number("Maximum number of notes.", 20, 1, 100),
+    offset=SKIPPED,
+    filter=FILTER,
+    as_of=AS_OF,
+    format=FORM,
+)
+CONTENTS = verb(
+    "contents",
+    "read",
+    "Contents",
+    scope=text("A scope, category or folder.", 500),
+    max_tokens=MAX_TOKENS.but(default=800),
+    as_of=AS_OF,
+    format=FORM,
+)
+TOPIC = verb("topic", "read", "Topic", topic=needed("topic or category/topic.", 2_000), **_READ)
+SHOW = verb("show", "read", "Note", id=ID, **_READ)
+HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, 200))
+AROUND = verb("around", "read", "Graph", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
+STATUS = verb("status", "read", "Status")
+
+# -- writing
+
+_LABELS = {
+    "source": text("Default for metadata.source.", typed="Where it comes from."),
+    "category": text("Default for metadata.category.", 200),
+}
+_SESSION = text("From rest().", 200)
+_CHUNK = mapping("", 400_000, NEEDED, **labels.CHUNK)
+_CHECKED = mapping("A chunk as scribe takes it.", 400_000, NEEDED)
+"""The tool scribe tells the form of a chunk; once is enough for a model's context."""
+
+_CHUNKS = mapping(
+    "One chunk as scribe takes it, or a list.",
+    4_000_000,
+    NEEDED,
+    anyOf=[{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CHUNKS}],
+)
+
+REST = verb(
+    "rest",
+    "write",
+    language=choice("Language of the guides.", "en ko", "en"),
+    brief=flag("The guides in a few lines, if you know them."),
+)
+REST_END = verb("rest_end", "write", session_id=_SESSION)
+SCRIBE = verb("scribe", "write", "Written", chunk=_CHUNK, session_id=_SESSION, **_LABELS, force=FORCE)
+SCRIBE_ALL = verb("scribe_all", "write", "Written", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)
+VALIDATE = verb("validate", chunk=_CHECKED, **_LABELS)
+WRITE = verb(
+    "write",
+    "write",
+    "Written",
+    text=needed("Markdown.", MOST_TEXT),
+    metadata=mapping(
+        "Its labels; missing keywords are taken from the text.", 100_000, NEEDED, additionalProperties=True
+    ),
+    force=FORCE,
+)
+_REPLACED: dict[str, Any] = {
+    "properties": {
+        "old": {"type": "string", "maxLength": MOST_TEXT},
+        "new": {"type": "string", "maxLength": MOST_TEXT},
+        "all": {"type": "boolean"},
+    },
+    "required": ["old", "new"],
+}
+REVISE = verb(
+    "revise",
+    "write",
+    "Revised",
+    chunk_id=needed("Id of a section or note."),
+    content=text("New text of the section; a heading is kept.", MOST_TEXT, None, of_tools=MOST_LETTERS),
+    append=text("Text to add at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
+    replace=mapping(
+        "Replace an exact phrase; it occurs once, unless all.",
+        2 * MOST_TEXT,
+        of_tools=MOST_LETTERS,
+        typed="Replace the phrase OLD, which must occur once, by NEW.",
+        **_REPLACED,
+    ),
+    metadata=mapping("Frontmatter keys to set; null removes one.", 100_000, additionalProperties=True),
+    expected_hash=text("Refuse if the text no longer has this hash.", 64),
+    dry_run=DRY_RUN,
+    force=FORCE_SECRET,
+)
+ERASE = verb(
+    "erase",
+    "write",
+    "Erased",
+    chunk_id=text("Id of a section or note.", 4_000),
+    topic_id=text("topic or category/topic."),
+    hard=HARD,
+    whole=flag("Erase the section's whole note."),
+)
+MERGE = verb(
+    "merge",
+    "write",
+    "Merged",
+    a=needed("One of the two: its id, its path, or the id of its chunk."),
+    b=needed("One of the two: its id, its path, or the id of its chunk."),
+    keep=choice("Which sentences to keep where the two contradict each other.", "a b both"),
+    dry_run=DRY_FIRST,
+)
+MOVE = verb(
+    "move",
+    "write",
+    "Moved",
+    old=needed("The path of a note or a folder in the vault, or a note's id."),
+    new=needed("Its new path, or an existing folder to move it into."),
+    dry_run=DRY_FIRST,
+)
+MEND_LINKS = verb("mend_links", "write", dry_run=DRY_FIRST)
+
+# -- what was changed
+
+LOG = verb(
+    "log",
+    "read",
+    "Log",
+    limit=number("Maximum number of entries.", 20, 1, 1_000),
+    path=text("Only changes of this note.", 4_000),
+)
+UNDO = verb(
+    "undo", "write", "Undone", entry=number("Its number in the log; else the latest.", None, 1, 2**53), dry_run=DRY_RUN
+)
+RESTORE = verb("restore", "write", "Restored", name=needed("A path in .trash, or the id, path or topic erased."))
+
+# -- backups and work that takes its time
+
+EXPORT = verb(
+    "export",
+    "write",  # a file outside of the vault
+    format=choice(
+        "json for programs, markdown for a zip of the notes.",
+        "json markdown",
+        "json",
+        typed="json for programs, markdown for a zip of the vault [what FILE's ending says, else json].",
+    ),
+    filter=FILTER,
+    attachments=flag("Include files that are not notes.", default=True),
+)
+IMPORT = verb(
+    "import_",
+    "admin",
+    "Begun",
+    source=needed("The path or the name of a file that export wrote."),
+    on_conflict=choice(
+        "If a file is there: skip the new one, replace it (it goes to .trash), or number the new one.",
+        "skip overwrite rename",
+        "skip",
+    ),
+    dry_run=DRY_FIRST,
+)
+SNAPSHOT = verb("snapshot", "write", "Begun")
+SNAPSHOTS = verb("snapshots", "read", "Snapshots")
+REINDEX = verb(
+    "reindex",
+    "write",
+    "Begun",
+    full=flag("Read every note again.", typed="Read every note again, and accept that missing notes were deleted."),
+)
+MIGRATE = verb("migrate", "admin", "Begun", to=needed("The embedder to switch to, as in SPELLBOOK_EMBEDDER.", 500))
+CHECK = verb("check", "write", "Begun")
+CHECKED = verb("checked", "read", "Job")
