@@ -1,0 +1,44 @@
+"""What differs from run to run, and the name that stands for it in a recording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Rule = Callable[[str], str]
+
+_NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+
+PATTERNS = (
+    # The folder of an index is called by the vault's name and a hash of where the vault is.
+    ("state folder", r"(?<=/)([\w-]+)-[0-9a-f]{10}(?=[/\s.,:;\"'`)]|$)", r"\1-<place>"),
+    ("port", r"(?<=127\.0\.0\.1:)\d+", "<port>"),
+    ("milliseconds in JSON", rf'("\w*ms\w*"|"seconds"|"p\d+"|"mean"|"uptime\w*"|"duration\w*"): {_NUMBER}', r"\1: <time>"),
+    ("milliseconds in text", r"\b[\d,]+(?:\.\d+)? ?(?:ms|밀리초)\b", "<time> ms"),
+    ("seconds in text", r"\b\d+\.\d+ ?(?:s|seconds|초)(?=\W|$)", "<time> s"),
+    ("process", r'("pid"): \d+|(?<=process )\d+|(?<=프로세스 )\d+', r"\1 <pid>"),
+    ("memory of a process", rf'("(?:memory|resident|rss)\w*"): {_NUMBER}', r"\1: <memory>"),
+)
+"""The name of a rule, its pattern, and what is written instead."""
+
+
+def rules(places: dict[str, str], days: tuple[str, ...]) -> Rule:
+    """
+    Return what makes a text steady.
+
+    `places` are paths and the names that stand for them; `days` are the real days of the recording, which files have
+    in their times: the clock of the program itself stands still.
+    """
+    named = sorted(places.items(), key=lambda item: -len(item[0]))
+    today = re.compile(rf"(?:{'|'.join(days)})(?:[T ]\d\d[:-]\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
+    patterns = [(re.compile(pattern, re.M), new) for _, pattern, new in PATTERNS]
+
+    def steady(text: str) -> str:
+        for path, name in named:
+            text = text.replace(path, name)
+        text = today.sub("<today>", text)
+        for pattern, new in patterns:
+            text = pattern.sub(new, text)
+        return text
+
+    return steady
