@@ -24,7 +24,8 @@ from .place import Place
 
 PARTS: dict[str, Callable[[Place], None]] = {
     "why-model": inside.why_model,
-    "cli": commands.record,
+    "cli": commands.reading,
+    "cli-writing": commands.writing,
     "mcp-auto": tools.auto,
     "mcp-legacy": tools.legacy,
     "api": api.record,
@@ -47,10 +48,16 @@ def record(out: Path, python: Path, only: list[str], jobs: int) -> None:
     work = Path(tempfile.mkdtemp(prefix="rec-"))
     try:
         library = work / "steady.so"
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, Path(__file__).with_name("steady.c"), "-ldl"], check=True)
+        subprocess.run(
+            ["cc", "-O1", "-shared", "-fPIC", "-o", library, Path(__file__).with_name("steady.c"), "-ldl"], check=True
+        )
         os.environ.setdefault("SPELLBOOK_CACHE", str(work / "cache"))
         place = Place("where", out, python, library)
-        print("recording", place.do("-c", "import spellbook; print(spellbook.__file__)", program=[str(python)]).strip(), file=sys.stderr)
+        print(
+            "recording",
+            place.do("-c", "import spellbook; print(spellbook.__file__)", program=[str(python)]).strip(),
+            file=sys.stderr,
+        )
         place.close()
         with ThreadPoolExecutor(jobs) as pool:
             begun = {name: pool.submit(_part, name, out, python, library) for name in PARTS if not only or name in only}
@@ -72,10 +79,14 @@ def _part(name: str, out: Path, python: Path, library: Path) -> None:
 
 def compare(old: Path, new: Path) -> bool:
     """Print what differs; return whether anything does."""
-    names = sorted({path.relative_to(each).as_posix() for each in (old, new) for path in each.rglob("*") if path.is_file()})
+    names = sorted(
+        {path.relative_to(each).as_posix() for each in (old, new) for path in each.rglob("*") if path.is_file()}
+    )
     printed = changed = 0
     for name in names:
-        before, after = ((each / name).read_text("utf-8").split("\n") if (each / name).exists() else [] for each in (old, new))
+        before, after = (
+            (each / name).read_text("utf-8").split("\n") if (each / name).exists() else [] for each in (old, new)
+        )
         if before == after and (old / name).exists() == (new / name).exists():
             continue
         changed += 1
@@ -98,11 +109,15 @@ def _difference(name: str, before: list[str], after: list[str]) -> Iterator[str]
 
 def main() -> None:
     """Do what the arguments say."""
-    parser = argparse.ArgumentParser(prog="python -m tests.recordings", description="Record what a tree does, or compare two recordings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.recordings", description="Record what a tree does, or compare two recordings."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     one = verbs.add_parser("record")
     one.add_argument("out", type=Path)
-    one.add_argument("--python", type=Path, default=Path(sys.executable), help="The Python of the tree, its .venv/bin/python.")
+    one.add_argument(
+        "--python", type=Path, default=Path(sys.executable), help="The Python of the tree, its .venv/bin/python."
+    )
     one.add_argument("--only", default="", help=f"Parts, with commas: {', '.join(PARTS)}.")
     one.add_argument("--jobs", type=int, default=2, help="Parts at once.")
     two = verbs.add_parser("compare")

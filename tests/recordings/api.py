@@ -15,13 +15,30 @@ from . import vault
 from .place import PATIENCE, Place, lines, shown, slug
 from .tools import ARTICLE, CHUNK, FERRY, HARBOR, NEW, OLD, Q
 
-CALLERS = {"none": (), "read": ("--may", "read"), "write": ("--may", "write"), "public": ("--may", "read", "--sees", "public"), "admin": ("--may", "admin")}
+CALLERS = {
+    "none": (),
+    "read": ("--may", "read"),
+    "write": ("--may", "write"),
+    "public": ("--may", "read", "--sees", "public"),
+    "admin": ("--may", "admin"),
+}
 """Each caller and the options of its token."""
 
-HEADERS = ("content-type", "etag", "location", "retry-after", "www-authenticate", "allow", "hx-redirect", "x-spellbook-api", "vary")
+HEADERS = (
+    "content-type",
+    "etag",
+    "location",
+    "retry-after",
+    "www-authenticate",
+    "allow",
+    "hx-redirect",
+    "x-spellbook-api",
+    "vary",
+)
 """Headers of an answer that are recorded."""
 
 N = "/api/notes/"
+# fmt: off
 ROUTES: list[tuple[str, str, dict[str, Any]]] = [
     *(("GET", path, {}) for path in ("/", "/health", "/api/status", "/api/openapi.json", "/api/nothing", "/api/jobs", "/api/jobs/none", "/api/check", "/api/snapshots", "/.well-known/oauth-authorization-server", "/mcp", "/favicon.ico")),
     *(("GET", "/api/index", each) for each in ({}, {"max_tokens": 60}, {"max_tokens": 1}, {"scope": "lantern"}, {"as_of": "HEAD~1"}, {"x": 1})),
@@ -46,6 +63,7 @@ ROUTES: list[tuple[str, str, dict[str, Any]]] = [
     *(("POST", "/admin/memory/review", each) for each in ({"memory_id": FERRY, "days": 3}, {"memory_id": FERRY, "at": "2028-01-01"}, {"memory_id": "none", "days": 1}, {"memory_id": FERRY})), ("GET", "/admin/memory/reviews", {}), ("GET", "/admin/memory/reviews", {"due": "true"}),
     ("GET", "/admin/alerts/performance", {}), ("GET", "/admin/stats/errors", {}), ("POST", "/admin/errors/resolve", {"errorId": "none", "resolvedBy": "me"}), ("POST", "/admin/database/optimize", {}), ("POST", "/admin/database/optimize", {"actions": ["x"]}), ("POST", "/admin/cache/clear", {"cacheType": "all"}), ("POST", "/admin/cache/clear", {"cacheType": "x"}), ("GET", "/admin/stats/cache", {}), ("GET", "/admin/stats/performance", {}), ("PUT", "/api/status", {}),
 ]
+# fmt: on
 """Method, address and what is given, in a query or a body, in the order in which they are asked."""
 
 
@@ -53,10 +71,25 @@ class Web:
     """A running server, asked over one connection at a time."""
 
     def __init__(self, place: Place, *options: str, **more: str) -> None:
-        command = [str(place.python), "-m", "spellbook", "serve", "--port", "0", "--toolsets", "core,decisions,articles", *options]
+        command = [
+            str(place.python),
+            "-m",
+            "spellbook",
+            "serve",
+            "--port",
+            "0",
+            "--toolsets",
+            "core,decisions,articles",
+            *options,
+        ]
         self.place = place
         self.process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", cwd=place.root / "work", env=place.env(**more)
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            cwd=place.root / "work",
+            env=place.env(**more),
         )
         self.said: list[str] = []
         assert self.process.stderr
@@ -68,14 +101,21 @@ class Web:
             raise RuntimeError("".join(self.said))
         self.port = int(self.said[-1].split(":")[2].split("/")[0].split()[0])
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Mapping[str, str], str]:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, *, tick: bool = True, **headers: str
+    ) -> tuple[int, Mapping[str, str], str]:
         """Return status, headers and body of an answer."""
-        self.place.tick()
+        if tick:
+            self.place.tick()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read().decode("utf-8", "backslashreplace")
+            return (
+                answer.status,
+                {name.lower(): value for name, value in answer.getheaders()},
+                answer.read().decode("utf-8", "backslashreplace"),
+            )
         finally:
             connection.close()
 
@@ -114,7 +154,8 @@ def record(place: Place) -> None:
             told = [f"{method} {path} {shown(given)}"]
             for name, token in known.items():
                 told.append(f"\n== {name}\n{answer(web, method, path, given, token)}")
-                finish(web, known["admin"])
+                if method == "POST":
+                    finish(web, known["admin"])
             place.write(f"{number:03d}-{slug([method, path, *given])}.txt", "\n".join(told))
 
 
@@ -134,7 +175,8 @@ def finish(web: Web, token: str) -> None:
     """Wait until no job runs."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        _, _, text = web.ask("GET", "/api/jobs", None, authorization=f"Bearer {token}")
-        if not any(job["status"] in {"queued", "waiting", "running"} for job in json.loads(text)["jobs"]):
+        # How often this asks differs from run to run, so the clock stands still meanwhile.
+        _, _, text = web.ask("GET", "/api/jobs", tick=False, authorization=f"Bearer {token}")
+        if not any(job["state"] == "running" for job in json.loads(text)["jobs"]):
             return
         time.sleep(0.05)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import subprocess
 
 from . import vault
 from .place import Place, lines, slug
 
-COMMANDS = (
-    "init reindex watch mcp serve memorize find search recent why show history topics context open scribe add save erase "
-    "revise merge restore log undo mv export import snapshot snapshot_create snapshot_list snapshot_verify snapshot_restore "
-    "snapshot_prune status check doctor chroma demo install merge-driver sync publish migrate model model_list model_pull "
-    "model_remove token token_add token_list token_remove completion"
-).split()
+COMMANDS = """
+init reindex watch mcp serve memorize find search recent why show history topics context open scribe add save erase
+revise merge restore log undo mv export import snapshot snapshot_create snapshot_list snapshot_verify snapshot_restore
+snapshot_prune status check doctor chroma demo install merge-driver sync publish migrate model model_list model_pull
+model_remove token token_add token_list token_remove completion
+"""
 
 READING = r"""
 --version
@@ -169,7 +171,7 @@ reindex --quiet
 reindex --words-only --json
 merge-driver {work}/none {work}/none {work}/none
 """
-"""Lines that change nothing, in English and in Korean. Good ones and bad ones."""
+"""Lines that change nothing, good ones and bad ones."""
 
 LONG = "The night train is cleaned every 6 days by Sora, because the depot in Daejeon is closed on Sundays and the crew asked for it."
 
@@ -266,6 +268,7 @@ reindex --queued
 chroma --copy {work}/vectors
 migrate --to hash --yes --json
 demo --nothing
+demo
 open en/deploy.md
 status
 log -n 100 --json
@@ -273,7 +276,21 @@ recent -n 100 --json
 """
 """Lines that change the vault, one after another. `<` names what stdin holds."""
 
-IN_KOREAN = ("add", "save", "revise", "undo", "mv", "erase", "merge", "import", "snapshot", "token", "install", "scribe", "restore")
+IN_KOREAN = (
+    "add",
+    "save",
+    "revise",
+    "undo",
+    "mv",
+    "erase",
+    "merge",
+    "import",
+    "snapshot",
+    "token",
+    "install",
+    "scribe",
+    "restore",
+)
 """Commands whose changes are made a second time with Korean messages, in the same order."""
 
 STDIN = {
@@ -283,7 +300,9 @@ STDIN = {
 }
 
 FILES = {
-    "page.html": "<html><head><title>Tides</title></head><body><article><h1>Tides</h1>" + "<p>The tide turns twice a day, and the harbor master writes it down in a book.</p>" * 8 + "</article></body></html>",
+    "page.html": "<html><head><title>Tides</title></head><body><article><h1>Tides</h1>"
+    + "<p>The tide turns twice a day, and the harbor master writes it down in a book.</p>" * 8
+    + "</article></body></html>",
     "base.md": "# A\n\none\n\n## B\n\ntwo\n",
     "ours.md": "# A\n\none and more\n\n## B\n\ntwo\n",
     "theirs.md": "# A\n\none\n\n## B\n\ntwo and a half\n",
@@ -291,16 +310,28 @@ FILES = {
 }
 
 
-def record(place: Place) -> None:
-    """Record all command lines."""
+def reading(place: Place) -> None:
+    """Record the help of all commands, the lines that change nothing, and every second of those in Korean."""
+    _make(place)
+    for language in ("en", "ko"):
+        for command in ("", *COMMANDS.split()):
+            _record(place, f"help-{language}", f"{command.replace('_', ' ')} --help", language)
+        for line in READING.strip().splitlines()[:: 1 if language == "en" else 2]:
+            _record(place, f"reading-{language}", line, language)
+
+
+def _make(place: Place) -> None:
     vault.make(place)
+    place.do("init", "--quiet", "--bare", "--initial-branch=main", str(place.root / "shared.git"), program=["git"])
+    vault.git(place, "remote", "add", "origin", str(place.root / "shared.git"))
+    vault.git(place, "push", "--quiet", "--set-upstream", "origin", "main")
     for name, text in FILES.items():
         (place.root / "work" / name).write_text(text, "utf-8")
-    for language in ("en", "ko"):
-        for command in ("", *COMMANDS):
-            _record(place, f"help-{language}", f"{command.replace('_', ' ')} --help", language)
-        for line in READING.strip().splitlines():
-            _record(place, f"reading-{language}", line, language)
+
+
+def writing(place: Place) -> None:
+    """Record the lines that change the vault."""
+    _make(place)
     for line in WRITING.strip().splitlines():
         _record(place, "writing-en", line, "en")
     for line in WRITING.strip().splitlines():
@@ -308,7 +339,21 @@ def record(place: Place) -> None:
             _record(place, "writing-ko", line, "ko")
     _record(place, "other", "search harbor", "", LANG="ko_KR.UTF-8")
     _record(place, "other", "search harbor", "", SPELLBOOK_EMBEDDER="nothing")
+    _watch(place)
     _record(place, "other", "context", "en", stdin='{"hook_event_name": "UserPromptSubmit", "prompt": "harbor"}')
+
+
+def _watch(place: Place) -> None:
+    """Record `watch`, which ends by Ctrl-C once it has said that it watches."""
+    command = [str(place.python), "-m", "spellbook", "watch"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=place.env(), cwd=place.root / "work"
+    ) as child:
+        assert child.stdout
+        said = [child.stdout.readline()]
+        child.send_signal(signal.SIGINT)
+        said.append(child.stdout.read())
+    place.write("other/watch.txt", f"[code] {child.returncode}\n{b''.join(said).decode()}")
 
 
 def _record(place: Place, group: str, line: str, language: str, stdin: str = "", **more: str) -> None:

@@ -15,7 +15,24 @@ from pathlib import Path
 
 import spellbook
 
-WORDS = "harbor lighthouse ferry 등대 항구 keys backup 배포 rollback meeting budget 예산 parser E1042 커피 garden".split()
+WORDS = (
+    "harbor",
+    "lighthouse",
+    "ferry",
+    "등대",
+    "항구",
+    "keys",
+    "backup",
+    "배포",
+    "rollback",
+    "meeting",
+    "budget",
+    "예산",
+    "parser",
+    "E1042",
+    "커피",
+    "garden",
+)
 
 
 def why(book, questions):
@@ -51,9 +68,24 @@ def edits(book, clock, count):
 
 def scribe(book, choose, number):
     """Write one memory, or two."""
-    texts = [f"On day {number} the {choose.choice(WORDS)} met the {choose.choice(WORDS)}, {one} times." for one in range(choose.choice((1, 1, 2)))]
-    chunks = [{"text": text, "metadata": {"topic": choose.choice(WORDS), "keywords": choose.sample(WORDS, 3), "title": f"Memory {number}"}} for text in texts]
-    done = book.scribe_all(chunks, force=True) if len(chunks) > 1 else book.scribe(chunks[0], force=choose.random() < 0.5)
+    texts = [
+        f"On day {number} the {choose.choice(WORDS)} met the {choose.choice(WORDS)}, {one} times."
+        for one in range(choose.choice((1, 1, 2)))
+    ]
+    chunks = [
+        {
+            "text": text,
+            "metadata": {
+                "topic": choose.choice(WORDS),
+                "keywords": choose.sample(WORDS, 3),
+                "title": f"Memory {number}",
+            },
+        }
+        for text in texts
+    ]
+    done = (
+        book.scribe_all(chunks, force=True) if len(chunks) > 1 else book.scribe(chunks[0], force=choose.random() < 0.5)
+    )
     return texts, [str(one) for one in done.written]
 
 
@@ -125,12 +157,27 @@ def undo(book, choose, number):
     return entry, list(book.undo(entry).paths)
 
 
-VERBS = [scribe] * 5 + [revise] * 9 + [erase] * 3 + [restore] * 3 + [move] * 4 + [merge] * 2 + [undo] * 2 + [erase_topic, mend_links, forget_working]
+VERBS = (
+    [scribe] * 5
+    + [revise] * 9
+    + [erase] * 3
+    + [restore] * 3
+    + [move] * 4
+    + [merge] * 2
+    + [undo] * 2
+    + [erase_topic, mend_links, forget_working]
+)
 
 
 def a_note(book, choose):
     """Return the path of a note."""
-    return choose.choice(sorted(path.relative_to(VAULT).as_posix() for path in VAULT.rglob("*.md") if not path.relative_to(VAULT).parts[0].startswith(".")))
+    return choose.choice(
+        sorted(
+            path.relative_to(VAULT).as_posix()
+            for path in VAULT.rglob("*.md")
+            if not path.relative_to(VAULT).parts[0].startswith(".")
+        )
+    )
 
 
 def a_chunk(book, choose):

@@ -13,9 +13,29 @@ from .place import Place, pretty
 DRIVER = Path(__file__).with_name("driver.py")
 
 OFF_TOPIC = (
-    "zebra spaceship quantum", "How do I file my taxes?", "얼룩말은 무엇을 먹나", "best pizza in Naples", "오늘 날씨", "?", "the", "그리고", "SELECT * FROM users", "🚂"
+    "zebra spaceship quantum",
+    "How do I file my taxes?",
+    "얼룩말은 무엇을 먹나",
+    "best pizza in Naples",
+    "오늘 날씨",
+    "?",
+    "the",
+    "그리고",
+    "SELECT * FROM users",
+    "🚂",
 )
-FORMS = ("{0}", "what about {0}?", "{0} {1}", "왜 {0}인가", "where is {0} and {1}", "{0}는 언제", "how often {0} in 2026", '"{0}" {1}', "not {0}", "{0}은 누가 하나요?")
+FORMS = (
+    "{0}",
+    "what about {0}?",
+    "{0} {1}",
+    "왜 {0}인가",
+    "where is {0} and {1}",
+    "{0}는 언제",
+    "how often {0} in 2026",
+    '"{0}" {1}',
+    "not {0}",
+    "{0}은 누가 하나요?",
+)
 
 
 def questions(count: int) -> list[str]:
@@ -28,7 +48,11 @@ def questions(count: int) -> list[str]:
     made = []
     for number in range(count):
         pool = (words, titles, words, titles, sentences)[number % 5]
-        made.append(choose.choice(FORMS).format(choose.choice(pool), choose.choice(words)) if pool is not sentences else choose.choice(sentences))
+        made.append(
+            choose.choice(FORMS).format(choose.choice(pool), choose.choice(words))
+            if pool is not sentences
+            else choose.choice(sentences)
+        )
     made[:: max(1, count // len(OFF_TOPIC))] = OFF_TOPIC[: len(made[:: max(1, count // len(OFF_TOPIC))])]
     return made
 

@@ -20,6 +20,9 @@ from .rules import rules
 BEGIN = int(dt.datetime(2027, 3, 1, 9, tzinfo=dt.UTC).timestamp())
 """The clock of a recording starts after any real time of a file that it writes."""
 
+SERVED = {"api", "pages", "mcp-auto", "mcp-legacy"}
+"""The parts in which a server runs."""
+
 PATIENCE = 300.0
 """Seconds after which a child hangs."""
 
@@ -48,7 +51,7 @@ class Place:
         days = tuple(f"{dt.datetime.fromtimestamp(time.time() + more, dt.UTC):%Y-%m-%d}" for more in (0, 3_600))
         places = {str(self.root): "<root>", str(python): "<python>", str(self.tree): "<tree>"}
         places |= {str(python.parent / name): "<python>" for name in ("python3", "spellbook")}
-        self.steady = rules(places, days)
+        self.steady = rules(places, days, is_served=part in SERVED)
         self.library = library
 
     def tick(self, step: int | None = None) -> None:
@@ -92,7 +95,9 @@ class Place:
         """Run what must succeed; return its output."""
         done = self.run(*arguments, stdin=stdin, program=program, **more)
         if done.returncode:
-            raise RuntimeError(f"{[*program, *arguments]} ended with {done.returncode}: {done.stderr.decode()[-2_000:]}")
+            raise RuntimeError(
+                f"{[*program, *arguments]} ended with {done.returncode}: {done.stderr.decode()[-2_000:]}"
+            )
         return done.stdout.decode("utf-8", "backslashreplace")
 
     def write(self, name: str, text: str) -> None:

@@ -13,16 +13,31 @@ PATTERNS = (
     # The folder of an index is called by the vault's name and a hash of where the vault is.
     ("state folder", r"(?<=/)([\w-]+)-[0-9a-f]{10}(?=[/\s.,:;\"'`)]|$)", r"\1-<place>"),
     ("port", r"(?<=127\.0\.0\.1:)\d+", "<port>"),
-    ("milliseconds in JSON", rf'("\w*ms\w*"|"seconds"|"p\d+"|"mean"|"uptime\w*"|"duration\w*"): {_NUMBER}', r"\1: <time>"),
+    (
+        "durations in JSON",
+        rf'(\\?"(?:ms|\w+_ms|seconds|p\d+|uptime\w*|search_time|query_time|average\w+Time|cpuUsage)\\?"): {_NUMBER}',
+        r"\1: <time>",
+    ),
     ("milliseconds in text", r"\b[\d,]+(?:\.\d+)? ?(?:ms|밀리초)\b", "<time> ms"),
     ("seconds in text", r"\b\d+\.\d+ ?(?:s|seconds|초)(?=\W|$)", "<time> s"),
+    ("sealed state of a request", r'"requestState": "[^"]*"', '"requestState": "<sealed>"'),
     ("process", r'("pid"): \d+|(?<=process )\d+|(?<=프로세스 )\d+', r"\1 <pid>"),
-    ("memory of a process", rf'("(?:memory|resident|rss)\w*"): {_NUMBER}', r"\1: <memory>"),
+    ("memory of a process", rf'("(?:usage|peak|rss)"): {_NUMBER}', r"\1: <memory>"),
+    ("load of the machine", r'("loadAverage"): \[[^\]]*\]', r"\1: <load>"),
+    ("bytes of a database", r'("(?:before_bytes|after_bytes|databaseSize)"): \d+', r"\1: <bytes>"),
+    # Whether it is there depends on when the counts of calls were written, which the real clock decides.
+    ("alert of failed calls", r'  \{\n   "id": "errors",(?:\n   .*){6}\n  \},?\n', ""),
+    ("frames of a traceback", r'^ +\|? *File "[^"\n]+", line \d+, in .*\n(?: +\|? .*\n)?(?: +\|? *[~^]+\n)?', ""),
+    # A watcher that is stopped while an event comes.
+    ("end of a watcher", r"^spellbook: InotifyEmitter\.queue_events\(\) called when the thread is inactive\n", ""),
 )
 """The name of a rule, its pattern, and what is written instead."""
 
+SERVED = (("generation of the index", r'(\\?"generation\\?":|\bgeneration) \d+', r"\1 <generation>"),)
+"""As above, for servers alone: their watcher counts a change once or twice, as its events come."""
 
-def rules(places: dict[str, str], days: tuple[str, ...]) -> Rule:
+
+def rules(places: dict[str, str], days: tuple[str, ...], *, is_served: bool) -> Rule:
     """
     Return what makes a text steady.
 
@@ -31,7 +46,7 @@ def rules(places: dict[str, str], days: tuple[str, ...]) -> Rule:
     """
     named = sorted(places.items(), key=lambda item: -len(item[0]))
     today = re.compile(rf"(?:{'|'.join(days)})(?:[T ]\d\d[:-]\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
-    patterns = [(re.compile(pattern, re.M), new) for _, pattern, new in PATTERNS]
+    patterns = [(re.compile(pattern, re.M), new) for _, pattern, new in (*PATTERNS, *(SERVED if is_served else ()))]
 
     def steady(text: str) -> str:
         for path, name in named:

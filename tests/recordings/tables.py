@@ -14,10 +14,35 @@ from typing import Any
 from . import vault
 from .place import Place, pretty
 
-CACHES = {"measures", "counters", "errors", "resolved", "sessions", "counted", "spared", "uses", "sqlite_sequence", "sqlite_stat1"}
+CACHES = {
+    "measures",
+    "counters",
+    "errors",
+    "resolved",
+    "sessions",
+    "counted",
+    "spared",
+    "uses",
+    "sqlite_sequence",
+    "sqlite_stat1",
+}
 """Tables of what was measured and asked, or that can be made again."""
 
-TIMES = {"mtime_ns", "ctime_ns", "inode", "device", "mtime", "ctime", "read_ns", "used", "until", "published", "looked", "at", "walk"}
+TIMES = {
+    "mtime_ns",
+    "ctime_ns",
+    "inode",
+    "device",
+    "mtime",
+    "ctime",
+    "read_ns",
+    "used",
+    "until",
+    "published",
+    "looked",
+    "at",
+    "walk",
+}
 """Columns of times, and of what a file system chooses."""
 
 
@@ -36,7 +61,9 @@ def catalog(place: Place) -> None:
 def _dump(place: Place, when: str) -> None:
     (file,) = (place.root / "state").glob("*/catalog.db")
     with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
-        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
+        names = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
+        ]
         # A virtual table is recorded by its shadows; their blocks depend on the order of writes.
         for name in sorted(set(names) - CACHES - {"words", "words_data", "words_idx", "words_config"}):
             cursor = connection.execute(f'SELECT * FROM "{name}"')
@@ -65,7 +92,10 @@ def published(place: Place) -> None:
                 more = {"SPELLBOOK_DATABASE_URL": address}
                 for name, words in (("publish", ["publish"]), ("again", ["publish", "--json"])):
                     done = place.run(*words, **more)
-                    place.write(f"{name}.txt", f"[code] {done.returncode}\n{done.stdout.decode()}\n[stderr]\n{done.stderr.decode()}")
+                    place.write(
+                        f"{name}.txt",
+                        f"[code] {done.returncode}\n{done.stdout.decode()}\n[stderr]\n{done.stderr.decode()}",
+                    )
                 _copy(place, address)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,14 @@ FERRY = "01J00000000000000000000104"
 OLD, NEW, POINT = "01J00000000000000000000100", "01J00000000000000000000101", "01J00000000000000000000103"
 ARTICLE = "01J00000000000000000000108"
 TEXT = "Session tokens of the Lantern team are looked up in 3 ms, because Sora added an index on 2026-02-11 after the outage of January."
-CHUNK = {"text": TEXT, "metadata": {"topic": "sessions", "keywords": ["tokens", "index", "Lantern"], "questions": ["How long does a lookup take?"]}}
+CHUNK = {
+    "text": TEXT,
+    "metadata": {
+        "topic": "sessions",
+        "keywords": ["tokens", "index", "Lantern"],
+        "questions": ["How long does a lookup take?"],
+    },
+}
 SHORT = {"text": "Boats.", "metadata": {"topic": "boats", "keywords": ["boat"]}}
 HARBOR = "## Tides\n\nThe tide turns twice a day and the master writes it down. " * 4
 
@@ -31,12 +38,29 @@ def _found(name: str, **good: Any) -> list[tuple[str, dict[str, Any]]]:
     """Return calls of a tool that searches; `good` are its own arguments."""
     return [
         (name, {**good, **more})
-        for more in ({}, {"format": "json"}, {"limit": 1}, {"limit": 0}, {"limit": 101}, {"limit": "2"}, {"max_tokens": 60, "format": "json"},
-                     {"max_tokens": 10}, {"filter": {"category": "decision"}, "format": "json"}, {"filter": {"topic!": "port"}}, {"filter": 3},
-                     {"min_score": 0.95}, {"min_score": 2}, {"as_of": "HEAD~1"}, {"as_of": "never"}, {"category": "article"}, {"wrong": 1})
+        for more in (
+            {},
+            {"format": "json"},
+            {"limit": 1},
+            {"limit": 0},
+            {"limit": 101},
+            {"limit": "2"},
+            {"max_tokens": 60, "format": "json"},
+            {"max_tokens": 10},
+            {"filter": {"category": "decision"}, "format": "json"},
+            {"filter": {"topic!": "port"}},
+            {"filter": 3},
+            {"min_score": 0.95},
+            {"min_score": 2},
+            {"as_of": "HEAD~1"},
+            {"as_of": "never"},
+            {"category": "article"},
+            {"wrong": 1},
+        )
     ]
 
 
+# fmt: off
 CALLS: list[tuple[str, dict[str, Any]]] = [
     *_found("search", query=Q), ("search", {}), ("search", {"query": ""}), ("search", {"query": "키 교체", "also": ["keys are rotated"], "format": "json"}),
     ("search", {"query": "a", "also": ["b"] * 4}), ("search", {"query": "zebra spaceship quantum", "format": "json"}),
@@ -59,7 +83,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("rest_end", {"session_id": "$session"}), ("rest_end", {"session_id": "$session"}), ("rest_end", {}), ("rest_end", {"session_id": "rest-0"}),
     *(("revise", {"chunk_id": "en/coffee.md#cleaning", **each}) for each in ({"content": "Descale it in spring."}, {"append": "And in autumn."}, {"replace": {"old": "spring", "new": "May"}}, {"replace": {"old": "nothing", "new": "x"}}, {"replace": {"old": "in", "new": "within", "all": True}}, {"metadata": {"importance": "high", "questions": None}}, {"content": "a", "append": "b"}, {}, {"content": "x", "expected_hash": "0" * 16}, {"content": "key AKIAIOSFODNN7EXAMPLE"}, {"content": "key AKIAIOSFODNN7EXAMPLE", "force": True}, {"metadata": {"id": "x"}})),
     ("revise", {"chunk_id": "nowhere", "content": "x"}), ("revise", {"content": "x"}),
-    *(("erase", each) for each in ({"chunk_id": "en/budget.md#approval"}, {"chunk_id": "en/budget.md"}, {"chunk_id": "ko/예산.md#승인", "whole": True}, {"topic_id": "fleet"}, {"topic_id": "none"}, {}, {"chunk_id": "a", "topic_id": "b"}, {"chunk_id": "nowhere"}, {"chunk_id": "memory/working.md", "hard": True}, {"chunk_id": "plain/11 budget.txt.md", "hard": False})),
+    *(("erase", each) for each in ({"chunk_id": "en/budget.md#approval"}, {"chunk_id": "en/budget.md"}, {"chunk_id": "ko/예산.md#승인", "whole": True}, {"topic_id": "travel"}, {"topic_id": "none"}, {}, {"chunk_id": "a", "topic_id": "b"}, {"chunk_id": "nowhere"}, {"chunk_id": "memory/working.md", "hard": True}, {"chunk_id": "plain/11 budget.txt.md", "hard": False})),
     *(("undo", each) for each in ({"dry_run": True}, {}, {"entry": 1, "dry_run": True}, {"entry": 1}, {"entry": 9_999}, {"entry": 0}, {"entry": "x"}, {})),
     *(("log", each) for each in ({}, {"limit": 1}, {"limit": 200}, {"limit": 201}, {"limit": 0}, {"limit": None})),
     *(("merge", {"a": "twins/a.md", "b": "twins/b.md", **each}) for each in ({}, {"keep": "a"}, {"keep": "c"}, {"dry_run": False, "keep": "both"}, {"dry_run": False})), ("merge", {"a": "en/deploy.md", "b": "en/deploy.md"}), ("merge", {"a": "links.md"}), ("merge", {"a": "links.md", "b": "code.md"}),
@@ -87,8 +111,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     *(("delete", each) for each in ({"article_id": "article/등대.md"}, {"article_id": "article/등대.md"}, {"article_id": "en/deploy.md"}, {"article_id": ""}, {})),
     ("rebuild_index", {}), ("rebuild_index", {"x": 1}), ("core_search", {"query": Q}), ("articles_list", {}), ("nonsense", {}),
 ]
+# fmt: on
 """A tool and its arguments, in the order in which they are called. `$session` and `$exported` come from earlier answers."""
 
+# fmt: off
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("tools/list", {}), ("resources/list", {}), ("resources/templates/list", {}), ("prompts/list", {}), ("ping", {}), ("nonsense", {}),
     *(("resources/read", {"uri": each}) for each in ("memory://index", f"memory://{OLD}", "memory://en/deploy.md", "memory://search?query=harbor", "memory://search", "memory://search?query=harbor&limit=x", "memory://nowhere", "file:///etc/passwd")),
@@ -97,6 +123,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     *(("completion/complete", {"ref": {"type": "ref/resource", "uri": "memory://{+id}"}, "argument": {"name": "id", "value": each}}) for each in ("01J", "en/", "zzz")),
     ("completion/complete", {"ref": {"type": "ref/prompt", "name": "memory_injection"}, "argument": {"name": "context_type", "value": ""}}),
 ]
+# fmt: on
 
 
 class Client:
@@ -106,11 +133,18 @@ class Client:
         self.era, self._count, self.asked = era, 0, list[Any]()
         project = place.root / "work" / "app"
         (project / "zywiki").mkdir(parents=True)
-        (project / "zywiki" / "auth.md").write_text("# Auth\n\n## Tokens\n\nTokens are signed with RS256. 토큰은 한 시간 동안 쓸 수 있다.\n", "utf-8")
+        (project / "zywiki" / "auth.md").write_text(
+            "# Auth\n\n## Tokens\n\nTokens are signed with RS256. 토큰은 한 시간 동안 쓸 수 있다.\n", "utf-8"
+        )
         command = [str(place.python), "-m", "spellbook", "mcp", "--toolsets", TOOLSETS]
         self._errors = (place.root / "errors").open("wb")
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=project, env=place.env(CLAUDE_PROJECT_DIR=str(project))
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=project,
+            env=place.env(CLAUDE_PROJECT_DIR=str(project)),
         )
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -162,7 +196,8 @@ class Client:
 
     def close(self) -> int:
         """Close stdin, and return the exit code."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         self.process.stdin.close()
         code = self.process.wait(PATIENCE)
         self._reader.join()
@@ -194,7 +229,9 @@ def _record(place: Place, era: str) -> None:
         for tool, given in CALLS:
             place.tick()
             counts[tool] = counts.get(tool, 0) + 1
-            arguments = {key: names.get(value, value) if isinstance(value, str) else value for key, value in given.items()}
+            arguments = {
+                key: names.get(value, value) if isinstance(value, str) else value for key, value in given.items()
+            }
             text = _exchange(client, "tools/call", {"name": tool, "arguments": arguments}, names)
             place.write(f"tools/{tool}-{counts[tool]:02d}.txt", f"{tool} {shown(given)}\n{text}")
         place.write("end.txt", f"[code] {client.close()}\n{(place.root / 'errors').read_text('utf-8')}")
@@ -218,7 +255,8 @@ def _exchange(client: Client, method: str, params: dict[str, Any], names: dict[s
 def _readable(answer: dict[str, Any]) -> str:
     """Return an answer with its texts as lines of their own, since a difference in one long line reads badly."""
     result = answer.get("result", {})
-    texts = [str(block.pop("text")) for block in result.get("content", ()) if "text" in block] if isinstance(result, dict) else []
+    blocks = [*result.get("content", ()), *result.get("contents", ())] if isinstance(result, dict) else []
+    texts = [str(block.pop("text")) for block in blocks if "text" in block]
     kept = {key: value for key, value in answer.items() if key not in {"id", "jsonrpc"}}
     return "\n".join([pretty(kept), *map(lines, texts)])
 

@@ -8,6 +8,7 @@ import zlib
 
 from .place import Place
 
+# fmt: off
 SUBJECTS = (
     ("deploy", "infra/deploy", "Deployment", "배포", "Releases go out on Tuesday afternoon after the tests are green.", "매주 화요일 오후에 테스트가 통과하면 배포합니다.", "Rollback", "되돌리기", "A bad release is rolled back with `make rollback` within ten minutes.", "잘못된 배포는 십 분 안에 `make rollback`으로 되돌린다."),
     ("database", "infra/db/postgres", "Database", "데이터베이스", "Logins live in PostgreSQL 16 on port 5432.", "로그인 정보는 PostgreSQL 16에 저장한다.", "Backup", "백업", "A dump is taken every night at 02:30 with pg_dump.", "매일 밤 두 시 반에 pg_dump로 백업한다."),
@@ -22,6 +23,7 @@ SUBJECTS = (
     ("parser", "code/parser", "Markdown parser", "마크다운 파서", "The parser cuts notes into chunks of at most 256 tokens.", "파서는 노트를 최대 256 토큰의 조각으로 나눈다.", "Errors", "오류", "E1042 means that a fence was never closed.", "E1042는 코드 울타리가 닫히지 않았다는 뜻이다."),
     ("budget", "team/budget", "Budget", "예산", "The budget for servers is 4,200 euros a year.", "서버 예산은 일 년에 4,200유로이다.", "Approval", "승인", "Jun approves everything above 500 euros.", "500유로가 넘는 지출은 준이 승인한다."),
 )
+# fmt: on
 """Each: topic, tag, title and Korean title, a sentence in both, a section, a sentence in both."""
 
 _SCOPES = ("private", "team", "public")
@@ -34,7 +36,7 @@ def _subject(number: int) -> dict[str, str]:
     after = SUBJECTS[(number + 1) % len(SUBJECTS)]
     english = (
         f"---\nid: {_ULID.format(number)}\ntitle: {en}\ntopic: {topic}\ncategory: {('project', 'knowledge', 'preference')[number % 3]}\n"
-        f"tags: [{tag}, guide]\nkeywords: [{topic}, {section}]\nquestions: [\"What is the rule for {en.lower()}?\"]\n"
+        f'tags: [{tag}, guide]\nkeywords: [{topic}, {section}]\nquestions: ["What is the rule for {en.lower()}?"]\n'
         f"importance: {('low', 'medium', 'high')[number % 3]}\ncreated: 2026-0{number % 9 + 1}-1{number % 10}\nprivacy_scope: {private}\n---\n"
         f"# {en}\n\n{one} See [[{after[0]}]] and [the Korean note](../ko/{ko}.md).\n\n## {section}\n\n{two}\n\n- [ ] check {topic}\n- [x] write it down\n"
     )
@@ -47,6 +49,7 @@ def _subject(number: int) -> dict[str, str]:
     return {f"en/{topic}.md": english, f"ko/{ko}.md": korean, f"plain/{number:02d} {topic}.txt.md": plain}
 
 
+# fmt: off
 SPECIAL = {
     "faulty.md": "---\ntitle: [\n---\nA note whose frontmatter is broken.\n",
     "latin.md": "# Latin\n\nCaf\\xe9 is no UTF-8 here.\n",
@@ -72,6 +75,7 @@ SPECIAL = {
     ".spellbookignore": "drafts/\n",
     "drafts/hidden.md": "# Hidden\n\nNobody finds this zebra.\n",
 }
+# fmt: on
 
 
 def _picture() -> bytes:
