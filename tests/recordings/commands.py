@@ -124,6 +124,7 @@ token list
 token list --json
 token list --published --json
 token remove nobody
+token remove nobody --published
 completion bash
 completion tcsh
 snapshot list
@@ -156,7 +157,12 @@ migrate --to hash
 migrate --to nothing:x
 migrate --to hash --dry-run --json
 publish
+publish --json
+model pull nothing --from nowhere:x
 serve --port 99999
+serve --trusted-proxy 127.0.0.1 --keyfile {work}/none.pem --name a --writes-to a=http://127.0.0.1:1 --debug-log --wiki x --container --port x
+serve --published --name a --writes-to b=http://127.0.0.1:1 --scope acme
+mcp --debug-log --scope "../x" --toolsets x
 serve --host 0.0.0.0 --certfile {work}/none.pem
 serve --published
 serve --toolsets nonsense
@@ -311,12 +317,12 @@ FILES = {
 
 
 def reading(place: Place) -> None:
-    """Record the help of all commands, the lines that change nothing, and every second of those in Korean."""
+    """Record the help of all commands and the lines that change nothing, and some of both in Korean."""
     _make(place)
     for language in ("en", "ko"):
-        for command in ("", *COMMANDS.split()):
+        for command in ("", *COMMANDS.split())[:: 1 if language == "en" else 4]:
             _record(place, f"help-{language}", f"{command.replace('_', ' ')} --help", language)
-        for line in READING.strip().splitlines()[:: 1 if language == "en" else 2]:
+        for line in READING.strip().splitlines()[:: 1 if language == "en" else 3]:
             _record(place, f"reading-{language}", line, language)
 
 

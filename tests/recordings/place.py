@@ -68,7 +68,6 @@ class Place:
             "TZ": "UTC",
             "COLUMNS": "100",
             "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "LD_PRELOAD": str(self.library),
             "RECORDING_CLOCK": str(self.clock),
             "SPELLBOOK_VAULT": str(self.vault),
