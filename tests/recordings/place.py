@@ -37,7 +37,8 @@ class Place:
     def __init__(self, part: str, out: Path, python: Path, library: Path, embedder: str = "hash") -> None:
         self.out, self.python, self.embedder = out / part, python, embedder
         self.tree = python.parent.parent.parent
-        self.root = Path(tempfile.mkdtemp(prefix="rec-"))
+        # A vault in memory: many children write through to the disk, which others use.
+        self.root = Path(tempfile.mkdtemp(prefix="rec-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
         self.vault = self.root / "vault"
         for name in ("home", "work"):
             (self.root / name).mkdir()
