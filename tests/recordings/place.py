@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from .rules import rules
 
@@ -51,6 +52,8 @@ class Place:
         # A recording may go on past midnight.
         days = tuple(f"{dt.datetime.fromtimestamp(time.time() + more, dt.UTC):%Y-%m-%d}" for more in (0, 3_600))
         places = {str(self.root): "<root>", str(python): "<python>", str(self.tree): "<tree>"}
+        cache = os.environ.get("SPELLBOOK_CACHE", "")
+        places |= {quote(str(self.root), safe=""): "<root>"} | ({cache: "<cache>"} if cache else {})
         places |= {str(python.parent / name): "<python>" for name in ("python3", "spellbook")}
         self.steady = rules(places, days, is_served=part in SERVED)
         self.library = library

@@ -42,8 +42,10 @@ TIMES = {
     "looked",
     "at",
     "walk",
+    "owner",
+    "origin",
 }
-"""Columns of times, and of what a file system chooses."""
+"""Columns of times, of what a file system chooses, and of the process or the catalog that it was."""
 
 
 def catalog(place: Place) -> None:
@@ -67,7 +69,9 @@ def _dump(place: Place, when: str) -> None:
         # A virtual table is recorded by its shadows; their blocks depend on the order of writes.
         for name in sorted(set(names) - CACHES - {"words", "words_data", "words_idx", "words_config"}):
             cursor = connection.execute(f'SELECT * FROM "{name}"')
-            place.write(f"{when}/{name}.txt", _lines([each[0] for each in cursor.description], cursor))
+            # A catalog has a name of its own, made from where it is.
+            rows = (row for row in cursor if (name, row[0]) != ("meta", "catalog"))
+            place.write(f"{when}/{name}.txt", _lines([each[0] for each in cursor.description], rows))
 
 
 def _lines(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> str:
