@@ -18,8 +18,12 @@ from urllib.parse import quote
 
 from .rules import rules
 
-BEGIN = int(dt.datetime(2027, 3, 1, 9, tzinfo=dt.UTC).timestamp())
-"""The clock of a recording starts after any real time of a file that it writes."""
+BEGIN = int(dt.datetime(2026, 11, 1, 9, tzinfo=dt.UTC).timestamp())
+"""
+The clock of a recording starts before any real time of a file that it writes.
+
+A later clock would find those files old, and what is unused for a month is deleted.
+"""
 
 SERVED = {"api", "pages", "mcp-auto", "mcp-legacy"}
 """The parts in which a server runs."""

@@ -48,7 +48,7 @@ SERVED = (
     ("what Chroma has so far", r'("chroma": \{\n *"place": ).*\n *"vectors": \d+,\n *"behind": \d+', r"\1<so far>"),
     ("bytes of the index", r'("bytes"): \d+', r"\1: <bytes>"),
     # The first ten letters of an id are its time, which stands still; a thread of the watcher may draw before it.
-    ("random letters of an id", r"\b(01MG[0-9A-Z]{6})[0-9A-HJKMNP-TV-Z]{16}(?![0-9A-Z])", r"\1<random>"),
+    ("random letters of an id", r"\b(01M6[0-9A-Z]{6})[0-9A-HJKMNP-TV-Z]{16}(?![0-9A-Z])", r"\1<random>"),
 )
 """As above, for servers alone: their watcher, embedder and Chroma work while they answer."""
 
