@@ -32,7 +32,7 @@ PATTERNS = (
     ("alert of failed calls", r'  \{\n   "id": "errors",(?:\n   .*){6}\n  \},?\n', ""),
     (
         "the same on a page",
-        r'<div class="alert[^\n]*<strong>(?:Many calls fail|실패하는 호출이 많습니다)\..*\n(?:.*\n){1,3}?</div>\n',
+        r'<div class="alert[^\n]*<strong>(?:Many calls fail|실패하는 호출이 많습니다)\..*\n(?:.*\n){0,3}?</div>\n',
         "",
     ),
     ("frames of a traceback", r'^ +\|? *File "[^"\n]+", line \d+, in .*\n(?: +\|? .*\n)?(?: +\|? *[~^]+\n)?', ""),
@@ -43,8 +43,15 @@ PATTERNS = (
 
 SERVED = (
     ("generation of the index", r'(\\?"generation\\?":|\bgeneration) \d+', r"\1 <generation>"),
-    ("texts still to embed", r"(?<=<generation>), \d+ texts? not yet findable by meaning", ""),
+    (
+        "texts still to embed",
+        r"(?<=<generation>)(?:, \d+ texts? not yet findable by meaning)?(?: \(being embedded now\))?",
+        "",
+    ),
     ("texts still to embed in JSON", r'(\\?"pending\\?":) \d+', r"\1 <pending>"),
+    ("whether it embeds now", r'(\\?"embedding\\?":) (?:true|false)', r"\1 <now>"),
+    # The sign of life is the time of a file, which the clock that stands still is far from.
+    ("sign of life of a watcher", r'\n *"unwatched": "[^"]*",', ""),
     ("what Chroma has so far", r'("chroma": \{\n *"place": ).*\n *"vectors": \d+,\n *"behind": \d+', r"\1<so far>"),
     ("bytes of the index", r'("bytes"): \d+', r"\1: <bytes>"),
     # The first ten letters of an id are its time, which stands still; a thread of the watcher may draw before it.
