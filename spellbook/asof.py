@@ -150,7 +150,7 @@ class _Past(Spellbook):
         self.loaded = self.loaded or searcher.Searcher(self.index, lambda: self.moment.until)
         return self.loaded
 
-    def refresh(self, *, embed: bool = False) -> None:
+    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Do nothing: what was written then does not change."""
 
     def follow(self) -> None:

@@ -107,9 +107,9 @@ class Spellbook:
 
     @property
     def memories(self) -> memories.Memories:
-        """What is kept on purpose: memories, decisions and articles. See `memories.memories`."""
+        """What is kept on purpose: memories, decisions and articles, as they are now. See `memories.memories`."""
         self.refresh()
-        return memories.Memories(self.index, self._searcher, self.meter, self._ask)
+        return memories.Memories(self.index, self._searcher, self.meter, partial(self._ask, look=False))
 
     @property
     def wikis(self) -> documents.Wikis:
@@ -145,11 +145,13 @@ class Spellbook:
         self.refresh(embed=asked.mode != "keyword")
         return explain.why(self.index, self._searcher, asked, id)
 
-    def _ask(self, verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
+    def _ask(
+        self, verb: str, query: str | Sequence[str], match: str = "any", look: bool = True, **options: Unpack[Options]
+    ) -> Answer:
         asked = question.question(verb, query, match, **options)
         is_by_words = asked.mode == "keyword"
         with self.meter.timed(verb) as taken:
-            self.refresh(embed=not is_by_words)
+            self.refresh(embed=not is_by_words, look=look)
             loaded = self._searcher
             answer = loaded.ask(asked)
         self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
@@ -233,10 +235,11 @@ class Spellbook:
         self.complaint = ""
         return report
 
-    def refresh(self, *, embed: bool = False) -> None:
-        """Scan the vault for changes, unless a watcher does so already; `embed` also embeds some new texts."""
+    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
+        """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
         self.follow()
-        self.complaint = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed)
+        found = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed, look=look)
+        self.complaint = found if look else self.complaint
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""

@@ -86,9 +86,9 @@ class _Limited(Spellbook):
     def index(self, index: Index) -> None:
         self._own = index
 
-    def refresh(self, *, embed: bool = False) -> None:
+    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
-        self._whole.refresh(embed=embed)
+        self._whole.refresh(embed=embed, look=look)
         # The words of the complaint count all notes, or name one.
         self.complaint = "the vault could not be looked at" if self._whole.complaint else ""
         self._catch_up()

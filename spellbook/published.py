@@ -120,7 +120,7 @@ class PublishedBook(Spellbook):
             return False
         return True
 
-    def refresh(self, *, embed: bool = False) -> None:
+    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Do nothing: each question reads the database as it is."""
 
     def follow(self) -> None:

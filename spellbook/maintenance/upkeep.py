@@ -38,12 +38,12 @@ _BUILDING = 3_600.0
 """Seconds after which a folder that is not ready is one that a killed process left."""
 
 
-def refresh(index: Index, *, watching: bool, embed: bool) -> str:
+def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> str:
     """
     Scan the vault for changes, unless this process is `watching` it or another one does.
 
-    With `embed`, some of the texts without a vector are embedded, if no watcher does it. Return why the last scan
-    failed, "" if it did not: search still answers from the index as it is.
+    With `embed`, some of the texts without a vector are embedded, if no watcher does it; without `look` nothing else is
+    done. Return why the last scan failed, "" if it did not: search still answers from the index as it is.
     """
     try:
         finish_move(index)
@@ -55,7 +55,8 @@ def refresh(index: Index, *, watching: bool, embed: bool) -> str:
         if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
             return reported
         try:
-            sync.scan(index)
+            if look:
+                sync.scan(index)
         except Damaged:  # the next use starts a new catalog
             sync.scan(index)
     except (StorageError, VaultNotFound, InvalidInput) as error:
