@@ -93,7 +93,7 @@ class Config:
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
     `guesser`: the language model that guesses further texts of a question, as `service` reads it; "" for none.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
-    `wikis`: the folders of documents beside the vault that `spellbook.wikis` may read, as they were given.
+    `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
