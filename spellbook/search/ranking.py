@@ -152,7 +152,8 @@ class Candidate:
         """Sort key: best first, and newest first among equals."""
         newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
         beyond = self.keyword.beyond if self.keyword else 0.0
-        text = self.semantic.score if self.semantic else 0.0  # titles lift equal notes to 1 together
+        # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
+        text = round(self.semantic.score, 4) if self.semantic else 0.0
         return -self.score, -beyond, -text, newest, self.chunk.id
 
     def hit(self) -> Hit:

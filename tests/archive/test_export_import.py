@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from spellbook import book as books
 from spellbook.archive import importer
+from spellbook.archive.formats import html_notes
 from spellbook.archive.streams import members
 from spellbook.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.system.disk import folds
@@ -67,6 +68,8 @@ def test_a_vault_comes_back_as_it_was(form: str, files: dict[str, bytes], mode: 
     Export and import into an empty vault restore every file with its bytes, time and permissions except executable
     bits, and empty folders.
     """
+    # A zip without Markdown whose files are HTML or text is another program's, and its files become notes.
+    assume(form == "json" or not html_notes.endings(files))
     with tempfile.TemporaryDirectory() as place:
         here = Path(place)
         vault, other = grow(here / "v", files, ("empty", "x-empty/in")), here / "w"
