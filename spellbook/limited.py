@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from spellbook.book import Spellbook
-from spellbook.errors import PermissionDenied
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
+from spellbook.memories.opened import refusal
 from spellbook.system.sqlite import Damaged
 
 if TYPE_CHECKING:
@@ -131,10 +131,7 @@ class _Limited(Spellbook):
 
 def _refused(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: _Limited, *_: object, **__: object) -> NoReturn:
-        raise PermissionDenied(
-            f"This token sees what is {self.config.sees} alone, and may only read: {verb} is not for it.",
-            "Use a token that sees all notes.",
-        )
+        raise refusal(self.config, verb) or AssertionError("a book of this class may only be read")
 
     return refuse
 

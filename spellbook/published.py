@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from spellbook import config, paths
 from spellbook.book import Spellbook
-from spellbook.errors import PermissionDenied, StorageError
+from spellbook.errors import StorageError
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, Database, configured
 from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.reader import Vault, vaults
+from spellbook.memories.opened import refusal
 from spellbook.search import related
 from spellbook.search.question import State, state
 from spellbook.search.related import Around, Backlink, Graph
@@ -41,8 +42,6 @@ _READS = _FINDING | _LISTING | _STATE | _KEPT | _KEEPING
 
 MOST_SEEN = 64
 """Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
-
-HINT = "Do it where the vault's files are."
 
 
 def open(names: Sequence[str] = (), database: Database | None = None, scope: str | None = None) -> PublishedBook:
@@ -188,9 +187,7 @@ class PublishedBook(Spellbook):
 
 def _refused(verb: str) -> Callable[..., NoReturn]:
     def refuse(self: PublishedBook, *_: object, **__: object) -> NoReturn:
-        raise PermissionDenied(
-            f"This server has no files and only finds what was published: {verb} is not for it.", HINT
-        )
+        raise refusal(self.config, verb) or AssertionError("a book of this class may only be read")
 
     return refuse
 

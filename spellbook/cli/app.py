@@ -241,8 +241,8 @@ class Asking(Command):
         try:
             return super().parse_args(ctx, self._sorted(args))
         except click.UsageError as error:
-            if not any(arg.startswith("-") for arg in args):
-                raise
+            if type(error) is click.BadParameter or not any(arg.startswith("-") for arg in args):
+                raise  # a wrong value of an option is no word to look for
             hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+from spellbook.config import Config
 from spellbook.editing import revise, write
 from spellbook.errors import PermissionDenied
 from spellbook.index import lookup
@@ -63,10 +64,17 @@ class Opened:
 
     def _check(self, verb: str) -> None:
         """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
-        if sees := self.index.config.sees:
-            what = f"This token sees what is {sees} alone, and may only read: {verb} is not for it."
-            raise PermissionDenied(what, "Use a token that sees all notes.")
-        if self.index.config.published:
-            what = f"This server has no files and only finds what was published: {verb} is not for it."
-            raise PermissionDenied(what, "Do it where the vault's files are.")
+        if refused := refusal(self.index.config, verb):
+            raise refused
         self.index.vault.check_there()
+
+
+def refusal(config: Config, verb: str) -> PermissionDenied | None:
+    """Return why a vault of these settings may only be read, so that a verb is refused; None if it may be changed."""
+    if config.published:
+        what = f"This server has no files and only finds what was published: {verb} is not for it."
+        return PermissionDenied(what, "Do it where the vault's files are.")
+    if config.sees:
+        what = f"This token sees what is {config.sees} alone, and may only read: {verb} is not for it."
+        return PermissionDenied(what, "Use a token that sees all notes.")
+    return None

@@ -50,6 +50,7 @@ def _about(chunk: StoredChunk) -> dict[str, Any]:
 
 
 def found_row(hit: Hit, query: str) -> dict[str, Any]:
+    """Return a hit for JSON: what it is, its score, and an excerpt that begins where it says most of the question."""
     about = _about(hit.chunk)
     row = {
         "id": hit.chunk.note,
@@ -134,6 +135,7 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
 
 
 def listed_text(told: Mapping[str, Any], offset: int) -> str:
+    """Return a list of articles as text: a line each, the categories, and where the next ones begin."""
     rows = told["articles"]
     if not rows:
         return "No articles. save(source, categories) keeps one."
