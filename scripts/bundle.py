@@ -27,7 +27,7 @@ from typing import Any
 import anyio
 
 from spellbook import __version__
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.server.app import build
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spellbook._version import __version__
-
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook, open
-    from spellbook.errors import SpellbookError
+    from spellbook.library.book import Spellbook, open
+    from spellbook.system.errors import SpellbookError
+
+__version__ = "0.1.0"
 
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 
@@ -26,11 +26,11 @@ if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name
     def __getattr__(name: str) -> Any:
         # Imported on first use, so that `spellbook --help` starts fast.
         if name in {"Spellbook", "open"}:
-            from spellbook import book
+            from spellbook.library import book
 
             return getattr(book, name)
         if name == "SpellbookError":
-            from spellbook.errors import SpellbookError
+            from spellbook.system.errors import SpellbookError
 
             return SpellbookError
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

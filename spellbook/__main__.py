@@ -1,7 +1,7 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `uptodate` says so and the command line is not imported.
+If a `reindex` has nothing to do, `seal` says so and the command line is not imported.
 
 If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
 output has closed the pipe, it exits with 0.
@@ -13,7 +13,7 @@ import os
 import sys
 from typing import NoReturn
 
-from spellbook.uptodate import nothing_to_do
+from spellbook.index.seal import nothing_to_do
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")
 """What the message of an error contains when memory ran out: in libraries, in threads, in Python itself."""
@@ -62,7 +62,7 @@ def _fill_streams() -> None:
 def _fail(what: str) -> int:
     """Print in one line why the program ends, and return the exit code."""
     try:
-        from spellbook.translate import translated
+        from spellbook.settings.translate import translated
 
         print("spellbook:", translated(" ".join(what.split())), file=sys.stderr, flush=True)
     except OSError:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from spellbook import book as books
-from spellbook.book import Spellbook
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from tests.archive.pages.site import Site, serving
 from tests.helpers import note_writer
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import spellbook
-from spellbook.book import Spellbook
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
 from tests.editor import MANNERS
 
 FOLDERS = ("", "a", "b", "b/c", "d")

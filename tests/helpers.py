@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from spellbook import config
-from spellbook.errors import EmbeddingError
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
@@ -25,6 +23,8 @@ from spellbook.index.opened import Index
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
+from spellbook.settings import config
+from spellbook.system.errors import EmbeddingError
 from spellbook.system.sqlite import Database
 
 PATIENCE = 600

@@ -16,8 +16,8 @@ import anyio
 import click
 
 from spellbook import SpellbookError
-from spellbook import book as books
 from spellbook.cli import main as cli
+from spellbook.library import book as books
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import spellbook
-from spellbook import config
+from spellbook.settings import config
 
 _QUESTIONS = {
     "notes": "SELECT path, id, declared, title, topic, category, kind, importance, created, updated, keywords, tags, meta FROM notes",

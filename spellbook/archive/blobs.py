@@ -15,8 +15,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from spellbook.errors import StorageError
 from spellbook.system import disk
+from spellbook.system.errors import StorageError
 
 _PIECE = 1 << 20
 _SAMPLE = 1 << 16

@@ -21,12 +21,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spellbook._version import __version__
+from spellbook import __version__
 from spellbook.archive.tree import Item, fault_of, is_setting, tree
-from spellbook.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
 from spellbook.system.disk import replacing, storage_error
+from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.vault.vault import Vault
 
 FORMAT, VERSION = "spellbook-export", 1

@@ -20,17 +20,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spellbook import config
 from spellbook.archive import placing, sources
 from spellbook.archive.formats.incoming import Incoming
 from spellbook.archive.tree import is_note, is_setting
-from spellbook.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.index import sync
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.notes.note import Fault
-from spellbook.paths import MARKER
+from spellbook.settings import config
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.system.processes import is_locked
 from spellbook.text.quoting import counted
 from spellbook.vault import rules

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.archive import snapshots
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
+from spellbook.system.errors import InvalidInput
 from spellbook.system.git import Blob, Commit, Repository
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_whole

@@ -13,9 +13,9 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.index.embed import Progress
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault import rules
 from spellbook.vault.names import numbered
 from spellbook.vault.vault import Vault

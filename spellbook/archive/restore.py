@@ -20,11 +20,18 @@ from typing import Any
 
 from spellbook.archive.blobs import Blobs
 from spellbook.archive.tree import Item, tree
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
-from spellbook.paths import MARKER
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryNotFound,
+    PathOutsideVault,
+    SpellbookError,
+    StorageError,
+)
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.folder import Folder

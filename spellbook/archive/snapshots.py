@@ -23,11 +23,11 @@ from spellbook.archive import restore
 from spellbook.archive.blobs import DAMAGED, Blobs
 from spellbook.archive.restore import Kept, Manifest, Restored
 from spellbook.archive.tree import Item, fault_of, tree
-from spellbook.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.index.embed import Progress
 from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.vault.vault import Vault
 
 DAYS, WEEKS, MONTHS = 7, 4, 12

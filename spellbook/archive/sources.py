@@ -30,10 +30,10 @@ from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, S
 from spellbook.archive.formats.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
-from spellbook.errors import InvalidInput, PathOutsideVault
 from spellbook.notes.note import Fault
 from spellbook.system import foreign_sqlite
 from spellbook.system.disk import regular
+from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 

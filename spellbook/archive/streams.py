@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import IO, Any
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 _FIRST_READ = 1 << 16
 _MOST_VALUE = 500_000_000

@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spellbook.errors import PathOutsideVault, SpellbookError, VaultNotFound
 from spellbook.notes.note import Fault, Stamp
+from spellbook.system.errors import PathOutsideVault, SpellbookError, VaultNotFound
 from spellbook.text.unicode import is_whole
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.archive import snapshots
-from spellbook.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.notes.note import MOST_BYTES
+from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.git import Repository
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest

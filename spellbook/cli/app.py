@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from spellbook._version import __version__
+from spellbook import __version__
 from spellbook.cli import help, output
+from spellbook.settings.translate import translated
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
-from spellbook.translate import translated
 from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import Verb
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ class Group(help.Spoken, click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from spellbook.errors import Conflict, SpellbookError, UnreadableNote
+        from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
 
         try:
             with _pipes_left_alone():
@@ -324,10 +324,10 @@ def _as_of(book: Spellbook, when: str) -> Iterator[Spellbook]:
     if not when:
         yield book
         return
-    from spellbook import asof
+    from spellbook.library import earlier
 
-    with asof.at(book, when) as then:
-        for sentence in asof.said(then):
+    with earlier.at(book, when) as then:
+        for sentence in earlier.said(then):
             output.say(sentence, err=True)
         yield then
 
@@ -336,9 +336,9 @@ def of_then(book: Spellbook) -> dict[str, Any]:
     """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
     if not click.get_current_context().ensure_object(dict).get("as_of"):
         return {}
-    from spellbook import asof
+    from spellbook.library import earlier
 
-    return asof.fields(book)
+    return earlier.fields(book)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})

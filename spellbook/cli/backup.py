@@ -10,14 +10,14 @@ import click
 
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main, option
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
-from spellbook.translate import translated
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
     from spellbook.archive.snapshots import Snapshot
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
     from spellbook.notes.note import Fault
 
 _MOST_SHOWN = 10

@@ -9,13 +9,13 @@ import click
 
 from spellbook.cli.output import padded, row, say, widest, width_of
 from spellbook.search.presentation import place, titles
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
-from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.index.catalog.schema import Place
-    from spellbook.maintenance.evaluate import Checked, Failed, Missed, Unlabelled
-    from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.library.evaluate import Checked, Failed, Missed, Unlabelled
+    from spellbook.library.migrate import Estimate, Migrated
     from spellbook.search.duplicates import Alike, Contradiction
 
 _MOST_PARTS = 3

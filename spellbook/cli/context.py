@@ -38,7 +38,7 @@ _LONG = 100_000
 _MOST_TRANSCRIPT = 64_000_000
 _SAVED = rb'"name":\s*"[\w-]*(?:scribe|revise|remember|mama_save|mama_update)"'
 _REMINDED = "reminded.log"
-"""Which sessions were reminded; its ending tells `uptodate` that it is no part of the index."""
+"""Which sessions were reminded; its ending tells `seal` that it is no part of the index."""
 
 _MOST_REMINDED = 200
 _KEEP = (
@@ -61,7 +61,7 @@ class _Quiet(Command):
             _leave(error.format_message())
 
     def invoke(self, ctx: click.Context) -> Any:
-        from spellbook.errors import SpellbookError
+        from spellbook.system.errors import SpellbookError
 
         threading.Thread(target=_give_up, args=(threading.Event(),), daemon=True).start()
         try:
@@ -187,7 +187,7 @@ def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
 
 
 def _config(ctx: click.Context) -> Any:
-    from spellbook.config import load
+    from spellbook.settings.config import load
 
     asked = ctx.ensure_object(dict)
     return load(asked.get("vault"), scope=asked.get("scope"))

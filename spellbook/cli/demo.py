@@ -22,9 +22,9 @@ import click
 
 from spellbook.cli.output import say
 from spellbook.editing import guides
-from spellbook.errors import SpellbookError
+from spellbook.settings.translate import translated
+from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted
-from spellbook.translate import translated
 
 _CHUNK = {
     "text": (

@@ -9,11 +9,11 @@ import click
 
 from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import command, filter_option, json_option, main
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import one_line
-from spellbook.translate import translated
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 
 @command(json_option)
@@ -101,7 +101,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
         if offer.left or (offer.changed and not yes):
             sys.exit(1)
         return
-    from spellbook.maintenance.doctor import Remark
+    from spellbook.library.doctor import Remark
 
     sick = False
     for name, problems in book.doctor():
@@ -138,7 +138,7 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
 
     from spellbook.index.vectors import follow
     from spellbook.index.vectors.chroma import COLLECTION
-    from spellbook.maintenance import doctor
+    from spellbook.library import doctor
 
     book.refresh(embed=True)
     copied = Path(copy).expanduser().absolute() if copy else None

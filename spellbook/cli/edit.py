@@ -11,13 +11,13 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, file_argument, json_option, option, read_stdin, scope_option, text_option
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import one_line, plain, quoted
-from spellbook.translate import translated
 from spellbook.verbs import memories, table
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
     from spellbook.editing.write import Scribed
+    from spellbook.library.book import Spellbook
 
 dry_run_option = option(table.REVISE, "dry_run")
 category_option = click.option("--category", help="project, preference, knowledge, decision, article …")
@@ -48,7 +48,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     \b
     echo "We deploy on Fridays no more." | spellbook scribe - --topic deploy -k Friday -k deploy
     """
-    from spellbook.errors import InvalidInput
+    from spellbook.system.errors import InvalidInput
 
     chunk = _read_chunk(file)
     meta = chunk.get("metadata", {})
@@ -161,8 +161,8 @@ def save(
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:
-    from spellbook.errors import InvalidInput
     from spellbook.notes.note import parse
+    from spellbook.system.errors import InvalidInput
 
     if data.lstrip()[:1] == b"{":
         try:
@@ -260,8 +260,8 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     """Read K=V as frontmatter would be read, texts as they are typed."""
     from spellbook.editing.memory import LISTS, TEXTS
-    from spellbook.errors import InvalidInput
     from spellbook.notes.frontmatter import load_value
+    from spellbook.system.errors import InvalidInput
 
     found: dict[str, object] = {}
     for pair in pairs:

@@ -14,7 +14,7 @@ from spellbook.cli.app import command
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 _PLUS = "vi vim nvim gvim mvim view nano pico micro emacs emacsclient kak joe jed mg ne gedit"
 _COLON = "subl sublime_text zed zeditor hx helix"
@@ -53,7 +53,7 @@ def open_(book: Spellbook, id: str, obsidian: bool) -> None:
 
 def _place(book: Spellbook, id: str) -> tuple[str, int]:
     """Return the path and the line of a chunk or a note; also of a file that cannot be read as a note."""
-    from spellbook.errors import MemoryNotFound
+    from spellbook.system.errors import MemoryNotFound
 
     try:
         found = book.show(id)[0]
@@ -69,7 +69,7 @@ def _editor(file: Path, line: int) -> list[str]:
     """Return the command of the person's editor for a file. Raises InvalidInput if no editor is set."""
     import shlex
 
-    from spellbook.errors import InvalidInput
+    from spellbook.system.errors import InvalidInput
 
     said = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
     try:
@@ -96,7 +96,7 @@ def _run(command: list[str]) -> None:
     """Run a program in the foreground. Raises InvalidInput if there is none of this name; exits with 1 if it fails."""
     import subprocess
 
-    from spellbook.errors import InvalidInput
+    from spellbook.system.errors import InvalidInput
 
     try:
         code = subprocess.run(command, check=False).returncode

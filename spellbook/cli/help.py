@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import click
 
-from spellbook.translate import language, translated
+from spellbook.settings.translate import language, translated
 
 _FILLER = "\ue000"
 """Behind each letter that takes two columns while help is laid out, since click counts letters; it is never printed."""

@@ -17,8 +17,8 @@ from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
     from spellbook.index.sync import Report
+    from spellbook.library.book import Spellbook
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
@@ -138,14 +138,14 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
     """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
     from dataclasses import replace
 
-    from spellbook import uptodate
+    from spellbook.index import seal
 
     places = str(book.config.vault), str(book.config.state)
-    seen = uptodate.look(*places)
+    seen = seal.look(*places)
     report = book.reindex(**asked)
     if report.is_nothing:
         again = replace(report, seconds=0.0)
-        uptodate.put(*places, seen, output.told(again), json_of(again.as_dict()))
+        seal.put(*places, seen, output.told(again), json_of(again.as_dict()))
     return report
 
 

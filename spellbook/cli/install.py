@@ -88,7 +88,7 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
     from spellbook.cli.clients import clients, session_hooks
-    from spellbook.config import find_vault
+    from spellbook.settings.config import find_vault
 
     about, name, force = clients.CLIENTS[client], given["name"], given["force"]
     file = _named(about, given["file"], given["project"])
@@ -161,7 +161,7 @@ def _named(client: Client, file: str | None, project: str | None) -> Path | None
 def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:
     from spellbook.cli.clients import hooks
     from spellbook.cli.clients.clients import carried, launch
-    from spellbook.config import load
+    from spellbook.settings.config import load
     from spellbook.system.run_queue import LOG
 
     if given["project"] or given["file"] or given["force"]:
@@ -195,7 +195,7 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
 def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
     from spellbook.cli.clients import gitmerge, hooks
     from spellbook.cli.clients.clients import launch
-    from spellbook.config import load
+    from spellbook.settings.config import load
 
     vault = load(ctx.ensure_object(dict).get("vault")).vault
     top = hooks.find(vault).top

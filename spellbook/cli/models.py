@@ -10,12 +10,12 @@ import click
 
 from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import Group, command, json_option, main, option
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import one_line
-from spellbook.translate import translated
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 
 @command(
@@ -40,7 +40,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     spellbook migrate --to ollama:nomic-embed-text
     spellbook migrate --rollback
     """
-    from spellbook.errors import InvalidInput
+    from spellbook.system.errors import InvalidInput
 
     if rollback == bool(to):
         raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
@@ -91,9 +91,9 @@ def pull(name: str, source: str) -> None:
     \b
     spellbook model pull multilingual-e5-small
     """
-    from spellbook.errors import EmbeddingError
     from spellbook.models import embedders
     from spellbook.models.hub import download
+    from spellbook.system.errors import EmbeddingError
 
     with progress_bar.download(name) as progress:
         found, fetched = download.pull(name, source, progress)

@@ -18,8 +18,8 @@ import click
 
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
-from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged

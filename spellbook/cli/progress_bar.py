@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from spellbook.settings.translate import translated
 from spellbook.text.quoting import one_line
-from spellbook.translate import translated
 
 if TYPE_CHECKING:
     from spellbook.index.embed import Progress

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from spellbook.cli import output
 from spellbook.cli.app import command, json_option
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 
 @command(json_option)

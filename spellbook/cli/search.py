@@ -24,7 +24,7 @@ from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 T = TypeVar("T")
 
@@ -215,9 +215,9 @@ def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
     \b
     spellbook history decision/keys.md
     """
-    from spellbook import asof
+    from spellbook.library import earlier
 
-    found = asof.history(book, id, limit)
+    found = earlier.history(book, id, limit)
     if as_json:
         output.as_json(found)
     else:

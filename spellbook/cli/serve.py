@@ -11,10 +11,10 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.cli.container import container_option
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 
 @main.command()
@@ -134,7 +134,7 @@ def serve(
 
 def _published(ctx: click.Context, names: tuple[str, ...]) -> Spellbook:
     """Open published vaults, for a server without files."""
-    from spellbook import published
+    from spellbook.library import published
 
     return published.open(names, scope=ctx.ensure_object(dict).get("scope"))
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook import paths
 from spellbook.cli import output
 from spellbook.cli.app import command, json_option, main
-from spellbook.errors import Conflict, StorageError, UnreadableNote
+from spellbook.settings import paths
 from spellbook.system.disk import TEMPORARY
+from spellbook.system.errors import Conflict, StorageError, UnreadableNote
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault.rules import TRASH
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 _TRIES = 3
 """Times that notes are pulled and pushed, if others push meanwhile."""

@@ -103,8 +103,8 @@ def remove(ctx: click.Context, name: str, published: bool) -> None:
 
 
 def _tokens(ctx: click.Context, published: bool) -> Tokens:
-    from spellbook import config
     from spellbook.server.http.tokens import Tokens
+    from spellbook.settings import config
 
     if published:
         return Tokens.of_published()
@@ -113,8 +113,8 @@ def _tokens(ctx: click.Context, published: bool) -> Tokens:
 
 def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
     """Raise VaultNotFound, InvalidInput for a limit to a vault that is not there, where that can be known."""
-    from spellbook import config
-    from spellbook.errors import InvalidInput, StorageError
+    from spellbook.settings import config
+    from spellbook.system.errors import InvalidInput, StorageError
 
     if not names:
         return

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
 
-from spellbook.errors import Conflict, InvalidInput
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
 from spellbook.notes.relations import RELATIONS
 from spellbook.notes.splitter import sentences
+from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import contradiction
 from spellbook.text.unicode import composed
 

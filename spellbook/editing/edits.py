@@ -13,12 +13,12 @@ from itertools import accumulate
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from spellbook.errors import Conflict, InvalidInput
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
+from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import woven
 
 if TYPE_CHECKING:

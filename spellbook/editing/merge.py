@@ -15,7 +15,6 @@ from spellbook.editing import combine, edits
 from spellbook.editing.combine import Changed
 from spellbook.editing.relink import Shift, mended, unlinked
 from spellbook.editing.revise import dated, with_vectors
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
@@ -23,6 +22,7 @@ from spellbook.index.lookup import resolve
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Link, key
 from spellbook.notes.note import Note, parse
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from spellbook.editing import symlinks
 from spellbook.editing.relink import Shift, derived, found_again, mended
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.lookup import note_chunks
 from spellbook.index.opened import Index
@@ -26,6 +25,7 @@ from spellbook.notes import links
 from spellbook.notes.links import Files, Span
 from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted
 from spellbook.vault import names

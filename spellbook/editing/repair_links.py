@@ -11,13 +11,13 @@ from pathlib import PurePosixPath
 
 from spellbook.editing.moves import Changed
 from spellbook.editing.relink import rewritten
-from spellbook.errors import MemoryNotFound, UnreadableNote
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import By, Files, Link, Reached
 from spellbook.notes.note import Fault, Note, parse
+from spellbook.system.errors import MemoryNotFound, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from spellbook.editing import edits
 from spellbook.editing.memory import Findings, metadata
-from spellbook.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import note_chunks, resolve
@@ -20,6 +19,7 @@ from spellbook.notes import chunks
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Note, parse
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat

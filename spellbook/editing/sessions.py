@@ -8,11 +8,11 @@ import os
 from typing import Any
 
 from spellbook.editing import guides
-from spellbook.errors import InvalidInput, MemoryNotFound, RestRequired
 from spellbook.index.catalog.sessions import Session
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.notes.note import Note, parse
+from spellbook.system.errors import InvalidInput, MemoryNotFound, RestRequired
 
 SESSION_SECONDS = 3600.0
 

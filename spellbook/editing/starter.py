@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from spellbook.editing import guides
-from spellbook.errors import StorageError
-from spellbook.paths import MARKER
+from spellbook.settings.paths import MARKER
+from spellbook.system.errors import StorageError
 from spellbook.vault.folder import Folder
 
 _CONFIG = """\

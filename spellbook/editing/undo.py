@@ -15,10 +15,10 @@ from itertools import product
 
 from spellbook.editing import edits, moves
 from spellbook.editing.revise import with_vectors
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.index import privacy, sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault.folder import digest

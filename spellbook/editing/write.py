@@ -11,7 +11,6 @@ from typing import Any, Literal, TypedDict, get_args
 
 from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
-from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
@@ -23,6 +22,7 @@ from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import QUESTION, TITLE, whole
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
+from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from spellbook.index.vectors.about import About
 from spellbook.text.expressions import Expression, Phrase
 
 if TYPE_CHECKING:
-    from spellbook.config import Config
     from spellbook.index.opened import Index
     from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
+    from spellbook.settings.config import Config
 
 Near = list[tuple[tuple[StoredChunk, ...], float]]
 """Texts, nearest first: the chunks that have it, and its cosine."""

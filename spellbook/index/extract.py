@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
 from spellbook.index.catalog.words import NO_WORDS, findable, shared_words
@@ -25,6 +24,7 @@ from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
+from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.text import languages, terms
 from spellbook.vault.folder import Folder, digest
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spellbook.errors import InvalidInput
 from spellbook.notes.note import LEVELS
+from spellbook.system.errors import InvalidInput
 
 DATES = ("created", "updated", "when")
 

@@ -8,12 +8,12 @@ import contextlib
 import unicodedata
 from collections.abc import Iterable
 
-from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.note import MERGED, parse
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 
 _MOST_ID = 5_000
 """Letters of an id: a path has at most 4,096, and its suffix 200."""

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spellbook import translate
-from spellbook.errors import SpellbookError
 from spellbook.index.catalog.usage import KEPT_DAYS, Failures, Kind, Usage
+from spellbook.settings import translate
+from spellbook.system.errors import SpellbookError
 
 _FLUSH_SECONDS = 10.0
 """Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spellbook.config import Config, load
-from spellbook.errors import EmbeddingError, SpellbookError
 from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import Condition
+from spellbook.index.seal import LOOKED
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.settings.config import Config, load
 from spellbook.system import disk
-from spellbook.uptodate import LOOKED
+from spellbook.system.errors import EmbeddingError, SpellbookError
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown

@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from spellbook import paths
 from spellbook.index.filters import Condition, fold, path_glob
 from spellbook.notes.note import Note
+from spellbook.settings import paths
 
 AUTO = "auto"
 """Stands for the project that a process was started in."""

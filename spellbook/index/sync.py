@@ -18,13 +18,13 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.config import Config
-from spellbook.errors import StorageError
 from spellbook.index.catalog.schema import Known
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
 from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
+from spellbook.settings.config import Config
+from spellbook.system.errors import StorageError
 from spellbook.system.lock import take
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest

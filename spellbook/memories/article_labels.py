@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 from spellbook.archive.pages import html, safe
 from spellbook.archive.pages.source import Page
-from spellbook.errors import InvalidInput
 from spellbook.index.filters import fold
+from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
 from spellbook.text.quoting import one_line
 

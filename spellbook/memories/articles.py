@@ -16,7 +16,6 @@ from typing import Any
 
 from spellbook.archive.pages import fetch, safe, urls
 from spellbook.archive.pages import source as pages
-from spellbook.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
@@ -27,6 +26,7 @@ from spellbook.notes.articles import CATEGORY
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.text.quoting import exact, flat, one_line
 from spellbook.text.unicode import door
 

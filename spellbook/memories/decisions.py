@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing.write import Duplicate, Written
-from spellbook.errors import InvalidInput
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
@@ -23,6 +22,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.search import newest, related
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
 from spellbook.text.unicode import door
 

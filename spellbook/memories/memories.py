@@ -11,11 +11,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spellbook.editing.write import may_supersede
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.memories.opened import Opened
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
+from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from spellbook.config import Config
 from spellbook.editing import revise, write
-from spellbook.errors import PermissionDenied
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter
@@ -17,6 +15,8 @@ from spellbook.index.opened import Index
 from spellbook.search import newest
 from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
+from spellbook.settings.config import Config
+from spellbook.system.errors import PermissionDenied
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from spellbook import paths
-from spellbook.config import Config
-from spellbook.errors import InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import Filter, conditions
+from spellbook.settings import paths
+from spellbook.settings.config import Config
+from spellbook.system.errors import InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from spellbook.errors import EmbeddingError
 from spellbook.models.base import Scale
+from spellbook.system.errors import EmbeddingError
 from spellbook.text.terms import estimate_tokens
 
 

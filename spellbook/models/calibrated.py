@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.errors import EmbeddingError
 from spellbook.models.base import Embedder, Scale, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors

@@ -7,9 +7,9 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from spellbook.config import service
-from spellbook.errors import InvalidInput
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.settings.config import service
+from spellbook.system.errors import InvalidInput
 
 _EMBEDDERS = "ollama:MODEL, openai:MODEL@URL, llamacpp@URL"
 _RERANKERS = "tei@URL and rerank:MODEL@URL"

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from spellbook.errors import UnreadableNote
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
 from spellbook.notes.markdown import REST
 from spellbook.notes.markdown import Block as Block
@@ -23,6 +22,7 @@ from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
+from spellbook.system.errors import UnreadableNote
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"

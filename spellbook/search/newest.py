@@ -8,9 +8,9 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter, conditions, day_of, without_guides
+from spellbook.system.errors import InvalidInput
 
 if TYPE_CHECKING:
     from spellbook.index.opened import Index

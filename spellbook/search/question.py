@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Counts
 from spellbook.index.engine import Source
 from spellbook.index.filters import Filter, Unmatched
 from spellbook.search.ranking import Candidate, Hit, Mode
 from spellbook.system import processes
+from spellbook.system.errors import InvalidInput
 from spellbook.text.expressions import AnyOf, Expression, Phrase
 
 if TYPE_CHECKING:

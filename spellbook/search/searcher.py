@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from spellbook.errors import EmbeddingError
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Source
@@ -26,6 +25,7 @@ from spellbook.search import candidates, packing, ranking, related, retrieve, su
 from spellbook.search.candidates import Text
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
+from spellbook.system.errors import EmbeddingError
 from spellbook.text import terms
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from spellbook.notes.frontmatter import fast_loader
 from spellbook.notes.note import Fault, Stamp
-from spellbook.paths import MARKER
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.text import terms
 from spellbook.vault.listing import stamp_of

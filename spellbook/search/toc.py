@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import MemoryNotFound
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
+from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import shortened
 
 if TYPE_CHECKING:

@@ -26,21 +26,21 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import GetPromptResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
-from spellbook._version import __version__
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError
+from spellbook import __version__
 from spellbook.index.metrics import CALLS, Meter
+from spellbook.library.book import Spellbook
 from spellbook.server import completion, consent, debug_log, handover, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
 from spellbook.server.base import as_json, told
 from spellbook.server.names import Names, toolsets_of
 from spellbook.system import processes
+from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 _MEMORY = "Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents."
 _MARKS = """\

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from spellbook.verbs.arguments import Argument, Verb
 
 _MOST_LISTED = 200_000

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from spellbook.book import Spellbook
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
+from spellbook.library.book import Spellbook
 from spellbook.memories.article_labels import texts
 from spellbook.memories.articles import ADDRESS
 from spellbook.notes import articles as form

@@ -8,7 +8,7 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.system.heap import freeze
 
 if TYPE_CHECKING:

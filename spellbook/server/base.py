@@ -15,8 +15,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
-from spellbook.errors import Conflict, SpellbookError
 from spellbook.server.arguments import signature
+from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import json_of, one_line, quoted
 from spellbook.verbs import arguments as verbs
 from spellbook.verbs.arguments import Verb

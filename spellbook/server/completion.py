@@ -12,7 +12,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.types import Completion
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 
 _COLUMNS = {"id": "id", "memory_id": "id", "topic": "topic", "category": "category"}
 MOST = 100

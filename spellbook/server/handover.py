@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from spellbook import errors
-from spellbook.config import is_local
-from spellbook.errors import Conflict, FetchError, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.settings.config import is_local
+from spellbook.system import errors
+from spellbook.system.errors import Conflict, FetchError, InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text.quoting import exact, json_of, one_line
 
 if TYPE_CHECKING:
     import httpx
 
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 TOKEN = "SPELLBOOK_WRITES_TOKEN"
 HANDED = "x-spellbook-handed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.base import CHANGE
 from spellbook.text.quoting import flat, quoted
 from spellbook.verbs import table

@@ -18,13 +18,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from spellbook.errors import Conflict, MemoryNotFound, SpellbookError
 from spellbook.index.embed import Progress
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError
 from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:
-    from spellbook.book import Spellbook
+    from spellbook.library.book import Spellbook
 
 State = Literal["running", "done", "failed", "cancelled"]
 Work = Callable[[Progress], Any]

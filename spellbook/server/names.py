@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 SHARED = {"undo"}
 """Tools that several toolsets have, and that are the same in each."""

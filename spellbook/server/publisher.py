@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from spellbook.book import Spellbook
-from spellbook.errors import SpellbookError
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import SpellbookError
 
 if TYPE_CHECKING:
     from spellbook.index.postgres.database import Database

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spellbook.book import Spellbook
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import local
+from spellbook.library.book import Spellbook
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 
 Key = tuple[object, ...]
 """A query, and what else its answer depends on."""

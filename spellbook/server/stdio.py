@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INVALID_PARAMS, INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCRequest
 from pydantic import ValidationError
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from spellbook.text import unicode
 
 

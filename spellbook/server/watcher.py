@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from watchdog import events
 
-from spellbook.book import Spellbook
-from spellbook.errors import SpellbookError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.sync import Report
 from spellbook.index.vectors import follow
-from spellbook.maintenance import upkeep
+from spellbook.library import upkeep
+from spellbook.library.book import Spellbook
 from spellbook.server import observers
 from spellbook.system import processes
 from spellbook.system.disk import eventless
+from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import Held, take
 from spellbook.text.unicode import is_whole
 from spellbook.vault.ignored import IGNORE_FILE

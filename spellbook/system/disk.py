@@ -16,8 +16,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from spellbook.errors import SpellbookError, StorageError
 from spellbook.system import renames
+from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import held
 
 _REMOTE = {

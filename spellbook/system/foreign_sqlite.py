@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spellbook.errors import InvalidInput
 from spellbook.system.disk import regular
+from spellbook.system.errors import InvalidInput
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 4_000_000_000

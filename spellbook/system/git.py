@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.system.errors import InvalidInput, StorageError
 
 SECONDS = 60.0
 """Seconds that one call of git may take."""

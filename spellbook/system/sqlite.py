@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.errors import InvalidInput, SearchError, StorageError
 from spellbook.system.disk import closed
+from spellbook.system.errors import InvalidInput, SearchError, StorageError
 from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 C = TypeVar("C", bound=type)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.notes.note import Stamp
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
 from spellbook.vault.listing import stamp_of
 from spellbook.vault.trash import Trash

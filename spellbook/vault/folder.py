@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
 from spellbook.notes.note import MOST_BYTES, Stamp
-from spellbook.paths import MARKER
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
 from spellbook.text.unicode import folded
 from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import IGNORE_FILE, Ignored

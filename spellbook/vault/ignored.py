@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import InvalidInput
 from spellbook.notes.note import Stamp
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput
 from spellbook.vault.listing import stamp_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from spellbook.errors import MemoryNotFound, StorageError
 from spellbook.notes.links import Span
+from spellbook.system.errors import MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database, in_steps
 from spellbook.vault.folder import digest
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from spellbook.errors import VaultNotFound
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
+from spellbook.system.errors import VaultNotFound
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
 

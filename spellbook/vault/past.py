@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from spellbook.errors import MemoryNotFound
 from spellbook.notes.note import Fault, Stamp
+from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.documents import NoWriter
 from spellbook.vault.listing import Listing
 from spellbook.vault.trash import Trash

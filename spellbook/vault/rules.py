@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from spellbook.paths import MARKER
+from spellbook.settings.paths import MARKER
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault.ignored import IGNORE_FILE
 

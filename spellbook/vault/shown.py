@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from spellbook.errors import MemoryNotFound
 from spellbook.notes.note import Stamp
+from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.documents import NoWriter
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.vault import names
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, gone, mode_of

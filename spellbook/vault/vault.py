@@ -15,9 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
-from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.notes.links import Span
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.vault import names, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.ignored import IGNORE_FILE

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from spellbook.errors import Conflict, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import attributes, disk
+from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
 from spellbook.text.unicode import folded
 from spellbook.vault import inplace, names, rules
 from spellbook.vault.folder import Folder, digest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.server.toolsets.backup import exports
 from tests.server.agent import talk
 

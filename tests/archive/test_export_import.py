@@ -17,12 +17,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from spellbook import book as books
 from spellbook.archive import importer
 from spellbook.archive.formats import html_notes
 from spellbook.archive.streams import members
-from spellbook.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
+from spellbook.library import book as books
 from spellbook.system.disk import folds
+from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import rules
 from tests.helpers import finished, python
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
@@ -743,7 +743,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 import spellbook
-from spellbook.errors import StorageError
+from spellbook.system.errors import StorageError
 vault, source, verb = sys.argv[1:]
 with spellbook.open(vault, embedder="hash") as book:
     book.refresh()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook.errors import InvalidInput, PathOutsideVault, StorageError
+from spellbook.library import book as books
+from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
 from tests.archive.test_snapshots import blobs, clear
 from tests.trees import contents, grow, state_of
 

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client
 
-from spellbook import book as books
 from spellbook.archive.snapshots import to_keep
-from spellbook.errors import StorageError
+from spellbook.library import book as books
 from spellbook.server import watcher
 from spellbook.server.app import build
 from spellbook.server.watcher import Watcher
+from spellbook.system.errors import StorageError
 from tests.helpers import PATIENCE
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
 

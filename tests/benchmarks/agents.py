@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import yaml
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import Chunk
 from tests.benchmarks.corpora import HALVES, QUALITY, Loose, Vault
 

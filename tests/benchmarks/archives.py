@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import spellbook
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from tests.benchmarks.children import apart
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

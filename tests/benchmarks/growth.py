@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spellbook.book import Spellbook
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.simhash import Sketches
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.system.processes import Watched
 from tests.benchmarks.children import apart

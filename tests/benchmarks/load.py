@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.server.http.tokens import Tokens
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

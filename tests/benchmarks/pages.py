@@ -9,8 +9,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from spellbook import book as books
-from spellbook.book import Spellbook
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 from spellbook.system.processes import Watched

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import spellbook
-from spellbook import asof
-from spellbook.book import Spellbook
+from spellbook.library import earlier
+from spellbook.library.book import Spellbook
 from tests import repositories
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
@@ -46,7 +46,7 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure | Failure]:
             firsts.append(first)
             laters += later
             checked = repositories.checked_out(folder / "checked", commit)
-            with asof.at(book, commit.hash) as then:
+            with earlier.at(book, commit.hash) as then:
                 then.reindex()
                 if told(then.index) != from_scratch(checked, folder / "other"):
                     wrong.append(commit.hash)
@@ -63,7 +63,7 @@ def _asked(book: Spellbook, when: str) -> tuple[float, list[float]]:
     taken = []
     for question in (_QUESTIONS[0], *_QUESTIONS):
         started = time.perf_counter()
-        with asof.at(book, when) as then:
+        with earlier.at(book, when) as then:
             then.search(question)
         taken.append(time.perf_counter() - started)
     return taken[0], taken[1:]

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import spellbook
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.names import TOOLSETS
 from spellbook.server.watcher import FULL_LOOK, QUIET, SETTLE_AFTER
 from tests.benchmarks.children import Server

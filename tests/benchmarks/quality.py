@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from platformdirs import user_cache_path
 
-from spellbook.book import Spellbook
 from spellbook.index.extract import folded
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.publish import publish
+from spellbook.library.book import Spellbook
 from spellbook.models.base import score
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.question import Question

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spellbook import config
-from spellbook.book import Spellbook
 from spellbook.index import embed, sync
+from spellbook.library.book import Spellbook
 from spellbook.models.e5.e5 import E5
 from spellbook.models.hash import HashEmbedder
+from spellbook.settings import config
 from spellbook.system.heap import freeze
 from spellbook.system.processes import Watched
 from tests.benchmarks.children import Server

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from spellbook.config import Config
 from spellbook.index import sync
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
@@ -32,6 +31,7 @@ from spellbook.index.postgres.publish import NUMBERS, own
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import VERBS, Question
 from spellbook.search.searcher import Searcher
+from spellbook.settings.config import Config
 from spellbook.text.expressions import Phrase
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spellbook import config
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
+from spellbook.settings import config
 from spellbook.system.processes import Watched
 from tests.benchmarks.corpora import LANGUAGES, SEEN, Asked, Vault, Xquad
 from tests.benchmarks.measures import DEPTH

@@ -79,7 +79,7 @@ SENTENCES = {
     "archive/past.py": {"__str__", "_begin", "left_out"},
     "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_imported"},
-    "maintenance/evaluate.py": {"_failures"},
+    "library/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "did_you_mean"},
@@ -87,7 +87,7 @@ SENTENCES = {
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
     "vault/journal.py": {"state"},
-    "maintenance/doctor.py": {
+    "library/doctor.py": {
         "unseen",
         "_unwatched",
         "checks",

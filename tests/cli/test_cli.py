@@ -19,9 +19,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook.book import Spellbook
 from spellbook.cli import main, output
-from spellbook.config import Config, load
+from spellbook.library.book import Spellbook
+from spellbook.settings.config import Config, load
 from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -377,7 +377,7 @@ def test_a_reindex_with_nothing_to_do_imports_nothing_heavy(vault: Path, write_n
 def test_help_imports_next_to_nothing() -> None:
     """`spellbook --help` opens no vault and loads no database."""
     names = imported_by("--help")
-    assert names & {"spellbook.book", "spellbook.index.catalog.catalog", "sqlite3"} == set()
+    assert names & {"spellbook.library.book", "spellbook.index.catalog.catalog", "sqlite3"} == set()
     assert {name.partition(".")[0] for name in names} & HEAVY == set()
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.memories import briefing, recall
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import PATIENCE, held
@@ -293,7 +293,7 @@ def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> 
     code = (
         "import sys\nfrom spellbook.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "print(sorted({'numpy', 'chromadb', 'mcp', 'httpx', 'markdown_it', 'spellbook.book'} & sys.modules.keys()))"
+        "print(sorted({'numpy', 'chromadb', 'mcp', 'httpx', 'markdown_it', 'spellbook.library.book'} & sys.modules.keys()))"
     )
     for args in (["--session-start"], ["--prompt", "rotate the signing keys"]):
         command = [sys.executable, "-c", code, "--vault", str(vault), "context", *args]

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
-from spellbook import book as books
 from spellbook.cli import main
 from spellbook.cli.clients import hooks
+from spellbook.library import book as books
 from spellbook.system.processes import is_locked
 from spellbook.system.run_queue import LOG, turn
 from tests.helpers import PATIENCE

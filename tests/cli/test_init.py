@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook.book import open as opened
 from spellbook.cli import main
+from spellbook.library.book import open as opened
 from tests.helpers import PATIENCE, held
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import Change
-from spellbook.errors import Conflict
+from spellbook.system.errors import Conflict
 from tests.helpers import PATIENCE
 
 OURS = {"command": "/x/spellbook", "args": ["--vault", "/notes", "mcp"]}

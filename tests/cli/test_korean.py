@@ -13,8 +13,8 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from spellbook import translate
 from spellbook.cli import main
+from spellbook.settings import translate
 from tests.cli.messages import every, templates
 from tests.helpers import PATIENCE
 
@@ -49,7 +49,7 @@ def run(vault: Path, *command: object, **environment: str) -> subprocess.Complet
 def test_every_message_has_its_korean() -> None:
     """Every message of the command line is in the table."""
     missing = [f"{place}: {text}" for text, place in templates().items() if text not in translate.table()]
-    assert not missing, "\n".join(["add to spellbook/ko.toml:", *missing])
+    assert not missing, "\n".join(["add to spellbook/settings/ko.toml:", *missing])
 
 
 def test_the_table_has_nothing_else() -> None:
@@ -153,7 +153,7 @@ def test_the_language_is_that_of_the_person() -> None:
 
     def of(**environment: str) -> str:
         bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
-        code = "from spellbook.translate import language; print(language())"
+        code = "from spellbook.settings.translate import language; print(language())"
         done = subprocess.run(
             [sys.executable, "-c", code], env={**bare, **environment}, capture_output=True, text=True, check=True
         )
@@ -172,7 +172,7 @@ def test_macos_keeps_the_language_in_a_file(tmp_path: Path) -> None:
     code = """
 import subprocess, sys
 sys.platform, subprocess.Popen = "darwin", None
-from spellbook.translate import language
+from spellbook.settings.translate import language
 print(language())
 """
 
@@ -281,6 +281,6 @@ def test_programs_read_the_same_in_each_language(vault: Path) -> None:
 
 def test_english_reads_no_table() -> None:
     """English output does not load the table."""
-    code = "import sys; from spellbook.translate import translated; translated('Nothing found.'); print('tomllib' in sys.modules)"
+    code = "import sys; from spellbook.settings.translate import translated; translated('Nothing found.'); print('tomllib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scripts import plugin
-from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.cli.clients import session_hooks
+from spellbook.library.book import Spellbook
 
 OTHERS = """\
 {

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
 from spellbook.server.app import build
+from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")

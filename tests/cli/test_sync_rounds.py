@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import config
+from spellbook.settings import config
 from spellbook.vault.vault import Vault
 from tests.cli.test_hooks import git
 from tests.cli.test_hooks import git_alone as git_alone  # git without the settings of whoever runs the tests

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.editing.edits import rewrite, with_meta, without
-from spellbook.errors import Conflict, InvalidInput
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import lines, parse
+from spellbook.system.errors import Conflict, InvalidInput
 
 ENTRIES = {
     "topic": [

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from spellbook.editing import keywords
-from spellbook.errors import InvalidInput
 from spellbook.notes.note import parse
+from spellbook.system.errors import InvalidInput
 
 ENGLISH = (
     "On Monday Anna Kim moved the Lantern team to `pnpm install`, because npm10 broke GPT-4, README.md and "

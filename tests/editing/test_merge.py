@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing.combine import join, metadata
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.editing.test_undo import spellbook, tree
 from tests.helpers import leads
 from tests.server.agent import talk

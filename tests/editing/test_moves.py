@@ -19,14 +19,21 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault, SpellbookError, StorageError
 from spellbook.index import sync
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.notes.frontmatter import dump
 from spellbook.notes.relations import RELATIONS
 from spellbook.system import disk
+from spellbook.system.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryNotFound,
+    PathOutsideVault,
+    SpellbookError,
+    StorageError,
+)
 from spellbook.vault.vault import Vault
 from tests.helpers import Counting, held, leads, opened
 from tests.server.agent import Agent, talk

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from spellbook import limited
 from spellbook.editing import combine, edits, threeway
-from spellbook.errors import InvalidInput
 from spellbook.index import privacy
+from spellbook.library import limited
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
+from spellbook.system.errors import InvalidInput
 from tests.editing.test_undo import spellbook
 from tests.server.agent import talk
 

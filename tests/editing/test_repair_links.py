@@ -7,9 +7,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.editing.repair_links import guesses
+from spellbook.library.book import Spellbook
 from tests.helpers import held, leads
 from tests.server.agent import Agent, talk
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spellbook.editing.edits import appended, replaced
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.notes.note import parse
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 from tests.editing.test_undo import NOTE, harbour, spellbook
 from tests.server.agent import talk

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from spellbook.editing.threeway import merge
-from spellbook.errors import UnreadableNote
 from spellbook.notes.note import parse
+from spellbook.system.errors import UnreadableNote
 
 NAMES = ("main", "feature")
 NOTE = """---

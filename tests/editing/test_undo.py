@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook import book as books
 from spellbook.cli import main
 from spellbook.editing.edits import merged
-from spellbook.errors import Conflict, MemoryNotFound, StorageError
+from spellbook.library import book as books
+from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.helpers import finished, from_scratch, python, told

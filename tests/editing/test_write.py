@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from spellbook import book as books
 from spellbook.editing import revise, write
 from spellbook.editing.revise import Revision
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.index import sync
 from spellbook.index.catalog.schema import hash_of
+from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.system.processes import Watched
 from spellbook.vault.folder import digest
 from tests.helpers import Failing, finished, from_scratch, opened, python, told

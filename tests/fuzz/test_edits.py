@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook import book as books
-from spellbook.book import Spellbook
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.fuzz import bounded
 from tests.fuzz.texts import block, note, sentence
 

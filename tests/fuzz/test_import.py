@@ -16,10 +16,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook import book as books
 from spellbook.archive.export import FORMAT, VERSION
 from spellbook.archive.importer import RULES
-from spellbook.errors import SpellbookError
+from spellbook.library import book as books
+from spellbook.system.errors import SpellbookError
 from tests.fuzz import bounded
 from tests.helpers import held
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from spellbook import book as books
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
+from spellbook.library import book as books
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from tests.fuzz import bounded
 from tests.fuzz.texts import PATHS, link, sentence
 from tests.helpers import held, leads

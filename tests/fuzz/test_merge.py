@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook import book as books
-from spellbook.errors import Conflict, InvalidInput
+from spellbook.library import book as books
 from spellbook.notes.note import parse
+from spellbook.system.errors import Conflict, InvalidInput
 from tests.fuzz import bounded
 from tests.fuzz.texts import block, frontmatter, link
 from tests.helpers import held, leads

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
 from tests.fuzz import bounded

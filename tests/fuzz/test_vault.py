@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from spellbook import book as books
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.index import sync
+from spellbook.library import book as books
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from tests.fuzz import bounded
 from tests.fuzz.texts import PATHS, note, sentence
 from tests.helpers import from_scratch, held, told

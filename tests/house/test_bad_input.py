@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spellbook.errors import SpellbookError
+from spellbook.system.errors import SpellbookError
 
 ODD = [
     "",

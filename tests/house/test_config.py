@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import config
-from spellbook.errors import InvalidInput, VaultNotFound
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput, VaultNotFound
 
 
 def test_the_vault_named_comes_before_environment_neighbourhood_and_home(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from tests.helpers import PATIENCE
 
 PROGRAM = '''\

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit

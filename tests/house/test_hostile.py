@@ -17,10 +17,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook import config
 from spellbook.cli import main
 from spellbook.cli.clients import changes
-from spellbook.errors import InvalidInput, StorageError
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.extract import read
@@ -28,7 +26,9 @@ from spellbook.index.filters import path_glob
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
+from spellbook.settings import config
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.sqlite import Database
 from spellbook.vault.ignored import compiled
 from spellbook.vault.journal import FILE

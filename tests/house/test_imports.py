@@ -16,20 +16,17 @@ ORDER: tuple[set[str], ...] = (
     {"cli"},
     {"server"},
     {"verbs"},
-    {"limited", "asof", "published"},
-    {"book"},
-    {"maintenance"},
+    {"library"},
     {"memories"},
     {"editing"},
     {"search"},
     {"archive"},
     {"index"},
     {"models", "vault"},
-    {"config", "uptodate"},
+    {"settings"},
     {"notes"},
     {"text"},
     {"system"},
-    {"errors", "paths", "environment", "translate", "_version"},
 )
 """The rooms, top to bottom. A module imports from its own room and from those below it."""
 

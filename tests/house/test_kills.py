@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.vault import inplace
 from spellbook.vault.folder import digest
 from tests.house.test_nothing_is_lost import everything

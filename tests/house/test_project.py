@@ -201,7 +201,7 @@ TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
 
 def test_every_error_is_raised() -> None:
     """Each class of `errors.py` is raised somewhere, or is a base class."""
-    from spellbook import errors
+    from spellbook.system import errors
 
     classes = [
         each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.SpellbookError)

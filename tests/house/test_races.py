@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
 from spellbook.archive.restore import Over
-from spellbook.book import Spellbook
-from spellbook.errors import Conflict, MemoryNotFound, StorageError
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system import disk, renames
+from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal

@@ -19,16 +19,16 @@ import pytest
 from click.testing import CliRunner
 
 import spellbook
-from spellbook import config
 from spellbook.cli import main
 from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
-from spellbook.environment import VARIABLES
-from spellbook.maintenance import golden
+from spellbook.library import golden
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
 from spellbook.notes.note import parse
 from spellbook.search import synonyms
+from spellbook.settings import config
+from spellbook.settings.environment import VARIABLES
 from tests.helpers import PATIENCE
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 

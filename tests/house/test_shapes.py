@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.book import Spellbook
 from spellbook.editing import combine, edits
-from spellbook.errors import InvalidInput
 from spellbook.index import extract
+from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links, markdown
 from spellbook.notes.note import Note, Stamp, parse
+from spellbook.system.errors import InvalidInput
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
 from tests.house.test_growth import steps

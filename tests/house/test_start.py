@@ -22,7 +22,7 @@ DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "fts_query")),
     *(f"spellbook.editing.{name}" for name in ("write", "guides")),
-    "spellbook.maintenance.evaluate",
+    "spellbook.library.evaluate",
     "spellbook.notes.chunks",
     "spellbook.text.terms",
 }
@@ -59,7 +59,7 @@ def test_help_imports_no_book():
         | PARSERS
         | DOORS
         | VERBS
-        | {"spellbook.book", "spellbook.config", "sqlite3", "filelock", "platformdirs", "ulid"}
+        | {"spellbook.library.book", "spellbook.settings.config", "sqlite3", "filelock", "platformdirs", "ulid"}
     )
     assert not imported("--help") & heavy
 

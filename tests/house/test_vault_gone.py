@@ -17,15 +17,15 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import VaultNotFound
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 from spellbook.server.http import admin, api, pages
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
+from spellbook.system.errors import VaultNotFound
 from tests.server.agent import talk
 
 CHUNK = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "keywords": ["deploy"]}}

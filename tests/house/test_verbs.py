@@ -14,8 +14,8 @@ import click
 import pytest
 
 import spellbook
-from spellbook.book import Spellbook
 from spellbook.cli import main
+from spellbook.library.book import Spellbook
 from spellbook.search import newest, question
 from spellbook.server.app import build
 from spellbook.server.http import admin, api

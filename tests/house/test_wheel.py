@@ -40,7 +40,7 @@ def test_the_wheel_holds_every_file(installed: Path) -> None:
     source = files(ROOT / "spellbook")
     starter = {f"starter/{path}": data for path, data in files(ROOT / "vault").items()}
     held = files(installed / "spellbook")
-    assert {"ko.toml", "py.typed", "models/sample.json", "models/e5/e5.npz", "models/e5/e5-sample.npy"} <= source.keys()
+    assert {"settings/ko.toml", "py.typed", "models/sample.json", "models/e5/e5.npz", "models/e5/e5-sample.npy"} <= source.keys()
     assert "starter/welcome.md" in starter
     assert held.keys() == source.keys() | starter.keys()
     assert held == source | starter
@@ -55,7 +55,7 @@ sys.path.insert(0, sys.argv[1])  # the editable install and the folder of the te
 import spellbook
 from spellbook.editing import guides
 from spellbook.models import calibration
-from spellbook.translate import translated
+from spellbook.settings.translate import translated
 root = Path(spellbook.__file__).parent
 print(root, guides.starter_vault().relative_to(root).as_posix(), translated("Nothing found."), len(calibration.sample()[0]) > 1)
 """

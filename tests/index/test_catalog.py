@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spellbook import config
-from spellbook.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.system.sqlite import Database
 from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import spellbook
-from spellbook import config
+from spellbook.settings import config
 from tests.helpers import held, leads
 from tests.scratch import assert_equal_to_scratch
 

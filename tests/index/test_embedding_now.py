@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook import book as books
-from spellbook import config
-from spellbook.book import Spellbook
 from spellbook.cli import main
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.server import render
 from spellbook.server.watcher import Watcher
+from spellbook.settings import config
 from spellbook.system import processes
 from tests.helpers import PATIENCE, Failing, python
 

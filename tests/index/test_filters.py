@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.errors import InvalidInput
 from spellbook.index.filters import Condition, conditions, day_of, fold, from_pairs, instant
+from spellbook.system.errors import InvalidInput
 
 
 def at(*parts: int) -> float:

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from filelock import FileLock
 
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
+from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, Counting, finished, opened, python
 
 READ = """

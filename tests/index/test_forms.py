@@ -10,16 +10,16 @@ import time
 
 import pytest
 
-from spellbook import book as books
-from spellbook.errors import StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.catalog.usage import Failures, Kind
+from spellbook.library import book as books
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 from tests.helpers import Counting, as_before, from_scratch, opened, raw, rows, told
 

@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
-from spellbook import uptodate
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import InvalidInput, MemoryNotFound, StorageError
-from spellbook.index import sync
+from spellbook.index import seal, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.usage import Failures, Kind, Use
 from spellbook.index.metrics import Meter, bucket
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.system.processes import Watched, present, processes
 from tests.helpers import Counting, as_before, opened, rows
 from tests.server.test_mcp import Agent, talk
@@ -258,12 +257,12 @@ def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) ->
         book.find("copper")
         first = book.stats()["looked_at"]
         assert abs(dt.datetime.fromisoformat(first).timestamp() - time.time()) < 60
-        os.utime(book.config.state / uptodate.LOOKED, (1, 1))
+        os.utime(book.config.state / seal.LOOKED, (1, 1))
         book.hand_over(Watched(is_current=True))
         book.find("copper")  # a watcher's vault is not looked at again
         assert book.stats()["looked_at"][:4] in {"1969", "1970"}
     for _ in range(3):
-        os.utime(book.config.state / uptodate.LOOKED, (1, 1))
+        os.utime(book.config.state / seal.LOOKED, (1, 1))
         CliRunner().invoke(main, ["--vault", str(vault), "reindex"])
         assert book.index.looked_at() != 1
 

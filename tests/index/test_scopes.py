@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
-from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.scopes import project, scopes_of
+from spellbook.library import book as books
 from spellbook.notes.note import parse
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import Counting, opened
 
 Write = Callable[..., Path]

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from spellbook import config
 from spellbook.archive.snapshots import Snapshots
 from spellbook.cli import output
-from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.filters import conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.stand_in import StandIn
-from spellbook.maintenance import doctor
+from spellbook.library import doctor
 from spellbook.models import embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Answer, state_of
 from spellbook.server import render
+from spellbook.settings import config
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from tests.helpers import Counting, as_before, opened, rows
 
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pytest
 
-from spellbook.errors import EmbeddingError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import Known
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes.note import Stamp
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import EmbeddingError, StorageError
 from tests.helpers import Counting, Failing, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spellbook.book import Spellbook
-from spellbook.config import load
-from spellbook.errors import EmbeddingError
 from spellbook.index import embed, sync
+from spellbook.library.book import Spellbook
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
 from spellbook.models.exported import Twin
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.settings.config import load
+from spellbook.system.errors import EmbeddingError
 from tests.helpers import Counting, opened, rows
 
 LONG = (

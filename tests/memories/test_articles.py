@@ -15,12 +15,12 @@ import anyio
 import pytest
 from mcp import Client
 
-from spellbook import book as books
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.notes import articles as written
 from spellbook.notes.note import parse
 from spellbook.server.app import build
+from spellbook.system.errors import InvalidInput
 from tests.archive.pages.documents import pdf
 from tests.helpers import PATIENCE, note_writer, rows
 from tests.server.agent import talk

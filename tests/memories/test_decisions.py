@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.memories import briefing
 from spellbook.notes.note import parse
 from tests.server.agent import talk

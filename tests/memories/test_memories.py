@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.notes.note import parse
 from spellbook.server.remembered import injection
 from tests.server.agent import talk

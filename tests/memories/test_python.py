@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import spellbook
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput
 from tests.house.test_imports import ORDER, room
 from tests.server.agent import Agent, talk
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from tests.helpers import note_writer
 
 pytestmark = pytest.mark.model

@@ -21,13 +21,13 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from spellbook import book as books
-from spellbook import config
-from spellbook.book import Spellbook
-from spellbook.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.memories import wikis
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS, Names
+from spellbook.settings import config
+from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, note_writer
 from tests.server.agent import Agent, talk

@@ -12,14 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from spellbook import book as books
-from spellbook import config
-from spellbook.errors import EmbeddingError, InvalidInput
+from spellbook.library import book as books
 from spellbook.models import embedders, file_cache
 from spellbook.models.e5 import engine, verify
 from spellbook.models.e5.e5 import E5
 from spellbook.models.exported import Twin
 from spellbook.models.onnx import sbert_config
+from spellbook.settings import config
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from tests.folders import WIDTH, e5, safetensors, tiny, tokens, unit, write
 from tests.helpers import finished, python
 

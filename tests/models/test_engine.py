@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.errors import EmbeddingError
 from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
 from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.search import packing
+from spellbook.system.errors import EmbeddingError
 from tests.helpers import PATIENCE, finished, python
 
 pytestmark = pytest.mark.model

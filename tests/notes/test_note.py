@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.errors import UnreadableNote
 from spellbook.notes.frontmatter import compose, dump
 from spellbook.notes.note import MOST_BYTES, blocks, decode, heading_text, iso, lines, newline, parse
+from spellbook.system.errors import UnreadableNote
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 KOREAN = "한글로 쓴 메모입니다. 도커를 설치하는 방법을 적었습니다.\n" * 20

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
 from spellbook.search import weights
+from spellbook.system.errors import InvalidInput
 from tests.search.test_ranking import candidate, fuse
 from tests.server.agent import talk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spellbook.errors import InvalidInput, MemoryNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import Failing, opened
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.filters import alike
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server import render
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 
 Write = Callable[..., Path]
 

@@ -9,11 +9,11 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
+from spellbook.library import book as books
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import InvalidInput
 
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 

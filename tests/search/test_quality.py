@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from spellbook import book as books
-from spellbook.book import Spellbook
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system.processes import Watched
 from tests.benchmarks.measures import Tally
 

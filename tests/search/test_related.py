@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from tests.helpers import Counting, opened
 from tests.server.agent import Agent, talk
 

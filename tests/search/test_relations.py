@@ -11,15 +11,15 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import MemoryNotFound
 from spellbook.index import lookup, sync
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.notes import links
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
 from spellbook.server import render
+from spellbook.system.errors import MemoryNotFound
 from tests.helpers import Counting, as_before, from_scratch, held, opened, rows, told
 
 Write = Callable[..., Path]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.index import sync
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting, as_before, opened, raw, rows, told

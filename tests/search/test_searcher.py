@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.errors import EmbeddingError, InvalidInput
 from spellbook.index import sync
 from spellbook.search import explain, packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from tests.helpers import Counting, Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")

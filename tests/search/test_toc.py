@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Topic
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.search.question import State
 from spellbook.search.toc import About, Category, first_sentence
 from spellbook.server import render
+from spellbook.system.errors import InvalidInput
 from spellbook.text.terms import estimate_tokens
 
 Write = Callable[..., Path]

@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
-from spellbook import book as books
 from spellbook.index import sync
+from spellbook.library import book as books
 from spellbook.search import when
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher

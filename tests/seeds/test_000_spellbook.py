@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
+from spellbook.library import book as books
 from spellbook.server.app import build
+from spellbook.system.errors import InvalidInput
 from tests.server.agent import Agent, talk
 
 DOCKER = {

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from spellbook import book as books
+from spellbook.library import book as books
 
 pytestmark = pytest.mark.slow
 

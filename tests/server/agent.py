@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from mcp import Client
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
+from spellbook.library import book as books
 from tests.helpers import note_writer
 from tests.server.agent import Agent, talk
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook import asof
-from spellbook.book import Spellbook
+from spellbook.library import earlier
+from spellbook.library.book import Spellbook
 from tests import repositories
 from tests.cli.test_cli import spellbook
 from tests.server.agent import Agent, talk
@@ -134,6 +134,6 @@ def test_ages_are_counted_to_the_date(vault: Path, book: Spellbook, monkeypatch:
     text = "---\nupdated: 2025-12-22T12:00:00Z\n---\n# Keys\n\nKeys are rotated.\n"
     repositories.write(vault, [{"ops/keys.md": text.encode()}])
     book.reindex()
-    with asof.at(book, "2026-01-01") as then:
+    with earlier.at(book, "2026-01-01") as then:
         [hit] = then.search("keys", min_score=0).hits
     assert [one["reason"] for one in hit.why["adjustments"]] == ["10 days old"]

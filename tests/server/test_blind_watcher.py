@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.processes import Watched
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 WATCHER = """
 import sys, threading
 from pathlib import Path
-from spellbook import book
+from spellbook.library import book
 from spellbook.server import watcher
 
 watcher.FULL_LOOK = float(sys.argv[2])
@@ -246,7 +246,7 @@ def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a network drive every query checks the vault, and status says why."""
-    from spellbook.maintenance import doctor
+    from spellbook.library import doctor
     from spellbook.server import watcher as watch
 
     for module in (watch, doctor):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from mcp.client import Client
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import Local, release
 from spellbook.search.searcher import Searcher

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
 from spellbook.text import terms

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.editing.guides import chunking, packaged
-from spellbook.errors import InvalidInput
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.search import ranking
 from spellbook.server import render
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
+from spellbook.system.errors import InvalidInput
 from spellbook.text import terms
 from tests.server.agent import Agent, talk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from spellbook import book as books
+from spellbook.library import book as books
 from tests.cli.test_cli import spellbook
 from tests.helpers import Counting, as_before, opened
 from tests.server.test_mcp import talk

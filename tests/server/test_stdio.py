@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock, Timeout
 from mcp import Client, StdioServerParameters
 
-from spellbook import book as books
+from spellbook.library import book as books
 from tests.helpers import PATIENCE
 from tests.server.agent import Agent
 from tests.server.test_mcp import CHUNK, TEXT
@@ -163,8 +163,8 @@ def test_initialize_imports_nothing_heavy(vault: Path, tmp_path: Path) -> None:
 
 LOUD = """
 import os, subprocess, sys, time
-from spellbook import config
-from spellbook.book import Spellbook
+from spellbook.settings import config
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.server.app import build, run_stdio
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from watchdog import events
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.index.sync import Report
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server import observers
 from spellbook.server import watcher as watch
 from spellbook.server.watcher import Watcher

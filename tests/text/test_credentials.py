@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 from mcp import Client
 
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
 from spellbook.server.app import build
+from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
 
 Write = Callable[..., Path]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.models import calibration
 from spellbook.text.languages import language
 

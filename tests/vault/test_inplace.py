@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.cli import main
 from spellbook.cli.clients import changes
-from spellbook.errors import Conflict
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import Conflict
 from spellbook.vault import inplace
 from spellbook.vault.folder import digest
 from tests.helpers import finished, python
@@ -81,7 +81,7 @@ def test_who_saved_meanwhile_is_not_written_over(book: Spellbook, linked: tuple[
 FULL = """
 import errno, os, sys
 import spellbook
-from spellbook.errors import StorageError
+from spellbook.system.errors import StorageError
 from spellbook.vault import inplace
 from spellbook.vault.folder import digest
 vault, at = sys.argv[1], int(sys.argv[2])

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from spellbook.vault.names import MOST_NEW, is_note, safe_name
 from spellbook.vault.vault import Vault
 

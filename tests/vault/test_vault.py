@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.book import Spellbook
 from spellbook.editing import starter
-from spellbook.errors import (
+from spellbook.library.book import Spellbook
+from spellbook.system.disk import regular
+from spellbook.system.errors import (
     Conflict,
     InvalidInput,
     MemoryNotFound,
@@ -27,7 +28,6 @@ from spellbook.errors import (
     UnreadableNote,
     VaultNotFound,
 )
-from spellbook.system.disk import regular
 from spellbook.vault import inplace
 from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
@@ -530,7 +530,7 @@ def test_a_full_disk_loses_nothing(mounted, tmp_path):
 
 def test_a_read_only_vault_is_indexed_and_refuses_writes(mounted, tmp_path):
     """A read-only vault can be indexed and searched; each write is a StorageError."""
-    from spellbook import book as books
+    from spellbook.library import book as books
 
     root, make_read_only = mounted
     (root / "a.md").write_text("the lighthouse keeper")

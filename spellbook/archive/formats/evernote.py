@@ -27,9 +27,9 @@ from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, u
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.safe import escaped, line
-from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
+from spellbook.system.errors import InvalidInput
 from spellbook.vault.names import safe_name
 
 _MOST_DEEP = 12

@@ -22,9 +22,9 @@ from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.html import decoded
 from spellbook.archive.pages.safe import line
-from spellbook.errors import InvalidInput
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
+from spellbook.system.errors import InvalidInput
 
 MOST_HTML = 100_000_000
 """Bytes of an HTML file: images may be within it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from spellbook.errors import InvalidInput
 from spellbook.notes.note import Fault
+from spellbook.system.errors import InvalidInput
 
 UNTOUCHED = "Nothing was imported."
 MOST_TEXT = 20_000_000

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spellbook.environment import variables
-from spellbook.errors import FetchError, InvalidInput, SpellbookError, StorageError
+from spellbook.settings.environment import variables
 from spellbook.system import processes
+from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
 
 SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
 MOST_MEMORY = 1_500_000_000

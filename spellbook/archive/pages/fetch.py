@@ -21,9 +21,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from spellbook._version import __version__
+from spellbook import __version__
 from spellbook.archive.pages import urls
-from spellbook.errors import FetchError, InvalidInput, PermissionDenied
+from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any
 
 import httpcore
 
-from spellbook.errors import PermissionDenied
+from spellbook.system.errors import PermissionDenied
 
 Allowed = Callable[[str, int], bool]
 """Says whether an address (without a zone) and a port may be connected to."""

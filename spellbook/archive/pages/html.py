@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
 from spellbook.archive.pages.safe import BREAK, Plain, visible, written
-from spellbook.errors import FetchError
+from spellbook.system.errors import FetchError
 
 LEAST_LETTERS = 200
 """An article with fewer is a shell that a script fills, a login or a consent page."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from spellbook.archive.pages import safe
 from spellbook.archive.pages.html import day
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 _LEAST_LETTERS = 20
 _MOST_LETTERS = 10_000_000

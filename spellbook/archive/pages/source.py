@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spellbook.archive.pages import child, fetch, safe, urls
-from spellbook.errors import InvalidInput, PermissionDenied
+from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
 MOST_FILE = fetch.MOST_PDF

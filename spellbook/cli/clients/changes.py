@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.errors import Conflict, StorageError
 from spellbook.system import attributes, disk
+from spellbook.system.errors import Conflict, StorageError
 
 _BACKUP = ".spellbook-{}.bak"
 _MOST_BYTES = 10_000_000  # Claude Code keeps what was said beside its settings, which makes megabytes

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from spellbook import environment, paths
 from spellbook.cli.clients import changes, jsonc
 from spellbook.cli.clients.changes import Change
-from spellbook.errors import InvalidInput
+from spellbook.settings import environment, paths
+from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))

@@ -14,7 +14,7 @@ from pathlib import Path
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import Change
 from spellbook.cli.clients.hooks import environment
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 FILE = ".gitignore"
 LINE = ".trash/"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from spellbook.cli.clients import changes
 from spellbook.cli.clients.changes import Change
-from spellbook.errors import Conflict, InvalidInput, StorageError
+from spellbook.system.errors import Conflict, InvalidInput, StorageError
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
 """After which the files of a working tree may be others."""

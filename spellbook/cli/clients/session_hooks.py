@@ -16,7 +16,7 @@ from typing import Any
 from spellbook.cli.clients import changes, clients, jsonc
 from spellbook.cli.clients.changes import Change
 from spellbook.cli.clients.hooks import shell_line
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 FILE = ".claude/settings.local.json"

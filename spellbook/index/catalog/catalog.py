@@ -21,7 +21,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.errors import StorageError
 from spellbook.index.catalog import text_bytes, tuning, vector_bytes, words
 from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
@@ -41,6 +40,7 @@ from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
+from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"

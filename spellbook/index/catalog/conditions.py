@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from spellbook.errors import InvalidInput
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
+from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
 
 MOST = 100

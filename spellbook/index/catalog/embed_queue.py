@@ -8,7 +8,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Sequence
 
-from spellbook.errors import StorageError
+from spellbook.system.errors import StorageError
 from spellbook.system.sqlite import Database
 
 _TEXT = """

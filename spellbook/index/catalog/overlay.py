@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from spellbook.errors import StorageError
+from spellbook.system.errors import StorageError
 
 _OF_TODAY = ("uses", "counters", "errors", "resolved", "sessions", "moves", "faults", "spared")
 """Tables of what happened in the vault, which is no part of its notes."""

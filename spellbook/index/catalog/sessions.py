@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from spellbook.errors import RestExpired, RestInvalid
+from spellbook.system.errors import RestExpired, RestInvalid
 from spellbook.system.sqlite import Database
 
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
-from spellbook.errors import MemoryNotFound
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.notes import Notes
@@ -21,6 +20,7 @@ from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
 from spellbook.notes.note import Fault, Stamp
+from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import DatabaseAway, InvalidInput, StorageError
+from spellbook.system.errors import DatabaseAway, InvalidInput, StorageError
 
 if TYPE_CHECKING:
     import psycopg

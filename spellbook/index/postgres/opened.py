@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spellbook.config import Config
 from spellbook.index import scopes
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.engine import Postgres
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.settings.config import Config
 
 
 @dataclass(frozen=True, slots=True)

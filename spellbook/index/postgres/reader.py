@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.errors import VaultNotFound
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
@@ -21,6 +20,7 @@ from spellbook.index.postgres import conditions
 from spellbook.index.postgres.conditions import clean, in_sql
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.publish import NUMBERS
+from spellbook.system.errors import VaultNotFound
 
 _CHUNK = """chunks.chunk, notes.id || suffix, path, line, end_line, title, heading, text, chunks.key,
     coalesce(topic, ''), coalesce(category, ''), importance, created, updated, mtime_ns, ordinal, keywords, tags, meta,

@@ -14,12 +14,12 @@ import sys
 import threading
 from pathlib import Path
 
-from spellbook.errors import InvalidInput, StorageError
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.system import processes
 from spellbook.system.disk import storage_error
+from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
 
 MOST_BEHIND = 500

@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.errors import EmbeddingError
 from spellbook.models import file_cache
+from spellbook.system.errors import EmbeddingError
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors

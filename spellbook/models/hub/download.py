@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from spellbook._version import __version__
-from spellbook.errors import EmbeddingError, InvalidInput, StorageError
+from spellbook import __version__
 from spellbook.models import places
 from spellbook.models.hub import store
 from spellbook.models.onnx import sbert_config
 from spellbook.models.services.client import connect
 from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 
 if TYPE_CHECKING:
     import httpx

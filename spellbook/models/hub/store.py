@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spellbook.config import model_path
-from spellbook.errors import InvalidInput, StorageError
 from spellbook.models import places
 from spellbook.models.onnx.sbert_config import Unusable
+from spellbook.settings.config import model_path
+from spellbook.system.errors import InvalidInput, StorageError
 
 MANIFEST = "manifest.json"
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spellbook.errors import EmbeddingError
 from spellbook.models.base import clean, is_unhurried
+from spellbook.system.errors import EmbeddingError
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spellbook.config import Service, is_local
-from spellbook.errors import AuthenticationError, EmbeddingError, RateLimited
+from spellbook.settings.config import Service, is_local
+from spellbook.system.errors import AuthenticationError, EmbeddingError, RateLimited
 
 if TYPE_CHECKING:
     import httpx

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from spellbook.config import Service
-from spellbook.errors import InvalidInput
 from spellbook.models.base import Scale, clean, is_unhurried
 from spellbook.models.families import FAMILIES, Family, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
+from spellbook.settings.config import Service
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
 

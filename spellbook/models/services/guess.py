@@ -14,10 +14,10 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any
 
-from spellbook import config
-from spellbook.errors import EmbeddingError, InvalidInput, SpellbookError
 from spellbook.models.base import clean
 from spellbook.models.services.client import UNHURRIED, Client, Patience
+from spellbook.settings import config
+from spellbook.system.errors import EmbeddingError, InvalidInput, SpellbookError
 
 _SECONDS = 3
 _LATE = Patience(UNHURRIED.rank, 1.0, 60.0, 1)

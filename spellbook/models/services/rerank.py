@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from spellbook.config import Service
-from spellbook.errors import InvalidInput
 from spellbook.models.base import clean
 from spellbook.models.services.client import QUERY, Client, Patience
+from spellbook.settings.config import Service
+from spellbook.system.errors import InvalidInput
 
 KEY = "SPELLBOOK_RERANKER_API_KEY"
 """Environment variable of the reranker's key: another service, which must not see the embedder's key."""

@@ -14,13 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from spellbook.errors import SpellbookError
 from spellbook.index.metrics import CALLS
 from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
 from spellbook.server.http.guard import Guard, Rules
 from spellbook.server.http.served import Served, in_thread
+from spellbook.system.errors import SpellbookError
 
 
 def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Guard:

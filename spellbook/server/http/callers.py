@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spellbook.errors import PermissionDenied
+from spellbook.system.errors import PermissionDenied
 
 May = Literal["read", "write", "admin"]
 Sees = Literal["private", "team", "public"]

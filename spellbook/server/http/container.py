@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook import config
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput, StorageError
 
 ROOT = "/data"
 """The volume: vault, index, snapshots, pulled models, tokens. SPELLBOOK_DATA names another one."""

@@ -29,20 +29,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PermissionDenied
 from spellbook.index.metrics import Meter
+from spellbook.library.book import Spellbook
 from spellbook.server import handover
 from spellbook.server.arguments import bounded
 from spellbook.server.http import served as doors
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Caller, May, Served
+from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
 from spellbook.verbs.arguments import MOST_ID, Argument, Verb
 
 if TYPE_CHECKING:
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 ALIASES = {"q": "query"}
 """Other names of parameters."""

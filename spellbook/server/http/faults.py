@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from spellbook.errors import Conflict, DatabaseAway, EmbeddingError, InvalidInput, SpellbookError
+from spellbook.system.errors import Conflict, DatabaseAway, EmbeddingError, InvalidInput, SpellbookError
 from spellbook.text.quoting import one_line
 
 _STATUS = {

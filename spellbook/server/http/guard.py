@@ -22,12 +22,12 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spellbook.errors import PermissionDenied, StorageError
 from spellbook.server.handover import HANDED
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
 from spellbook.server.http.tokens import Tokens
+from spellbook.system.errors import PermissionDenied, StorageError
 from spellbook.text.quoting import one_line
 
 API = "v1.0.0"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spellbook.errors import InvalidInput, StorageError
+from spellbook.system.errors import InvalidInput, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

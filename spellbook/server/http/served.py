@@ -13,8 +13,8 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
-from spellbook import limited
-from spellbook.book import Spellbook
+from spellbook.library import limited
+from spellbook.library.book import Spellbook
 from spellbook.server.debug_log import Write
 from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller as Caller
@@ -24,7 +24,7 @@ from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
 
 if TYPE_CHECKING:
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 T = TypeVar("T")
 

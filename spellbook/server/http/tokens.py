@@ -28,10 +28,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spellbook import paths
-from spellbook.errors import InvalidInput, StorageError
 from spellbook.server.http.callers import RIGHTS, SCOPES, Caller, May, Sees
+from spellbook.settings import paths
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, StorageError
 
 FILE = "tokens.json"
 VARIABLE = "SPELLBOOK_TOKEN"
@@ -221,7 +221,7 @@ class Tokens:
         """
         Make a token and return it, for the only time. Raises InvalidInput, StorageError.
 
-        Without `may` it may write if it sees all notes. One that does not may only read; see `spellbook.limited`.
+        Without `may` it may write if it sees all notes. One that does not may only read; see `library.limited`.
         With `vaults` it sees these alone, by name.
         """
         may = may or ("write" if sees == "private" else "read")

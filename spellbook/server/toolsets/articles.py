@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.base import CHANGE, READ, adder, as_json, names_files, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import json_of

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput
 from spellbook.verbs import table
 
 _MOST_SHOWN = 20

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.book import Spellbook
 from spellbook.editing.sessions import when
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.server.history import add_undo
+from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
 from spellbook.verbs.arguments import MOST_LETTERS
 
 if TYPE_CHECKING:
-    from spellbook import asof
     from spellbook.editing import guides
+    from spellbook.library import earlier
     from spellbook.search.question import Answer
     from spellbook.server import render
 else:  # Imported at the first answer: an idle server stays small.
     (render,) = lazy("spellbook.server", "render")
     (guides,) = lazy("spellbook.editing", "guides")
-    (asof,) = lazy("spellbook", "asof")
+    (earlier,) = lazy("spellbook.library", "earlier")
 
 
 INSTRUCTIONS = """\
@@ -113,10 +113,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def get_index(scope: str, max_tokens: int, as_of: str, format: str) -> str:
         """The table of contents: categories, and topics with sizes, dates and summaries."""
-        with asof.at(book, as_of) as then:
+        with earlier.at(book, as_of) as then:
             listed = then.contents(scope)
             if format == "json":
-                return as_json(**render.contents_json(listed, max_tokens, then.about), **asof.fields(then))
+                return as_json(**render.contents_json(listed, max_tokens, then.about), **earlier.fields(then))
             return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
 
     def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
@@ -129,11 +129,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def show(id: str, max_tokens: int, as_of: str, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
-        with asof.at(book, as_of) as then:
+        with earlier.at(book, as_of) as then:
             found = then.show(id)
             around = then.around(found[0].path)
             if format == "json":
-                return as_json(**render.shown_json(id, found, around, max_tokens), **asof.fields(then))
+                return as_json(**render.shown_json(id, found, around, max_tokens), **earlier.fields(then))
             return _dated(then, render.shown(found, around, max_tokens))
 
     def revise(
@@ -178,10 +178,10 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def recent(limit: int, offset: int, filter: Any, as_of: str, format: str) -> str:
         """List notes by date, newest first, one a line."""
-        with asof.at(book, as_of) as then:
+        with earlier.at(book, as_of) as then:
             listed = then.recent(limit, offset, filter)
             if format == "json":
-                return as_json(**listed.as_dict(), **asof.fields(then))
+                return as_json(**listed.as_dict(), **earlier.fields(then))
             return _dated(then, render.recent(listed, offset))
 
     def stats() -> str:
@@ -240,16 +240,16 @@ def _narrowed(filter: Any, category: str) -> Any:
 def _answer(book: Spellbook, verb: str, *, as_of: str, format: str, filter: Any, category: str, **asked: Any) -> str:
     """Return what a verb of searching finds, as text or JSON."""
     narrowed = _narrowed(filter, category)
-    with asof.at(book, as_of) as then:
+    with earlier.at(book, as_of) as then:
         found: Answer = getattr(then, verb)(filter=narrowed, **asked)
         if format == "text":
             return _dated(then, render.answer(found, takes_also="also" in asked))
-        return as_json(**render.fenced(found).as_dict(), **asof.fields(then))
+        return as_json(**render.fenced(found).as_dict(), **earlier.fields(then))
 
 
 def _dated(then: Spellbook, text: str) -> str:
     """Return an answer, below a line that says of when it is if that is not now."""
-    return "\n\n".join([*filter(None, [flat(" ".join(asof.said(then)))]), text])
+    return "\n\n".join([*filter(None, [flat(" ".join(earlier.said(then)))]), text])
 
 
 def _too_long(chunk: object) -> list[str]:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
 from spellbook.notes.decisions import DECISION
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
 

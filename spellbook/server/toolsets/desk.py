@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.server.history import add_undo

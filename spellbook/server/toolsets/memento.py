@@ -17,11 +17,11 @@ from mcp.server.mcpserver.prompts.base import Message
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.index.catalog.usage import local
+from spellbook.library.book import Spellbook
 from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lazy import lazy
 from spellbook.verbs import memories
 

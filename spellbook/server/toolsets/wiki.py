@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat

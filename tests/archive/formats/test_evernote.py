@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.archive.formats import evernote
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput
 from tests.archive.formats.test_moving_in import notes, zipped
 
 PNG, PDF = b"\x89PNG" + bytes(200), b"%PDF-1.4 " + bytes(500)

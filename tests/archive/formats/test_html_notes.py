@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from tests.archive.formats.test_logseq import body, written
 from tests.archive.formats.test_moving_in import notes, zipped
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PathOutsideVault
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput, PathOutsideVault
 from tests.archive.formats.test_moving_in import notes, zipped
 
 ONE, TWO, LOST = (f"6{number}f1c2d3-0000-4000-8000-0123456789ab" for number in range(3))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput
 from tests.archive.formats.test_logseq import body, written
 from tests.archive.formats.test_moving_in import SERVICE, notes, zipped
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, PathOutsideVault
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput, PathOutsideVault
 
 A, B = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 

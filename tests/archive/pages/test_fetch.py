@@ -14,7 +14,7 @@ import pytest
 from spellbook.archive.pages import urls
 from spellbook.archive.pages.fetch import MOST_HTML, checked, fetch
 from spellbook.archive.pages.guard import public
-from spellbook.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied, SpellbookError
 from tests.archive.pages.site import Site
 from tests.helpers import PATIENCE
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spellbook.archive.pages.html import day, decoded, extract
-from spellbook.errors import FetchError
+from spellbook.system.errors import FetchError
 
 PARAGRAPH = (
     "제주 테마파크는 입장권이 아니라 주행 횟수로 돈을 번다. 방문객은 중력만으로 달리는 카트를 타고 기록을 남긴다. "

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from spellbook.archive.pages.pdf import extract
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 from tests.archive.pages.documents import pdf
 
 LONG = "우리는 로그인 세션을 PostgreSQL에 보관한다. 장애 뒤에 끝난 세션이 되살아났기"

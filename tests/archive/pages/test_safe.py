@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from spellbook.archive.pages.safe import escaped, image, line, link, safe
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.notes import links
 from spellbook.notes.note import parse
 from tests.helpers import rows

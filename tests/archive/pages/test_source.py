@@ -12,7 +12,7 @@ import pytest
 
 from spellbook.archive.pages import child
 from spellbook.archive.pages.source import MOST_FILE, Page, read
-from spellbook.errors import FetchError, InvalidInput, PermissionDenied
+from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from tests.archive.pages.documents import pdf
 from tests.archive.pages.site import Site
 from tests.archive.pages.test_html import HEAD, PARAGRAPH, page

@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from spellbook.errors import InvalidInput
 from spellbook.index import sync
 from spellbook.index.filters import NO_GUIDES, Condition, conditions
 from spellbook.index.postgres import matching, words
@@ -17,6 +16,7 @@ from spellbook.index.postgres.publish import publish
 from spellbook.search import fts_query
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
+from spellbook.system.errors import InvalidInput
 from spellbook.text.expressions import AllOf, AnyOf, Phrase, Without
 from spellbook.text.terms import phrase
 from tests.helpers import note_writer, opened

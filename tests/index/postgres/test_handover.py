@@ -13,11 +13,10 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from spellbook import book as books
-from spellbook import published
-from spellbook.errors import InvalidInput
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.publish import publish
+from spellbook.library import book as books
+from spellbook.library import published
 from spellbook.server import publisher
 from spellbook.server.handover import TOKEN, Writers
 from spellbook.server.http.app import make
@@ -25,6 +24,7 @@ from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.names import TOOLSETS
+from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, held, note_writer
 from tests.index.postgres.test_limits import rpc
 

@@ -20,11 +20,11 @@ from click.testing import CliRunner
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from spellbook import published
 from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.index.postgres.database import Database
 from spellbook.index.postgres.publish import publish
+from spellbook.library import published
 from spellbook.server.http import admin, api, pages
 from spellbook.server.http.api.events import told
 from spellbook.server.http.app import make

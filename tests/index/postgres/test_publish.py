@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.errors import DatabaseAway, InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
 from spellbook.index.filters import conditions
 from spellbook.index.postgres import database as databases
@@ -25,6 +24,7 @@ from spellbook.index.postgres.engine import Postgres
 from spellbook.index.postgres.publish import behind, publish
 from spellbook.index.postgres.reader import vaults
 from spellbook.server import publisher
+from spellbook.system.errors import DatabaseAway, InvalidInput, StorageError, VaultNotFound
 from spellbook.text.terms import phrase
 from tests.helpers import PATIENCE, Counting, Failing, note_writer, opened
 from tests.index.postgres import server
@@ -320,7 +320,7 @@ _PUBLISH = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from spellbook import config
+from spellbook.settings import config
 from spellbook.index.opened import Index
 from spellbook.index.postgres import publish
 from spellbook.index.postgres.database import Database

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook import published
-from spellbook.errors import InvalidInput, PermissionDenied, StorageError, VaultNotFound
 from spellbook.index import sync
 from spellbook.index.postgres import database as databases
 from spellbook.index.postgres.publish import publish
+from spellbook.library import published
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served
+from spellbook.system.errors import InvalidInput, PermissionDenied, StorageError, VaultNotFound
 from tests.helpers import note_writer, opened
 
 

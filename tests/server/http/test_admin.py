@@ -11,9 +11,9 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook import book as books
-from spellbook.book import Spellbook
 from spellbook.index import metrics
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.errors import SearchError
 from spellbook.server.http import api as routes
+from spellbook.system.errors import SearchError
 from tests.helpers import raw, rows
 from tests.server.agent import talk
 

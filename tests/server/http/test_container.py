@@ -18,13 +18,13 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from spellbook import book as books
-from spellbook import config
 from spellbook.cli import main
 from spellbook.cli.container import container_option
-from spellbook.errors import InvalidInput
+from spellbook.library import book as books
 from spellbook.models import places
 from spellbook.server.http import container
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE, finished, held, python
 
 ROOT = Path(__file__).parents[3]
@@ -182,7 +182,7 @@ def test_a_volume_of_another_user(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 from spellbook.editing import starter
-from spellbook.errors import StorageError
+from spellbook.system.errors import StorageError
 from spellbook.server.http import container
 os.setgid(12345); os.setuid(12345)
 found = container.layout({"SPELLBOOK_DATA": sys.argv[1]}, Path("/none"))

@@ -15,13 +15,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from spellbook import book as books
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, SpellbookError
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server import jobs as work
 from spellbook.server.http import faults
 from spellbook.server.http.api import events
 from spellbook.server.http.served import Caller, Served
+from spellbook.system.errors import InvalidInput, SpellbookError
 from tests.helpers import PATIENCE
 
 LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook import config
 from spellbook.archive import importer
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, MemoryNotFound
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
 from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work, checking, importing, migrating, snapshotting
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import PATIENCE, Counting, held, note_writer
 
 Report = Callable[[str, int, int], None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.http import admin, api
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import RIGHTS

@@ -16,14 +16,14 @@ import pytest
 from click.testing import CliRunner, Result
 from starlette.testclient import TestClient
 
-from spellbook.book import Spellbook
 from spellbook.cli import main
-from spellbook.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
+from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import RIGHTS, SCOPES, Caller
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import COOKIE_SECONDS, FILE, Tokens
+from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
 from tests.helpers import finished, python
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spellbook import translate
 from spellbook.server.http.endpoints import Call
+from spellbook.settings import translate
 
 SEARCHES = ("search", "memorize", "find")
 """The verbs whose time is that of a search."""

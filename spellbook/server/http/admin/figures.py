@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from spellbook.errors import MemoryNotFound
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
 from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
 from spellbook.server.http.endpoints import Call, Endpoint
+from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import admin
 
 _MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 0.05, 500_000_000, 2

@@ -9,7 +9,6 @@ import time
 from typing import Any
 
 from spellbook.editing import cleanup
-from spellbook.errors import InvalidInput
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import ranking
@@ -17,6 +16,7 @@ from spellbook.server.http.admin.common import said
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.server.http.faults import InvalidFields
+from spellbook.system.errors import InvalidInput
 from spellbook.vault.rules import TRASH
 from spellbook.verbs import admin
 

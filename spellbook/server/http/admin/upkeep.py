@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, SpellbookError
 from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
+from spellbook.library.book import Spellbook
 from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
 from spellbook.server.http.api import events
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.verbs import admin
 
 _MUCH_FREE = 10_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from spellbook.config import model_path
-from spellbook.errors import InvalidInput, MemoryNotFound
 from spellbook.server import jobs
 from spellbook.server.http.api import events, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.settings.config import model_path
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories, table
 
 

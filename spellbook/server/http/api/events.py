@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from spellbook.errors import SpellbookError
 from spellbook.server.http import served as doors
 from spellbook.server.http.served import Caller, Served
 from spellbook.server.jobs import Change, Job
+from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import json_of
 
 PING = 15

@@ -7,15 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from spellbook import asof
-from spellbook._version import __version__
-from spellbook.book import Spellbook
+from spellbook import __version__
+from spellbook.library import earlier
+from spellbook.library.book import Spellbook
 from spellbook.search.question import Answer
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 
 def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
@@ -24,8 +24,8 @@ def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
 
     find takes each word by itself, and what stands in double quotes as a phrase.
     """
-    with asof.at(call.book, as_of) as then:
-        return {**answer(then, **asked).as_dict(), **asof.fields(then)}
+    with earlier.at(call.book, as_of) as then:
+        return {**answer(then, **asked).as_dict(), **earlier.fields(then)}
 
 
 def answer(book: Spellbook, query: str, mode: str, also: Sequence[str] = (), **options: Any) -> Answer:
@@ -50,31 +50,31 @@ def why(call: Call, query: str, id: str, mode: str, **options: Any) -> dict[str,
 
 def recent(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
     """List notes by date, newest first."""
-    with asof.at(call.book, as_of) as then:
-        return {**then.recent(**asked).as_dict(), **asof.fields(then)}
+    with earlier.at(call.book, as_of) as then:
+        return {**then.recent(**asked).as_dict(), **earlier.fields(then)}
 
 
 def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
     from spellbook.server import render
 
-    with asof.at(call.book, as_of) as then:
-        return {**render.contents_json(then.contents(scope), max_tokens, then.about), **asof.fields(then)}
+    with earlier.at(call.book, as_of) as then:
+        return {**render.contents_json(then.contents(scope), max_tokens, then.about), **earlier.fields(then)}
 
 
 def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
     from spellbook.server import render
 
-    with asof.at(call.book, as_of) as then:
+    with earlier.at(call.book, as_of) as then:
         found = then.topic(name)
         linking = then.backlinks({chunk.path for chunk in found})
-        return {**render.topic_json(name, found, max_tokens, linking), **asof.fields(then)}
+        return {**render.topic_json(name, found, max_tokens, linking), **earlier.fields(then)}
 
 
 def history(call: Call, id: str, limit: int) -> dict[str, Any]:
     """The versions of a note with their differences, newest first: from git, snapshots and the journal."""
-    return asof.history(call.book, id, limit)
+    return earlier.history(call.book, id, limit)
 
 
 def graph(call: Call, id: str, limit: int) -> dict[str, Any]:

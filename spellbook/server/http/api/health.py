@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
-from spellbook._version import __version__
+from spellbook import __version__
 from spellbook.server.http.guard import API
 from spellbook.server.http.served import Served, served
 
 if TYPE_CHECKING:
-    from spellbook.published import PublishedBook
+    from spellbook.library.published import PublishedBook
 
 
 _LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from spellbook import asof
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.usage import local
+from spellbook.library import earlier
+from spellbook.library.book import Spellbook
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
 from spellbook.server.arguments import phrase
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.system.errors import InvalidInput
 from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
@@ -27,7 +27,7 @@ _LOOKED_THROUGH = 1_000
 
 def note(call: Call, as_of: str) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
-    with asof.at(call.book, as_of) as then:
+    with earlier.at(call.book, as_of) as then:
         return _note(call, then)
 
 
@@ -51,7 +51,7 @@ def _note(call: Call, book: Spellbook) -> Reply:
         "use": {"count": use.count, "last": local(use.last)} if use else None,
         "log": entries(book, _MOST_ENTRIES, path),
         "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
-        **asof.fields(book),
+        **earlier.fields(book),
     }
     return Reply(told, 200, headers)
 

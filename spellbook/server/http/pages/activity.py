@@ -9,10 +9,10 @@ from urllib.parse import unquote
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
+from spellbook.system.errors import MemoryNotFound, SpellbookError
 from spellbook.vault.rules import TRASH
 
 _ENTRIES = 50

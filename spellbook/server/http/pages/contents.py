@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.errors import Conflict
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
+from spellbook.system.errors import Conflict
 from spellbook.text.quoting import counted
 
 _MOST_TOPICS = 60

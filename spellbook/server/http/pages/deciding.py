@@ -9,12 +9,12 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.errors import Conflict
 from spellbook.memories.decisions import Item
 from spellbook.notes import decisions as form
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
+from spellbook.system.errors import Conflict
 
 _MOST = 100
 _CHECKPOINTS = 3

@@ -10,8 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook import asof
-from spellbook.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.library import earlier
 from spellbook.notes import frontmatter, markdown
 from spellbook.search import presentation
 from spellbook.server.http import faults
@@ -19,6 +18,7 @@ from spellbook.server.http.admin import memory
 from spellbook.server.http.api import changes, finding, notes
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
+from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
 
 _MOST_AT_ONCE = 200_000
 """Letters of a note on one page; a longer one has several."""
@@ -57,8 +57,8 @@ def note(shown: View) -> Response:
     pages = list(_paged(_sections(told)))
     part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
     reach = rendering.targets(told["links"], lambda id: view.note_address(id, when))
-    with asof.at(shown.book, when) as then:
-        stored, of_then = then.resolve(shown.id), asof.said(then)
+    with earlier.at(shown.book, when) as then:
+        stored, of_then = then.resolve(shown.id), earlier.said(then)
     title = stored.title
     return shown.page(
         "note.html",

@@ -7,13 +7,13 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.errors import InvalidInput
 from spellbook.memories.article_labels import texts
 from spellbook.notes import articles as form
 from spellbook.search import newest
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
+from spellbook.system.errors import InvalidInput
 
 _PAGE = 20
 

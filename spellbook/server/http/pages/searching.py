@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook import asof
+from spellbook.library import earlier
 from spellbook.models.services import guess
 from spellbook.search import presentation
 from spellbook.server.http.api import finding
@@ -41,10 +41,10 @@ def search(shown: View) -> Response:
             else:
                 options["also"], values["failure"] = guess.guess(shown.book.config.guesser, asked["q"])
         words = rendering.found_words(asked["q"])
-        with asof.at(shown.book, asked["as_of"]) as then:
+        with earlier.at(shown.book, asked["as_of"]) as then:
             values |= {
                 "answer": finding.answer(then, **options, per_note=3, max_tokens=8_000),
-                "of_then": asof.said(then),
+                "of_then": earlier.said(then),
             }
         values |= {
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),

@@ -22,9 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from spellbook import translate
-from spellbook.book import Spellbook
-from spellbook.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.library.book import Spellbook
 from spellbook.search import presentation
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
@@ -33,6 +31,8 @@ from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked, run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
+from spellbook.settings import translate
+from spellbook.system.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:

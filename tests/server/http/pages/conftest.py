@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served

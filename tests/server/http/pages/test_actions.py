@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.http import pages
 from spellbook.server.http.served import Served
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.server.http.tokens import Tokens
 from tests import guessing
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from spellbook import book as books
+from spellbook.library import book as books
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import Rules
 from spellbook.server.http.served import Served

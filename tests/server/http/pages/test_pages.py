@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jinja2 import nodes
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.server.http.callers import RIGHTS, SCOPES
 from spellbook.server.http.pages import searching, view

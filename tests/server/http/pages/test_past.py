@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from tests import repositories
 
 from .conftest import Browser

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spellbook import config
-from spellbook.book import Spellbook
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
+from spellbook.settings import config
 from spellbook.text import languages
 
 Write = Callable[..., Path]

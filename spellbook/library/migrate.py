@@ -16,17 +16,17 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from spellbook.config import model_path, service
-from spellbook.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.index import embed, sync
 from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.maintenance import settings
-from spellbook.maintenance.evaluate import Checked
+from spellbook.library.evaluate import Checked
 from spellbook.models.base import label_key, unhurried, vector_key
-from spellbook.paths import MARKER
+from spellbook.settings.config import model_path, service
+from spellbook.settings.edit import with_embedder
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 
 SPARED_DAYS = 30
@@ -191,7 +191,7 @@ def _say(index: Index, name: str) -> None:
         old = index.vault.read(_FILE)[0]
     except MemoryNotFound:
         old = b""
-    new = settings.with_embedder(old.decode("utf-8"), name).encode("utf-8")
+    new = with_embedder(old.decode("utf-8"), name).encode("utf-8")
     if old and new != old:
         index.vault.write(_FILE, new, digest(old))
     elif new != old:

@@ -13,8 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
-from spellbook import config
-from spellbook.errors import MemoryNotFound, SpellbookError
 from spellbook.index import lookup, sync
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.catalog.sessions import Session
@@ -22,9 +20,11 @@ from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.maintenance import doctor, upkeep
+from spellbook.library import doctor, upkeep
 from spellbook.models.base import Embedder
+from spellbook.settings import config
 from spellbook.system import processes
+from spellbook.system.errors import MemoryNotFound, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from spellbook.archive.restore import Restored
     from spellbook.editing import cleanup, memory, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.revise import Erased, Revised
-    from spellbook.maintenance import evaluate, migrate
-    from spellbook.maintenance.migrate import Estimate, Migrated
+    from spellbook.library import evaluate, migrate
+    from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import memories
     from spellbook.memories import wikis as documents
     from spellbook.search import explain, newest, question, related, searcher, toc
@@ -47,7 +47,7 @@ else:  # Imported at their first use: `import spellbook` and a reindex with noth
     export, importer, taken = lazy("spellbook.archive", "export", "importer", "snapshots")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
-    evaluate, migrate = lazy("spellbook.maintenance", "evaluate", "migrate")
+    evaluate, migrate = lazy("spellbook.library", "evaluate", "migrate")
     memories, documents = lazy("spellbook.memories", "memories", "wikis")
     names = ("explain", "newest", "question", "related", "searcher", "toc")
     explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from platformdirs import user_state_path
 
-from spellbook import config, paths, uptodate
 from spellbook.cli import main
+from spellbook.index import seal
+from spellbook.settings import config, paths
 from tests.helpers import PATIENCE, finished, python
 
 SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
@@ -35,10 +36,10 @@ def _embedder(monkeypatch):
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
 
-def seal(vault):
+def sealing(vault):
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
     end = time.monotonic() + PATIENCE
-    while (sentence := uptodate.said(str(vault))) is None:
+    while (sentence := seal.said(str(vault))) is None:
         assert time.monotonic() < end
         reindex(vault)
     return sentence
@@ -59,8 +60,8 @@ def sealed(vault, write_note):
     write_note("a.md", "# A\n\nfirst", age=100)
     write_note("deep/er/b.md", "# B\n\nsecond", age=100)
     reindex(vault)
-    assert uptodate.said(str(vault)) is None, "a run that took in notes seals nothing"
-    assert seal(vault) == SENTENCE
+    assert seal.said(str(vault)) is None, "a run that took in notes seals nothing"
+    assert sealing(vault) == SENTENCE
     return vault
 
 
@@ -86,8 +87,8 @@ CHANGES = {
     "the catalog gone": lambda vault: (state(vault) / "catalog.db").unlink(),
     "the catalog damaged": lambda vault: (state(vault) / "catalog.db").write_bytes(b"no database"),
     "Chroma gone": lambda vault: shutil.rmtree(state(vault) / "chroma-1"),
-    "the seal torn": lambda vault: os.truncate(state(vault) / uptodate.FILE, 100),
-    "the seal empty": lambda vault: os.truncate(state(vault) / uptodate.FILE, 0),
+    "the seal torn": lambda vault: os.truncate(state(vault) / seal.FILE, 100),
+    "the seal empty": lambda vault: os.truncate(state(vault) / seal.FILE, 0),
 }
 
 
@@ -104,21 +105,21 @@ def replace_alike(file):
 def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
     """After any change of notes, settings or index the seal is invalid."""
     change(sealed)
-    assert uptodate.said(str(sealed)) is None
+    assert seal.said(str(sealed)) is None
 
 
 @pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
 def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
     """Another embedder or Chroma setting in the environment makes the seal invalid."""
     monkeypatch.setenv(name, "http://localhost:1")
-    assert uptodate.said(str(sealed)) is None
+    assert seal.said(str(sealed)) is None
 
 
 def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
     """A change of the index by another process makes the seal invalid for the next run."""
     code = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
     finished(python(code, sealed))
-    assert uptodate.said(str(sealed)) is None
+    assert seal.said(str(sealed)) is None
     reindex(sealed)
 
 
@@ -128,11 +129,11 @@ def test_other_files_do_not_matter(sealed):
     (sealed / ".git" / "note.md").write_text("x")
     (sealed / "picture.png").write_bytes(b"x")
     (sealed / "empty").mkdir()
-    assert uptodate.said(str(sealed)) is None, "a new folder may hold notes"
+    assert seal.said(str(sealed)) is None, "a new folder may hold notes"
     reindex(sealed)
     (sealed / "picture.png").write_bytes(b"xyz")
     (sealed / ".git" / "note.md").write_text("xyz")
-    assert uptodate.said(str(sealed)) == SENTENCE
+    assert seal.said(str(sealed)) == SENTENCE
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path,
     write_note(path, text, age=-3600 if path == "young.md" else 100)
     for _ in range(3):
         CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
-        assert uptodate.said(str(sealed)) is None
+        assert seal.said(str(sealed)) is None
 
 
 def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
@@ -153,7 +154,7 @@ def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
     write_note("c.md", "third", age=100)
     for _ in range(2):
         reindex(sealed, "--words-only")
-        assert uptodate.said(str(sealed)) is None
+        assert seal.said(str(sealed)) is None
 
 
 def run(*arguments, **environment):
@@ -173,13 +174,12 @@ def test_the_program_says_it_without_importing_anything(sealed, arguments):
     """With a valid seal a few small modules print the usual words."""
     printed, modules = run(*(each.format(sealed) for each in arguments), SPELLBOOK_VAULT=str(sealed))
     assert printed == ([] if "--quiet" in arguments else [SENTENCE])
-    assert {name for name in modules if name.startswith("spellbook")} - {"spellbook.translate"} == {
+    assert {name for name in modules if name.startswith("spellbook")} - {"spellbook.settings.translate"} == {
         "spellbook",
         "spellbook.__main__",
-        "spellbook.uptodate",
-        "spellbook.environment",
-        "spellbook.paths",
-        "spellbook._version",
+        "spellbook.index.seal",
+        "spellbook.settings.environment",
+        "spellbook.settings.paths",
     }
     assert not modules & {
         "click",
@@ -203,7 +203,7 @@ def test_json_is_what_the_long_way_prints(sealed):
 @pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
     """The shortcut handles three plain forms of the command; click handles all others."""
-    from spellbook.uptodate import nothing_to_do
+    from spellbook.index.seal import nothing_to_do
 
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
@@ -235,12 +235,12 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
     """A no-op reindex, with or without the shortcut, changes no byte of the index."""
     catalog = state(sealed) / "catalog.db"
     before = catalog.stat().st_mtime_ns, catalog.read_bytes()
-    seen = uptodate.look(str(sealed), str(state(sealed)))
+    seen = seal.look(str(sealed), str(state(sealed)))
     run("--vault", sealed, "reindex")
     for options in ([], ["--json"], ["--quiet"]):
         reindex(sealed, *options)
     assert (catalog.stat().st_mtime_ns, catalog.read_bytes()) == before
-    assert uptodate.look(str(sealed), str(state(sealed))) == seen
+    assert seal.look(str(sealed), str(state(sealed))) == seen
 
 
 def test_every_folder_is_listed_once(sealed, monkeypatch):
@@ -255,7 +255,7 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", noted)
     expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
-    assert uptodate.said(str(sealed)) == SENTENCE
+    assert seal.said(str(sealed)) == SENTENCE
     assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
     listed.clear()
     Vault(sealed, state(sealed)).walk()
@@ -264,23 +264,23 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
 
 def test_half_a_seal_is_none(sealed):
     """A seal cut off anywhere is invalid."""
-    file = state(sealed) / uptodate.FILE
+    file = state(sealed) / seal.FILE
     whole = file.read_bytes()
     for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
         file.write_bytes(whole[:size])
-        assert uptodate.said(str(sealed)) is None, size
+        assert seal.said(str(sealed)) is None, size
     file.write_bytes(whole[:-50] + bytes(50))
-    assert uptodate.said(str(sealed)) is None, "zeros"
+    assert seal.said(str(sealed)) is None, "zeros"
     file.write_bytes(whole)
-    assert uptodate.said(str(sealed)) == SENTENCE
+    assert seal.said(str(sealed)) == SENTENCE
 
 
 def test_another_spellbook_looks_for_itself(sealed, tmp_path):
     """A seal of another Spellbook version is invalid, even with equal files."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from spellbook import uptodate; print(uptodate.said(sys.argv[1]))"
+        "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.said(sys.argv[1]))"
     )
-    package = Path(uptodate.__file__).parent
+    package = Path(seal.__file__).parent
     (tmp_path / "elsewhere").symlink_to(package.parent)
     assert finished(python(code, sealed, package.parent)) == [SENTENCE]
     assert finished(python(code, sealed, tmp_path / "elsewhere")) == ["None"]
@@ -297,26 +297,26 @@ def test_another_spellbook_looks_for_itself(sealed, tmp_path):
 )
 def test_a_seal_of_another_making_is_none(sealed, other):
     """A seal of another version, or a damaged one, is ignored without an error."""
-    file = state(sealed) / uptodate.FILE
+    file = state(sealed) / seal.FILE
     sentence, text, seen = file.read_bytes().split(b"\n", 2)
     file.write_bytes(b"%b\n%b\n%b" % (sentence, text, other(seen)))
-    assert uptodate.said(str(sealed)) is None
+    assert seal.said(str(sealed)) is None
 
 
 def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
     """A change in any folder makes the seal invalid, and a folder that is back makes it valid again."""
     notes = [write_note(f"{name}/note.md", "text", age=100) for name in "abcde"]
     for note in notes:
-        sentence = seal(sealed)
+        sentence = sealing(sealed)
         edit_in_place(note)
-        assert uptodate.said(str(sealed)) is None
-        sentence = seal(sealed)
+        assert seal.said(str(sealed)) is None
+        sentence = sealing(sealed)
         note.parent.rename(note.parent.with_name("elsewhere"))
-        assert uptodate.said(str(sealed)) is None
+        assert seal.said(str(sealed)) is None
         note.parent.with_name("elsewhere").rename(note.parent)
-        assert uptodate.said(str(sealed)) == sentence
+        assert seal.said(str(sealed)) == sentence
     sealed.joinpath("new").mkdir()
-    assert uptodate.said(str(sealed)) is None
+    assert seal.said(str(sealed)) is None
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spellbook.errors import InvalidInput
-from spellbook.maintenance.golden import Golden, parse
+from spellbook.library.golden import Golden, parse
+from spellbook.system.errors import InvalidInput
 
 
 def test_queries_are_read() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 
-from spellbook.errors import InvalidInput
+from spellbook.system.errors import InvalidInput
 
 _TABLE = re.compile(r"^[ \t]*\[", re.M)
 _EXAMPLE = re.compile(r"^#[ \t]*embedder[ \t]*=.*(?:\r?\n#[ \t]{5,}.*)*(?:\r?\n|\Z)", re.M)

@@ -74,7 +74,7 @@ def table() -> dict[str, str]:
     import tomllib
     from importlib.resources import files
 
-    return tomllib.loads(files("spellbook").joinpath("ko.toml").read_text("utf-8"))
+    return tomllib.loads(files(__package__).joinpath("ko.toml").read_text("utf-8"))
 
 
 @cache

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.errors import InvalidInput
-from spellbook.maintenance.settings import with_embedder
+from spellbook.settings.edit import with_embedder
+from spellbook.system.errors import InvalidInput
 
 
 @pytest.mark.parametrize(

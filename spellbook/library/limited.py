@@ -16,14 +16,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from spellbook.book import Spellbook
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
+from spellbook.library.book import Spellbook
 from spellbook.memories.opened import refusal
 from spellbook.system.sqlite import Damaged
 
 if TYPE_CHECKING:
-    from spellbook.config import Config
+    from spellbook.settings.config import Config
 
 _FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
 _LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}

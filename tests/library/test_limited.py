@@ -21,19 +21,20 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook import config, limited
-from spellbook.book import Spellbook
-from spellbook.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
 from spellbook.index.parse_pool import Readers
+from spellbook.library import book as books
+from spellbook.library import limited
+from spellbook.library.book import Spellbook
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
 from spellbook.server.http.callers import SCOPES, Caller
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
+from spellbook.settings import config
+from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
 from tests.helpers import Counting, held, note_writer
 from tests.index.test_second import Small, stored
 from tests.server.agent import Agent, talk

@@ -16,21 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from spellbook import config, paths
-from spellbook.book import Spellbook
-from spellbook.errors import StorageError
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, Database, configured
 from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.reader import Vault, vaults
+from spellbook.library.book import Spellbook
 from spellbook.memories.opened import refusal
 from spellbook.search import related
 from spellbook.search.question import State, state
 from spellbook.search.related import Around, Backlink, Graph
 from spellbook.search.searcher import Searcher
+from spellbook.settings import config, paths
+from spellbook.system.errors import StorageError
 
 if TYPE_CHECKING:
-    from spellbook.config import Config
+    from spellbook.settings.config import Config
 
 _FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
 _LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}

@@ -11,11 +11,11 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from spellbook.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.index import sync
 from spellbook.index.embed import embed_texts
 from spellbook.index.opened import Index
 from spellbook.system import processes
+from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
 from spellbook.vault.vault import UNDER_WAY
 
@@ -26,7 +26,7 @@ _EMBED_SECONDS = 2.0
 """A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
 
 PAST = "past"
-"""The folder in the state folder for indexes of earlier states of the vault, a folder each; see `spellbook.asof`."""
+"""The folder in the state folder for indexes of earlier states of the vault, a folder each; see `earlier`."""
 
 READY = "ready"
 """The file in such a folder that says that it is whole; its time is that of the last use."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from spellbook import environment, paths
+from spellbook.settings import environment, paths
 
 FILE, LOOKED = "seal", "looked"
 """Files in the folder of the index: what to print, as a sentence and as JSON, and what was seen; a look's time."""
@@ -30,7 +30,7 @@ def nothing_to_do(asked: list[str]) -> bool:
         return False
     text = said("".join(asked[at + 1 : at + 2]), as_json="--json" in options)
     if text and "--quiet" not in options:
-        from spellbook.translate import translated
+        from spellbook.settings.translate import translated
 
         print(text if "--json" in options else translated(text), flush=True)
     return bool(text)
@@ -54,7 +54,7 @@ def said(named: str, *, as_json: bool = False) -> str | None:
 
 def look(root: str, state: str) -> bytes:
     """Return the stamps of all that a `reindex` of `root`, with its index in `state`, depends on; none on an error."""
-    package = os.path.dirname(__file__)
+    package = os.path.dirname(os.path.dirname(__file__))
     variables = [os.environ.get(name, "") for name in environment.variables("index")]
     settings = [os.path.join(root, name) for name in (f"{paths.MARKER}/config.toml", ".spellbookignore")]
     try:

@@ -12,11 +12,11 @@ import pytest
 from filelock import FileLock
 
 import spellbook
-from spellbook import book as books
-from spellbook import config
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
 from spellbook.index import sync
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput, MemoryNotFound, RestExpired, RestInvalid, RestRequired
 from spellbook.system.processes import Watched
 from tests.helpers import Failing, as_before, finished, opened, python
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from spellbook import book as books
-from spellbook import config
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput
 from spellbook.index.catalog.schema import Place
-from spellbook.maintenance.evaluate import Checked
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.library.evaluate import Checked
+from spellbook.settings import config
+from spellbook.system.errors import InvalidInput
 from tests.helpers import Failing
 
 Write = Callable[..., Path]

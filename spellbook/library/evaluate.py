@@ -12,21 +12,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from spellbook.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.index.catalog.schema import Place
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Condition, Filter, conditions
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
-from spellbook.maintenance import golden
-from spellbook.maintenance.golden import Golden
+from spellbook.library import golden
+from spellbook.library.golden import Golden
 from spellbook.notes.note import Note
-from spellbook.paths import MARKER
 from spellbook.search.duplicates import Alike, Contradiction, Piece, compare
 from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text.quoting import counted
 
 FIRST = 5

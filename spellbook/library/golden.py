@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.errors import InvalidInput
 from spellbook.index.filters import conditions
 from spellbook.notes.frontmatter import fast_loader
+from spellbook.system.errors import InvalidInput
 
 if TYPE_CHECKING:
     import yaml

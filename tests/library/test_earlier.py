@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 import spellbook
-from spellbook import asof, limited
-from spellbook.book import Spellbook
-from spellbook.errors import InvalidInput, MemoryNotFound, PermissionDenied, StorageError
-from spellbook.maintenance import upkeep
+from spellbook.library import earlier, limited, upkeep
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PermissionDenied, StorageError
 from tests import repositories
 from tests.helpers import Counting, from_scratch, held, told
 
@@ -65,8 +64,8 @@ def test_a_past_state_is_what_a_checkout_of_it_would_be(
 ) -> None:
     """Index and answers equal those of the commit checked out and indexed from nothing."""
     folder = repositories.checked_out(tmp_path / "then", made[1][number])
-    with asof.at(past, day(number)) as then:
-        assert asof.fields(then)["as_of"]["commit"] == made[1][number].hash
+    with earlier.at(past, day(number)) as then:
+        assert earlier.fields(then)["as_of"]["commit"] == made[1][number].hash
         then.embed(float("inf"))
         assert told(then.index) == from_scratch(folder, tmp_path / "other")
         with spellbook.open(folder, embedder="hash", state=tmp_path / "third") as fresh:
@@ -88,16 +87,19 @@ def test_the_vault_is_only_read_and_a_state_is_kept(
     """Neither files nor git nor the vault's index change; the second question finds the state that the first made."""
     root = made[0]
     files, index = held(root), told(past.index)
-    with asof.at(past, made[1][5].hash[:12]) as then:
+    with earlier.at(past, made[1][5].hash[:12]) as then:
         first = then.search("the crane of the quay")
-    with asof.at(past, day(5)) as again:
+    with earlier.at(past, day(5)) as again:
         assert again is then
         assert [hit.id for hit in again.search("the crane of the quay").hits] == [hit.id for hit in first.hits]
         with pytest.raises(PermissionDenied, match="only read"):
             again.erase(first.hits[0].path)
     assert held(root) == files
     assert told(past.index) == index
-    with spellbook.open(root, embedder="hash", state=past.config.state.parent) as other, asof.at(other, day(5)) as kept:
+    with (
+        spellbook.open(root, embedder="hash", state=past.config.state.parent) as other,
+        earlier.at(other, day(5)) as kept,
+    ):
         assert kept.search("the crane of the quay").hits == first.hits
 
 
@@ -109,11 +111,11 @@ def test_texts_seen_before_keep_their_vectors(made: tuple[Path, list[repositorie
     with book:
         book.reindex()
         embedder.taken()
-        with asof.at(book, day(2)) as then:
+        with earlier.at(book, day(2)) as then:
             then.embed(float("inf"))
             new = embedder.taken()
             assert 0 < new < then.index.catalog.counts().chunks / 2
-        with asof.at(book, day(3)) as then:
+        with earlier.at(book, day(3)) as then:
             then.embed(float("inf"))
             assert embedder.taken() <= 3 * 2
 
@@ -127,12 +129,12 @@ def test_decisions_answer_what_held_then(tmp_path: Path) -> None:
         book.reindex()
         now = book.search("where are login sessions kept")
         assert [hit.why["superseded_by"]["id"] for hit in now.hits if hit.path == "a.md"] == ["new"]
-        with asof.at(book, "2026-01-01") as then:
+        with earlier.at(book, "2026-01-01") as then:
             [hit] = then.search("where are login sessions kept").hits
             assert hit.path == "a.md"
             assert "superseded_by" not in hit.why
-            assert commits[0].hash[:12] in " ".join(asof.said(then))
-            assert "what was written by" in " ".join(asof.said(then))
+            assert commits[0].hash[:12] in " ".join(earlier.said(then))
+            assert "what was written by" in " ".join(earlier.said(then))
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 123\n" % 7
@@ -149,12 +151,12 @@ def test_what_cannot_be_read_is_named_and_never_taken_from_today(tmp_path: Path)
         (root / path).write_bytes(today)
     with spellbook.open(root, embedder="hash", state=tmp_path / "state") as book:
         book.reindex()
-        with asof.at(book, "HEAD") as then:
+        with earlier.at(book, "HEAD") as then:
             assert [each.path for each in then.recent().notes] == ["a.md"]
             reasons = {each.path: each.reason for each in then.index.catalog.notes.faults()}
             assert reasons.keys() == {"big.md", "huge.md", "link.md"}
             assert "Git LFS" in reasons["big.md"]
-            assert "3 files" in " ".join(asof.said(then))
+            assert "3 files" in " ".join(earlier.said(then))
             assert then.find("harbour").hits == ()
 
 
@@ -164,7 +166,7 @@ def test_what_is_left_out_then_or_now_is_no_note(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     repositories.write(root, [{**notes, ".spellbookignore": b"old/\n"}])
     (root / ".spellbookignore").write_text("secret/\n")
-    with spellbook.open(root, embedder="hash", state=tmp_path / "state") as book, asof.at(book, "HEAD") as then:
+    with spellbook.open(root, embedder="hash", state=tmp_path / "state") as book, earlier.at(book, "HEAD") as then:
         assert {hit.path for hit in then.find("keel").hits} == {"a.md"}
 
 
@@ -180,7 +182,7 @@ def small(tmp_path: Path) -> Iterator[Spellbook]:
 
 def text_of(book: Spellbook, when: str, id: str = "a.md") -> str:
     """Return what a note said by then."""
-    with asof.at(book, when) as then:
+    with earlier.at(book, when) as then:
         return then.show(id)[0].text
 
 
@@ -189,7 +191,7 @@ def test_a_vault_in_a_folder_of_a_repository(small: Spellbook) -> None:
     assert "green" in text_of(small, "2026-01-01")
     assert "blue" in text_of(small, "HEAD")
     assert "green" in text_of(small, "main~1")
-    with asof.at(small, "main~1") as then:
+    with earlier.at(small, "main~1") as then:
         assert then.index.vault.read("a.md")[0] == b"# A\n\nThe keel is green.\n"
         assert [each.path for each in then.recent().notes] == ["a.md"]
 
@@ -211,7 +213,7 @@ def test_a_vault_in_a_folder_of_a_repository(small: Spellbook) -> None:
 )
 def test_what_means_no_time_is_refused(small: Spellbook, when: str, said: str) -> None:
     """The message says why, and what to name."""
-    with pytest.raises(InvalidInput, match=said) as raised, asof.at(small, when):
+    with pytest.raises(InvalidInput, match=said) as raised, earlier.at(small, when):
         pass
     assert raised.value.hint
     assert not (small.config.state / upkeep.PAST).exists()
@@ -226,7 +228,7 @@ def test_a_folder_that_was_not_there_yet(tmp_path: Path) -> None:
     with (
         spellbook.open(root / "notes", embedder="hash", state=tmp_path / "state") as book,
         pytest.raises(InvalidInput, match="is not in commit"),
-        asof.at(book, "HEAD"),
+        earlier.at(book, "HEAD"),
     ):
         pass
 
@@ -282,7 +284,7 @@ def test_nothing_of_a_foreign_repository_runs(small: Spellbook, tmp_path: Path, 
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.fsmonitor")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(program))
     assert "green" in text_of(small, "2026-01-01")
-    assert len(asof.history(small, "a.md")["versions"]) == 2
+    assert len(earlier.history(small, "a.md")["versions"]) == 2
     assert not mark.exists()
 
 
@@ -328,7 +330,7 @@ def test_a_folder_cannot_borrow_another_repository(small: Spellbook, tmp_path: P
     with spellbook.open(root, embedder="hash", state=tmp_path / "of-handed") as book:
         with pytest.raises(InvalidInput, match="leads to a repository"):
             text_of(book, "HEAD", "notes and more/a.md")
-        assert not any("commit" in str(each["sources"]) for each in asof.history(book, "a.md")["versions"])
+        assert not any("commit" in str(each["sources"]) for each in earlier.history(book, "a.md")["versions"])
 
 
 def test_a_damaged_repository_harms_nothing(small: Spellbook) -> None:
@@ -356,19 +358,19 @@ def test_without_git_snapshots_answer(small: Spellbook, tmp_path: Path, monkeypa
         for when in (name, "latest", name[:10], "2099"):
             assert "tall" in text_of(book, when), when
         assert "broken" in book.show("a.md")[0].text
-        with asof.at(book, "latest") as then:
-            assert asof.fields(then)["as_of"]["snapshot"] == name
+        with earlier.at(book, "latest") as then:
+            assert earlier.fields(then)["as_of"]["snapshot"] == name
 
 
 def test_a_limited_token_sees_nothing_of_earlier_times(small: Spellbook) -> None:
     """What was public once may be private now."""
     with (
         pytest.raises(PermissionDenied, match="nothing of earlier times"),
-        asof.at(limited.of(small, "public"), "HEAD"),
+        earlier.at(limited.of(small, "public"), "HEAD"),
     ):
         pass
     with pytest.raises(PermissionDenied, match="nothing of earlier times"):
-        asof.history(limited.of(small, "public"), "a.md")
+        earlier.history(limited.of(small, "public"), "a.md")
 
 
 def test_states_are_bounded(made: tuple[Path, list[repositories.Commit]], past: Spellbook) -> None:
@@ -378,7 +380,7 @@ def test_states_are_bounded(made: tuple[Path, list[repositories.Commit]], past: 
     half.mkdir(parents=True)
     os.utime(half, (1, 1))
     for number in range(10):
-        with asof.at(past, day(number)) as then:
+        with earlier.at(past, day(number)) as then:
             os.utime(then.config.state / upkeep.READY, (10_000 + number, 10_000 + number))
             last = then.config.state
     assert len(past.beside) <= 3
@@ -412,7 +414,7 @@ def test_versions_come_from_git_snapshots_and_the_journal(small: Spellbook) -> N
     name = small.snapshots.create().name
     small.revise("a", replace=("blue", "red"))
     small.move("a.md", "b.md")
-    found = asof.history(small, "b.md")["versions"]
+    found = earlier.history(small, "b.md")["versions"]
     assert [each["path"] for each in found] == ["b.md", "a.md", "a.md", "a.md"]
     assert "-The keel is green." in found[2]["difference"]
     assert "+The keel is red." in found[1]["difference"]
@@ -420,14 +422,14 @@ def test_versions_come_from_git_snapshots_and_the_journal(small: Spellbook) -> N
     assert any(f"snapshot {name}" in each["sources"] for each in found)
     repositories.git(vault.parent, "add", "--all")
     repositories.git(vault.parent, "commit", "-qm", "moved")
-    found = asof.history(small, "b.md")["versions"]
+    found = earlier.history(small, "b.md")["versions"]
     assert [each["path"] for each in found] == ["b.md", "a.md", "a.md", "a.md"]
     assert all(each["sha256"] for each in found)
     small.erase("b.md")
-    gone = asof.history(small, "b.md")["versions"]
+    gone = earlier.history(small, "b.md")["versions"]
     assert gone[0]["sha256"] is None
     assert gone[0]["difference"]
     with pytest.raises(MemoryNotFound):
-        asof.history(small, "never")
+        earlier.history(small, "never")
     with pytest.raises(InvalidInput):
-        asof.history(small, "b.md", 0)
+        earlier.history(small, "b.md", 0)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from spellbook import paths
-from spellbook.errors import InvalidInput, VaultNotFound
 from spellbook.notes.chunk_sizes import CHUNK_TOKENS
-from spellbook.paths import MARKER
+from spellbook.settings import paths
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, VaultNotFound
 
 _KINDS: dict[str, type] = {
     "embedder": str,

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.archive import past, versions
 from spellbook.archive.past import Moment
-from spellbook.book import Spellbook
-from spellbook.errors import EmbeddingError, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.index import embed, sync
 from spellbook.index.catalog import overlay
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
-from spellbook.maintenance import upkeep
+from spellbook.library import upkeep
+from spellbook.library.book import Spellbook
 from spellbook.models.base import short_hash
 from spellbook.search import searcher
 from spellbook.system import disk
+from spellbook.system.errors import EmbeddingError, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.past import Past
 
 if TYPE_CHECKING:
-    from spellbook.config import Config
+    from spellbook.settings.config import Config
 
 _READY = upkeep.READY
 _MOST_OPEN = 3

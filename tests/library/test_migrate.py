@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from spellbook import book as books
 from spellbook.cli import main
-from spellbook.errors import Conflict, InvalidInput
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.maintenance.migrate import alone
+from spellbook.library import book as books
+from spellbook.library.migrate import alone
+from spellbook.system.errors import Conflict, InvalidInput
 from tests.helpers import PATIENCE, rows
 
 Write = Callable[..., Path]

@@ -1,3 +1,0 @@
-"""The version of Spellbook, which everything may know."""
-
-__version__ = "0.1.0"
