@@ -28,6 +28,7 @@ from spellbook.verbs.arguments import Verb
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
+    from spellbook.library.reader import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -301,7 +302,7 @@ def command(
 
 
 @contextmanager
-def opened(ctx: click.Context) -> Iterator[Spellbook]:
+def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""
     import spellbook
 
@@ -319,7 +320,7 @@ def opened(ctx: click.Context) -> Iterator[Spellbook]:
 
 
 @contextmanager
-def _as_of(book: Spellbook, when: str) -> Iterator[Spellbook]:
+def _as_of(book: Spellbook, when: str) -> Iterator[Reader]:
     """Yield the book, or that of an earlier time, of which stderr is told."""
     if not when:
         yield book
@@ -327,12 +328,12 @@ def _as_of(book: Spellbook, when: str) -> Iterator[Spellbook]:
     from spellbook.library import earlier
 
     with earlier.at(book, when) as then:
-        for sentence in earlier.said(then):
+        for sentence in earlier.sentences(then):
             output.say(sentence, err=True)
         yield then
 
 
-def of_then(book: Spellbook) -> dict[str, Any]:
+def of_then(book: Reader) -> dict[str, Any]:
     """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
     if not click.get_current_context().ensure_object(dict).get("as_of"):
         return {}
@@ -361,7 +362,7 @@ def main() -> None:
         os.environ.update(container.layout().environment)
 
 
-def doubt(book: Spellbook, filter: dict[str, object] | None) -> None:
+def doubt(book: Reader, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
     from spellbook.index.filters import conditions
 

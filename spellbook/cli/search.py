@@ -24,7 +24,7 @@ from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
+    from spellbook.library.reader import Reader
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def _picked(found: Any, keys: str) -> dict[str, Any]:
     return {key: getattr(found, key) for key in keys.split()}
 
 
-def _print(book: Spellbook, done: T, is_json: bool, show: Callable[[T], object]) -> None:
+def _print(book: Reader, done: T, is_json: bool, show: Callable[[T], object]) -> None:
     """Print an answer as one JSON object, with the time that it is as of, or by `show` for people."""
     if is_json:
         output.as_json({**output.fields(done), **of_then(book)})
@@ -53,7 +53,7 @@ def _print(book: Spellbook, done: T, is_json: bool, show: Callable[[T], object])
 
 
 @command(click.argument("query"), *_ASKED, min_score_option, max_tokens_option, json_option, kind=Asking)
-def memorize(book: Spellbook, query: str, as_json: bool, **asked: Any) -> None:
+def memorize(book: Reader, query: str, as_json: bool, **asked: Any) -> None:
     """
     Search by meaning, in any language.
 
@@ -71,7 +71,7 @@ def memorize(book: Spellbook, query: str, as_json: bool, **asked: Any) -> None:
     json_option,
     kind=Asking,
 )
-def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool, **asked: Any) -> None:
+def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, **asked: Any) -> None:
     """
     Search by words; each WORD may be a phrase.
 
@@ -92,7 +92,7 @@ def find(book: Spellbook, words: tuple[str, ...], match_all: bool, as_json: bool
     json_option,
     kind=Asking,
 )
-def search(book: Spellbook, query: str | None, as_json: bool, guess: bool, **asked: Any) -> None:
+def search(book: Reader, query: str | None, as_json: bool, guess: bool, **asked: Any) -> None:
     """
     Search by meaning and by words.
 
@@ -119,7 +119,7 @@ def search(book: Spellbook, query: str | None, as_json: bool, guess: bool, **ask
         _list(book, asked["limit"], asked["filter"], as_json)
 
 
-def _with_guess(book: Spellbook, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
+def _with_guess(book: Reader, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
     """Return `also` with what the language model guesses, as far as there is room, and say so. Raises InvalidInput."""
     from spellbook.models.services.guess import guess
     from spellbook.search.question import MOST_ALSO
@@ -138,7 +138,7 @@ def _with_guess(book: Spellbook, query: str, also: tuple[str, ...]) -> tuple[str
     as_of_option,
     json_option,
 )
-def recent(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
+def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     List the newest notes, by `created`, else `updated`, else the time of the file.
 
@@ -149,7 +149,7 @@ def recent(book: Spellbook, limit: int, filter: dict[str, object] | None, as_jso
     _list(book, limit, filter, as_json)
 
 
-def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
+def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     found = book.recent(limit, filter=filter)
     doubt(book, filter)
     _print(book, found, as_json, output.recent)
@@ -165,7 +165,7 @@ def _list(book: Spellbook, limit: int, filter: dict[str, object] | None, as_json
     json_option,
     kind=Asking,
 )
-def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, **asked: Any) -> None:
+def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **asked: Any) -> None:
     """
     Explain what QUERY finds, or why the note or chunk ID is or is not found.
 
@@ -180,7 +180,7 @@ def why(book: Spellbook, query: str, id: str | None, by: str, as_json: bool, **a
 
 
 @command(click.argument("id"), as_of_option, json_option)
-def show(book: Spellbook, id: str, as_json: bool) -> None:
+def show(book: Reader, id: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
 
@@ -205,7 +205,7 @@ def show(book: Spellbook, id: str, as_json: bool) -> None:
     option(table.HISTORY, "limit", "-n", "--limit"),
     json_option,
 )
-def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
+def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     """
     List the versions of a note with their differences, newest first; ID as for show.
 
@@ -225,7 +225,7 @@ def history(book: Spellbook, id: str, limit: int, as_json: bool) -> None:
 
 
 @command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)
-def topics(book: Spellbook, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
+def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     Print categories and their topics as a tree, or what TOPIC holds.
 

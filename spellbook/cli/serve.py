@@ -14,7 +14,7 @@ from spellbook.cli.container import container_option
 from spellbook.system.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
+    from spellbook.library.reader import Reader
 
 
 @main.command()
@@ -122,7 +122,7 @@ def serve(
             if not is_local and not is_open and served.tokens.is_empty:
                 _first_token(served.tokens.add("first"), address)
             rules = Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE))
-            app = make(served, rules, live=not published)
+            app = make(served, rules)
         from spellbook.system.processes import leave_threads, present
 
         with present(book.config.state, "serve"):
@@ -132,7 +132,7 @@ def serve(
             leave_threads()
 
 
-def _published(ctx: click.Context, names: tuple[str, ...]) -> Spellbook:
+def _published(ctx: click.Context, names: tuple[str, ...]) -> Reader:
     """Open published vaults, for a server without files."""
     from spellbook.library import published
 

@@ -164,7 +164,7 @@ def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
     old, new = _places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
-    aliases = index.catalog.links.aliases()
+    aliases = index.catalog.stored_links.aliases()
     after = _renamed(files, aliases, moved)
     entry = undoes or _taken_back(index.vault.journal, old, new)
     plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
@@ -210,7 +210,7 @@ def _concerned(index: Index, shift: Shift) -> set[str]:
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         each.source
-        for each in index.catalog.links.all()
+        for each in index.catalog.stored_links.all()
         if (each.source in shift.moved or each.link.name in touched)
         and (
             shift.wanted(each.source, each.link.target, each.link.is_markdown)
@@ -448,7 +448,7 @@ def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoe
     """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
-    aliases = index.catalog.links.aliases()
+    aliases = index.catalog.stored_links.aliases()
     moved = {home: path for path, home in homes.items()}
     shift = Shift(_renamed(files, aliases, homes), Files(files, aliases), moved)
     plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))

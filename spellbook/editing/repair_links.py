@@ -59,7 +59,7 @@ def guesses(index: Index) -> tuple[Guess, ...]:
     """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
     with index.catalog.reading():
         known = _Known(index)
-        found = [guess for linked in index.catalog.links.all() if (guess := known.guess(linked))]
+        found = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
     return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
 
 
@@ -132,7 +132,7 @@ class _Known:
     """What is known of a vault's files: their names, aliases and titles, and where they were."""
 
     def __init__(self, index: Index) -> None:
-        catalog = index.catalog.links
+        catalog = index.catalog.stored_links
         self._files = set(index.vault.files())
         self._now = Files(self._files, catalog.aliases(), catalog.ids())
         self._went = {old: new for old, new in catalog.went().items() if new in self._files and old not in self._files}

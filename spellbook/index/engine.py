@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from spellbook.index.catalog.links import Linked, Superseding
+from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import Counts, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 Near = list[tuple[tuple[StoredChunk, ...], float]]
 """Texts, nearest first: the chunks that have it, and its cosine."""
-
-
-class Links(Protocol):
-    """The links between notes, as `search.related` reads them; see `catalog.links.Links` for each."""
-
-    def superseding(self, paths: Collection[str]) -> list[Superseding]: ...
-    def once_to(self, names: Iterable[str]) -> list[Linked]: ...
-    def to(self, names: Iterable[str]) -> list[Linked]: ...
-    def names_of(self, paths: Collection[str]) -> set[str]: ...
-    def named(self, names: Iterable[str]) -> list[str]: ...
-    def aliases(self, names: Iterable[str]) -> dict[str, str]: ...
-    def ids(self, names: Iterable[str]) -> dict[str, str]: ...
-    def went(self, names: Iterable[str]) -> dict[str, str]: ...
 
 
 class Linking(Protocol):

@@ -43,8 +43,8 @@ class Index:
     What a vault's index is made of; `scope` is the one that is looked at and written into.
 
     `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
-    `whole`: for a part of a vault, see `limited`, the index of all of it. It is asked which notes are superseded, and
-    for nothing else.
+    For the part of a vault that a limited token sees, `sees` is team or public, else "", and `whole` the index of all
+    notes. It is asked which notes are superseded, and for nothing else.
     """
 
     config: Config
@@ -56,13 +56,14 @@ class Index:
     second: SecondEncoder | None = None
     scope: str = ""
     whole: Index | None = None
+    sees: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
 
     @classmethod
-    def open(cls, config: Config, models: Embedder | Index | None = None) -> Index:
+    def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:
         """
         Open the index of `config.vault`, making it if need be; with an embedder, the models of another index, or those
-        that `config` names. With `config.sees` it must be the index of the whole vault.
+        that `config` names. With `sees` (team or public) of the notes that it shows, from the index of the whole vault.
 
         No model is loaded and no service asked before the first text.
         Raises StorageError, EmbeddingError, InvalidInput.
@@ -78,19 +79,17 @@ class Index:
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        whole = models if config.sees and isinstance(models, Index) else None
-        if config.sees:
-            if whole is None:
-                raise ValueError("a part of a vault is opened with the index of the whole")
-            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[config.sees])
-            vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, config.sees))
+        whole = models if sees and isinstance(models, Index) else None
+        if whole is not None:
+            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[sees])
+            vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, sees))
         elif config.beside:
             vault = Documents(config.vault, config.state, config.beside)
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes)
             vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole)
+        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole, sees)
 
     @property
     def visible(self) -> tuple[Condition, ...]:

@@ -185,7 +185,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     adopt(index)
     # Of what is only read nothing is lost: another branch of a repository may hold few documents, and who makes notes
     # private wants them gone.
-    may_lose = not (full or index.config.beside or index.config.sees)
+    may_lose = not (full or index.vault.is_only_read)
     if may_lose:
         index.vault.check_there()
     index.vault.recover()
@@ -239,7 +239,7 @@ def rules(index: Index) -> Rules:
     """Return what decides how this index keeps notes."""
     from spellbook.index.extract import Rules
 
-    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint, index.config.sees)
+    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint, index.sees)
 
 
 def adopt(index: Index) -> None:

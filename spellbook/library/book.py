@@ -1,5 +1,5 @@
 """
-Spellbook: a vault opened with its index, and the verbs on it.
+Spellbook: a vault opened with its files and its index, and all verbs on it.
 
 The command line, the MCP tools, the watcher and Python programs all use it. Verbs may be called from any thread.
 """
@@ -7,50 +7,43 @@ The command line, the MCP tools, the watcher and Python programs all use it. Ver
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
-from spellbook.index import lookup, sync
-from spellbook.index.catalog.schema import StoredChunk, Topic
+from spellbook.index import sync
 from spellbook.index.catalog.sessions import Session
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
-from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.library import doctor, upkeep
+from spellbook.library.reader import Reader
 from spellbook.models.base import Embedder
 from spellbook.settings import config
 from spellbook.system import processes
-from spellbook.system.errors import MemoryNotFound, SpellbookError
+from spellbook.system.errors import MemoryNotFound
 from spellbook.system.lazy import lazy
 from spellbook.system.sqlite import Damaged
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
-    from spellbook.archive import snapshots as taken
     from spellbook.archive.restore import Restored
-    from spellbook.editing import cleanup, memory, merge, moves, repair_links, revise, sessions, undo, write
+    from spellbook.editing import cleanup, merge, moves, repair_links, revise, sessions, undo, write
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import evaluate, migrate
     from spellbook.library.migrate import Estimate, Migrated
-    from spellbook.memories import memories
     from spellbook.memories import wikis as documents
-    from spellbook.search import explain, newest, question, related, searcher, toc
-    from spellbook.search.explain import Explanation
-    from spellbook.search.question import Answer, Options
-    from spellbook.vault.journal import Entry
-else:  # Imported at their first use: `import spellbook` and a reindex with nothing to do stay light.
-    export, importer, taken = lazy("spellbook.archive", "export", "importer", "snapshots")
+    from spellbook.search import toc
+else:  # Imported at their first use, as those of `reader` are.
+    export, importer = lazy("spellbook.archive", "export", "importer")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.library", "evaluate", "migrate")
-    memories, documents = lazy("spellbook.memories", "memories", "wikis")
-    names = ("explain", "newest", "question", "related", "searcher", "toc")
-    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
+    (documents,) = lazy("spellbook.memories", "wikis")
+    (toc,) = lazy("spellbook.search", "toc")
 
 T = TypeVar("T")
 
@@ -73,155 +66,30 @@ def open(
 
 
 @door(import_="source", export="file", restore_snapshot="into")
-class Spellbook:
-    """A vault and its index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput."""
+class Spellbook(Reader):
+    """A vault with its files: what a reader can do, changes to notes, and what keeps the index in order."""
 
     def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
-        self.config = settings
-        self.index = Index.open(settings, models)
-        self.meter = Meter(self.index.catalog.usage)
+        super().__init__(settings, Index.open(settings, models))
         self.watched = processes.Watched()  # what a watcher in this process last reported
-        self.complaint = ""  # why the last scan of the vault failed, "" if it did not
-        self.loaded: searcher.Searcher | None = None
-        """The searcher, once a search has loaded the vectors and while they are still in memory."""
-        self.beside: list[Spellbook] = []
-        """Books that use this book's models and end with it: of folders of documents, of a part, of an earlier time."""
-
-    @property
-    def _searcher(self) -> searcher.Searcher:
-        self.loaded = self.loaded or searcher.Searcher(self.index)
-        return self.loaded
-
-    def __enter__(self) -> Spellbook:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.beside: list[Reader] = []
+        """Readers that use this book's models and end with it: of documents, of a part, of an earlier time."""
 
     def close(self) -> None:
         """Close files and connections."""
-        for each in self.beside:
-            each.close()
-        self.meter.flush()
-        self.index.close()
+        for reader in self.beside:
+            reader.close()
+        super().close()
 
     @property
-    def memories(self) -> memories.Memories:
-        """What is kept on purpose: memories, decisions and articles, as they are now. See `memories.memories`."""
-        self.refresh()
-        return memories.Memories(self.index, self._searcher, self.meter, partial(self._ask, look=False))
+    def whole(self) -> Spellbook:
+        """This book, which can do everything."""
+        return self
 
     @property
     def wikis(self) -> documents.Wikis:
         """Folders of documents beside the vault: search, index, status. See `memories.wikis`."""
-        return documents.Wikis(self, Spellbook)
-
-    # -- finding
-
-    def search(self, query: str, **options: Unpack[Options]) -> Answer:
-        """
-        Search by meaning and by words.
-
-        `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
-        `min_score` (0..1), `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for what makes no sense.
-        """
-        return self._ask("search", query, **options)
-
-    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
-        """Search by meaning alone; `options` as for `search`."""
-        return self._ask("memorize", query, **options)
-
-    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
-        """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
-        return self._ask("find", keywords, match, **options)
-
-    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
-        """
-        Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
-
-        `options` as for `search`. Raises MemoryNotFound for an unknown id.
-        """
-        asked = question.question(verb, query, **options)
-        self.refresh(embed=asked.mode != "keyword")
-        return explain.why(self.index, self._searcher, asked, id)
-
-    def _ask(
-        self, verb: str, query: str | Sequence[str], match: str = "any", look: bool = True, **options: Unpack[Options]
-    ) -> Answer:
-        asked = question.question(verb, query, match, **options)
-        is_by_words = asked.mode == "keyword"
-        with self.meter.timed(verb) as taken:
-            self.refresh(embed=not is_by_words, look=look)
-            loaded = self._searcher
-            answer = loaded.ask(asked)
-        self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
-        loaded.warm.add(is_by_words)
-        reason = self._degraded(answer.index.reason)
-        state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
-        return replace(answer, index=state, ms=round(taken.ms, 1))
-
-    def _degraded(self, *reasons: str) -> str:
-        """Return what keeps answers from being complete, "" if nothing does."""
-        return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
-
-    def recent(self, limit: int = 20, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
-        """Return the first chunk of each note, newest first by its date (filter key `when`). Raises InvalidInput."""
-        self.refresh()
-        return newest.recent(self.index, limit, offset, filter)
-
-    def show(self, id: str) -> list[StoredChunk]:
-        """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
-        self.refresh()
-        found = lookup.chunks_of(self.index, id)
-        if self.config.count_use:
-            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
-                self.index.catalog.usage.opened(each.note for each in found)
-        return found
-
-    def resolve(self, id: str) -> StoredChunk:
-        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
-        self.refresh()
-        return lookup.resolve(self.index, id)
-
-    def alike(
-        self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
-    ) -> list[tuple[StoredChunk, float]]:
-        """Return the chunks of other notes that say nearly what a note says, each with its score, best first."""
-        return self._searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
-
-    def around(self, id: str) -> related.Around:
-        """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
-        self.refresh()
-        return related.around(self.index, lookup.resolve(self.index, id).path)
-
-    def backlinks(self, paths: Collection[str]) -> tuple[related.Backlink, ...]:
-        """Return the other notes that link to one of the notes at `paths`."""
-        return related.backlinks(self.index, paths)
-
-    def topics(self, filter: Filter | None = None) -> list[Topic]:
-        """Return every topic with its counts, sorted by category."""
-        self.refresh()
-        return self.index.catalog.topics((*conditions(filter), *self.index.visible))
-
-    def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[toc.Category, ...]:
-        """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
-        return toc.categories(
-            self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
-        )
-
-    def about(self, topic: Topic) -> toc.About:
-        """Return a topic's title and a one-line summary, from its main note."""
-        return toc.about(self.index, topic)
-
-    def topics_of(self, scope: str) -> list[Topic]:
-        """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
-        self.refresh()
-        return toc.topics_of(self.index, scope)
-
-    def topic(self, topic: str) -> list[StoredChunk]:
-        """Return all chunks of a topic (`topic` or `category/topic`) in reading order. Raises MemoryNotFound."""
-        self.refresh()
-        return toc.chunks_of(self.index, topic)
+        return documents.Wikis(self, self.beside, Spellbook)
 
     # -- keeping up
 
@@ -247,11 +115,6 @@ class Spellbook:
             if (followed := self.index.followed()) is not None:
                 self.use(followed)
 
-    def use(self, index: Index) -> None:
-        """Go on with this form of the index, which shares the catalog."""
-        before, self.index, self.config, self.loaded = self.index, index, index.config, None
-        before.chroma.close()
-
     def hand_over(self, watched: processes.Watched) -> None:
         """Take over what a watcher in this process knows of the vault."""
         self.watched, self.complaint = watched, watched.complaint
@@ -276,12 +139,6 @@ class Spellbook:
         self.follow()
         with self.meter.timed("scribe"):
             return write.scribe(self.index, self._searcher, given, **options)
-
-    def validate(
-        self, chunk: object, *, source: str | None = None, category: str | None = None
-    ) -> tuple[memory.Findings, list[write.Duplicate]]:
-        """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
-        return write.validate(self.index, self._searcher, chunk, source, category)
 
     def revise(
         self,
@@ -340,10 +197,6 @@ class Spellbook:
         self.index.vault.check_there()
         return undo.restore(self.index, name)
 
-    def log(self, most: int | None = 20) -> list[Entry]:
-        """Return the changes that tools and commands made in the vault, newest first."""
-        return self.index.vault.journal.entries(most)
-
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> undo.Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         self.index.vault.check_there()
@@ -394,11 +247,6 @@ class Spellbook:
         given = None if source is None else Path(source).expanduser()
         return importer.run(self.index, given, importer.Asked(on_conflict, dry_run, into, attachments, drop), progress)
 
-    @cached_property
-    def snapshots(self) -> taken.Snapshots:
-        """The snapshots of the vault; see `archive.snapshots`."""
-        return taken.Snapshots(self.index.vault, self.config.snapshot_folder)
-
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
     ) -> Restored:
@@ -425,32 +273,10 @@ class Spellbook:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
         return sessions.live(self.index, session_id)
 
-    # -- state
+    # -- keeping in order
 
-    def state(self) -> question.State:
-        """Return the state of the index, as answers carry it."""
-        return question.state_of(self.index, self._degraded())
-
-    def warm_up(self) -> None:
-        """Load the model and the vectors before the first search needs them."""
-        self._searcher.ask(question.Question("spellbook", limit=1))
-
-    def release(self, before: float) -> None:
-        """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
-        freed = []
-        for book in (self, *self.beside):
-            if idle := book.loaded is not None and book.loaded.used <= before:
-                book.loaded = None  # a running search keeps its own reference
-            freed += [idle, not book.config.sees and book.index.chroma.release(before)]  # a limited one has none
-        upkeep.release(before, is_freed=any(freed))
-
-    def stats(self) -> dict[str, Any]:
-        """Return counts and sizes, chunks by category, response times, and the notes opened most."""
-        return doctor.figures(self.index, self.meter)
-
-    def status(self) -> dict[str, Any]:
-        """Return paths, counts, sizes, processes, and the faults that a person should fix."""
-        return doctor.status(self.index, self.meter, self.snapshots, self.complaint)
+    def _release(self, before: float) -> bool:
+        return any([super()._release(before), *(reader._release(before) for reader in self.beside)])
 
     def check(
         self,

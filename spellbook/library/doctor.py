@@ -36,7 +36,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
     """Return counts and sizes, chunks by category, response times, and the notes opened most."""
     catalog = index.catalog
     with catalog.reading():  # one state, so that the sums are consistent
-        counts, categories, sizes = catalog.counts(), catalog.notes.by_category(), catalog.sizes()
+        counts, categories, sizes = catalog.counts(), catalog.by_category(), catalog.sizes()
     timings, totals = meter.read()
     looked_at = index.looked_at()
     return {

@@ -27,8 +27,10 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog import overlay
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
+from spellbook.index.opened import Index
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.models.base import short_hash
 from spellbook.search import searcher
 from spellbook.system import disk
@@ -61,9 +63,9 @@ _opening = threading.Lock()
 
 
 @contextlib.contextmanager
-def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
+def at(book: Reader, when: str) -> Iterator[Reader]:
     """
-    Yield the book of the vault as it was written by `when` (a date, a revision of git, a snapshot); "" is now.
+    Yield what reads the vault as it was written by `when` (a date, a revision of git, a snapshot); "" is now.
 
     It is only read, and good until the end of the context. Raises InvalidInput for what means no time, StorageError if
     git fails, PermissionDenied for a book that does not show all notes.
@@ -71,11 +73,11 @@ def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
     if not when.strip():
         yield book
         return
-    _expect_all(book)
-    book.follow()
-    moment = past.resolve(book.index.vault, book.snapshots, when)
+    whole = book.whole
+    whole.follow()
+    moment = past.resolve(whole.index.vault, whole.snapshots, when)
     with _opening:
-        then = _open(book, moment)
+        then = _open(whole, moment)
         then.users += 1
     try:
         then.moment = moment
@@ -84,77 +86,65 @@ def at(book: Spellbook, when: str) -> Iterator[Spellbook]:
         with _opening:
             then.users -= 1
             then.embed_rest()
-            _close_idle(book)
+            _close_idle(whole)
 
 
-def history(book: Spellbook, id: str, most: int = 20) -> dict[str, Any]:
+def history(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     """
     Return the versions of a note (its id or path, or a chunk's id), newest first, each with its difference.
 
     Of a note that is gone, the path is enough. Raises MemoryNotFound if neither git, a snapshot nor the journal has it,
     InvalidInput for a number out of range, PermissionDenied for a book that does not show all notes.
     """
-    _expect_all(book)
+    whole = book.whole
     try:
         path = book.resolve(id).path
     except MemoryNotFound:
         path = id if id.lower().endswith(".md") else f"{id}.md"
-        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+        found, left = versions.of(whole.index.vault, whole.snapshots, path, most)
         if not found:
             raise
     else:
-        found, left = versions.of(book.index.vault, book.snapshots, path, most)
+        found, left = versions.of(whole.index.vault, whole.snapshots, path, most)
     return {"id": id, "path": path, "versions": [each.as_dict() for each in found], "not_read": list(left)}
 
 
-def _expect_all(book: Spellbook) -> None:
-    if book.config.published:
-        raise PermissionDenied("This server has no files, and nothing of earlier times.", "Ask where the files are.")
-    if book.config.sees:
-        raise PermissionDenied(
-            f"This token sees what is {book.config.sees} alone, and nothing of earlier times.",
-            "Use a token that sees all notes.",
-        )
-
-
-def said(book: Spellbook) -> list[str]:
-    """Return the sentences that say of when a book is, and what of then is not read; none for now."""
-    if not isinstance(book, _Past):
+def sentences(book: Reader) -> list[str]:
+    """Return the sentences that name the time that `book` is of, and the notes that could not be read; [] for now."""
+    if not isinstance(book, EarlierReader):
         return []
     return [*filter(None, (str(book.moment), past.left_out(book.index.catalog.notes.faults())))]
 
 
-def fields(book: Spellbook) -> dict[str, Any]:
-    """Return what programs are told of when a book is, under `as_of`; nothing for now."""
-    if not isinstance(book, _Past):
+def fields(book: Reader) -> dict[str, Any]:
+    """Return the same for programs, under `as_of`; {} for now."""
+    if not isinstance(book, EarlierReader):
         return {}
     faults = book.index.catalog.notes.faults()
     return {"as_of": {**book.moment.as_dict(), "pending": book.index.catalog.counts().pending, "faults": len(faults)}}
 
 
-class _Past(Spellbook):
+class EarlierReader(Reader):
     """The vault of the book `whole` at a moment; its index lies in `settings.state`."""
 
     def __init__(self, whole: Spellbook, settings: Config, moment: Moment) -> None:
-        super().__init__(settings, whole.index)
+        now, taken = whole.index.vault, whole.snapshots
+        vault = Past(settings.state, lambda: past.written(now, taken, moment))
+        super().__init__(settings, replace(Index.open(settings, whole.index), vault=vault))
         self.moment = moment
         self.users = 0
         self._stopping = threading.Event()
         self._embedding: threading.Thread | None = None
-        now, taken = whole.index.vault, whole.snapshots
-        vault = Past(settings.state, lambda: past.written(now, taken, moment))
-        self.index = replace(self.index, vault=vault)
 
     @property
     def _searcher(self) -> searcher.Searcher:
         self.loaded = self.loaded or searcher.Searcher(self.index, lambda: self.moment.until)
         return self.loaded
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
-        """Do nothing: what was written then does not change."""
-
-    def follow(self) -> None:
-        """Do nothing: another embedding model has states of its own."""
+    @property
+    def denial(self) -> PermissionDenied:
+        """Why nothing can be changed here."""
+        return PermissionDenied("Notes of an earlier time are only read.", "Leave as_of out.")
 
     def embed(self, until: float) -> None:
         """Embed texts that have no vector yet until then (monotonic clock); the others are found by words."""
@@ -181,10 +171,15 @@ class _Past(Spellbook):
         super().close()
 
 
-def _open(book: Spellbook, moment: Moment) -> _Past:
+def _opened(book: Spellbook) -> list[EarlierReader]:
+    """Return the earlier times that are open, the one opened first in front."""
+    return [reader for reader in book.beside if isinstance(reader, EarlierReader)]
+
+
+def _open(book: Spellbook, moment: Moment) -> EarlierReader:
     """Return the book of a moment: an open one, one that is kept, or a new one."""
     settings = _settings(book, moment)
-    then = next((each for each in book.beside if isinstance(each, _Past) and each.config.state == settings.state), None)
+    then = next((reader for reader in _opened(book) if reader.config.state == settings.state), None)
     # Another process may have deleted it; and a file that was damaged is begun anew, without a look.
     if then is not None and upkeep.mark_use(settings.state) and then.index.catalog.looked is not None:
         return then
@@ -196,7 +191,7 @@ def _open(book: Spellbook, moment: Moment) -> _Past:
     try:
         with disk.alone(settings.state.parent / "past.lock", _PATIENCE, busy):
             then = _kept(book, settings, moment) or _built(book, settings, moment)
-            open_states = [each.config.state for each in book.beside if isinstance(each, _Past)]
+            open_states = [reader.config.state for reader in _opened(book)]
             upkeep.forget_past(settings.state.parent, keep=[settings.state, *open_states])
     except OSError as error:
         raise disk.storage_error(str(settings.state), error) from error
@@ -224,11 +219,11 @@ def _settings(book: Spellbook, moment: Moment) -> Config:
     )
 
 
-def _kept(book: Spellbook, settings: Config, moment: Moment) -> _Past | None:
+def _kept(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader | None:
     """Return the book of a state that is in the cache and whole, else None."""
     if not upkeep.mark_use(settings.state):
         return None
-    then = _Past(book, settings, moment)
+    then = EarlierReader(book, settings, moment)
     if then.index.catalog.looked is None:  # its file was damaged, and is begun anew
         then.close()
         return None
@@ -237,15 +232,15 @@ def _kept(book: Spellbook, settings: Config, moment: Moment) -> _Past | None:
     return then
 
 
-def _built(book: Spellbook, settings: Config, moment: Moment) -> _Past:
+def _built(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader:
     """Make the index of a state: a copy of the vault's, brought to what the notes said then."""
     started, state = time.monotonic(), settings.state
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(parents=True, exist_ok=True)
-    then: _Past | None = None
+    then: EarlierReader | None = None
     try:
         overlay.begin(book.index.catalog.file, state / FILE)
-        then = _Past(book, settings, moment)
+        then = EarlierReader(book, settings, moment)
         sync.scan(then.index)
         overlay.finish(state / FILE)
         if then.index.catalog.counts().pending:
@@ -269,7 +264,7 @@ def _others(state: Path) -> list[Path]:
 
 def _close_idle(book: Spellbook) -> None:
     """Close the past states that were opened first, beyond so many, if nobody uses them."""
-    idle = [each for each in book.beside if isinstance(each, _Past) and not each.users]
+    idle = [reader for reader in _opened(book) if not reader.users]
     for each in idle[:-_MOST_OPEN]:
         book.beside.remove(each)
         each.close()

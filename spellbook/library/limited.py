@@ -1,7 +1,7 @@
 """
-The book of a token that sees team or public notes alone.
+The part of a vault that a token sees which is limited to team or public notes.
 
-The lock is absence: such a token gets a book with an index of its own, which is made of the notes that it may see and
+The lock is absence: such a token gets a reader with an index of its own, which is made of the notes that it may see and
 of nothing else. So no verb, count, statistic or suggestion can tell of another note, whoever writes it. The index lies
 in the vault's state folder. Models are shared, and vectors copied from the vault's index, so nothing is embedded.
 
@@ -12,38 +12,38 @@ journal, the trash and undo belong to all notes, and a move mends links in notes
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from spellbook.index import embed, sync
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
-from spellbook.memories.opened import refusal
+from spellbook.library.published import PublishedReader
+from spellbook.library.reader import Reader
+from spellbook.settings.config import Config
+from spellbook.system.errors import PermissionDenied
 from spellbook.system.sqlite import Damaged
-
-if TYPE_CHECKING:
-    from spellbook.settings.config import Config
-
-_FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
-_LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}
-_STATE = {"state", "stats", "status", "is_watched"}
-_KEPT = {"memories", "wikis"}
-_KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
-_READS = _FINDING | _LISTING | _STATE | _KEPT | _KEEPING
-"""The verbs that work. `log` and `snapshots` find nothing here: those of the vault tell of all notes."""
 
 _opening = threading.Lock()
 
 
-def of(book: Spellbook, sees: Literal["team", "public"]) -> Spellbook:
-    """Return the book of what a token of this scope sees of `book`'s vault; it ends with `book`."""
+def seen_by(book: Reader, sees: str, vaults: Collection[str] = ()) -> Reader:
+    """
+    Return what a token sees of `book`: all, or with `sees` (team or public) such notes alone; it ends with `book`.
+
+    Of published vaults it sees those of the names `vaults`, all if there are none.
+    """
+    if isinstance(book, PublishedReader):
+        return book.seen_by(sees, vaults or None) if sees or vaults else book
+    if not sees or not isinstance(book, Spellbook):
+        return book
     with _opening:
-        found = next((each for each in book.beside if each.config.sees == sees), None)
-        if found is None:
-            found = _Limited(book, _settings(book.config, sees))
-            book.beside.append(found)
-        return found
+        parts = (part for part in book.beside if isinstance(part, LimitedReader))
+        part = next((part for part in parts if part.sees == sees), None)
+        if part is None:
+            part = LimitedReader(book, _settings(book.config, sees), sees)
+            book.beside.append(part)
+        return part
 
 
 def _settings(config: Config, sees: str) -> Config:
@@ -59,20 +59,21 @@ def _settings(config: Config, sees: str) -> Config:
         snapshot_folder=state / "snapshots",  # which nobody makes
         chroma_url="",
         wikis=(),
-        sees=sees,
+        words_of=state,  # the words of the vault may name hidden notes
     )
 
 
-class _Limited(Spellbook):
-    """A part of the vault of the book `whole`. Other verbs than `_READS` raise PermissionDenied."""
+class LimitedReader(Reader):
+    """The notes of the book `whole` that `sees` (team or public) shows."""
 
-    def __init__(self, whole: Spellbook, settings: Config) -> None:
+    def __init__(self, whole: Spellbook, settings: Config, sees: str) -> None:
+        self.sees = sees
         self._whole = whole
         self._guard = threading.RLock()
         self._source = whole.index
         self._seen: tuple[int, int] | None = None
         self._is_opening = True  # which an event loop may wait for; the first verb, in a thread, fills the index
-        super().__init__(settings, whole.index)
+        super().__init__(settings, Index.open(settings, whole.index, sees))
         self._is_opening = False
 
     @property
@@ -85,6 +86,13 @@ class _Limited(Spellbook):
     @index.setter
     def index(self, index: Index) -> None:
         self._own = index
+
+    @property
+    def denial(self) -> PermissionDenied:
+        """Why nothing can be changed here."""
+        return PermissionDenied(
+            f"This token only reads, and only what is {self.sees}.", "Use a token that sees all notes."
+        )
 
     def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Scan the vault for changes as the whole book does, and take them over."""
@@ -127,16 +135,3 @@ class _Limited(Spellbook):
             except BaseException:
                 self._source, self._seen = self._own, None
                 raise
-
-
-def _refused(verb: str) -> Callable[..., NoReturn]:
-    def refuse(self: _Limited, *_: object, **__: object) -> NoReturn:
-        raise refusal(self.config, verb) or AssertionError("a book of this class may only be read")
-
-    return refuse
-
-
-for _verb, _does in vars(Spellbook).items():
-    if not _verb.startswith("_") and _verb not in _READS:
-        _refuse = _refused(_verb)
-        setattr(_Limited, _verb, cast(Any, _refuse) if callable(_does) else property(_refuse))

@@ -1,5 +1,5 @@
 """
-The book of vaults that were published to a database, for servers without files: it is only read.
+The vaults that were published to a database, for servers without files: they are only read.
 
 It is opened on an empty folder of its own, which holds what a server keeps for itself: counts and errors. Any number of
 such servers answer from one database; each asks it anew for every question.
@@ -11,40 +11,29 @@ import copy
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any
 
+from spellbook.index.opened import Index
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, Database, configured
 from spellbook.index.postgres.opened import Published
 from spellbook.index.postgres.reader import Vault, vaults
-from spellbook.library.book import Spellbook
-from spellbook.memories.opened import refusal
+from spellbook.library.reader import Reader
 from spellbook.search import related
 from spellbook.search.question import State, state
 from spellbook.search.related import Around, Backlink, Graph
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config, paths
-from spellbook.system.errors import StorageError
-
-if TYPE_CHECKING:
-    from spellbook.settings.config import Config
-
-_FINDING = {"search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "validate"}
-_LISTING = {"around", "backlinks", "topics", "topics_of", "topic", "contents", "about", "log", "snapshots"}
-_STATE = {"state", "stats", "status", "is_watched"}
-_KEPT = {"memories", "wikis"}
-_KEEPING = {"refresh", "follow", "use", "warm_up", "release", "close"}
-_READS = _FINDING | _LISTING | _STATE | _KEPT | _KEEPING
-"""The verbs that work. `log` and `snapshots` find nothing here: those of a vault are where its files are."""
+from spellbook.system.errors import PermissionDenied, StorageError
 
 MOST_SEEN = 64
 """Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
 
 
-def open(names: Sequence[str] = (), database: Database | None = None, scope: str | None = None) -> PublishedBook:
+def open(names: Sequence[str] = (), database: Database | None = None, scope: str | None = None) -> PublishedReader:
     """
     Open the published vaults `names`, or all, of a database: that of SPELLBOOK_DATABASE_URL unless one is given.
 
@@ -56,20 +45,18 @@ def open(names: Sequence[str] = (), database: Database | None = None, scope: str
     which = hashlib.sha256("\0".join((database.place, *names)).encode()).hexdigest()[:16]
     root = Path(paths.state("published")).parent / "published" / which / "vault"
     root.mkdir(parents=True, exist_ok=True)
-    settings = replace(
-        config.load(root, scope=scope), count_use=False, snapshots=False, wikis=(), categories={}, published=True
-    )
-    return PublishedBook(settings, database, tuple(names))
+    settings = replace(config.load(root, scope=scope), count_use=False, snapshots=False, wikis=(), categories={})
+    return PublishedReader(settings, database, tuple(names))
 
 
-class PublishedBook(Spellbook):
-    """Published vaults. Verbs but `_READS` refuse."""
+class PublishedReader(Reader):
+    """The published vaults `names` of a database, all of them if it is empty."""
 
-    def __init__(self, settings: Config, database: Database, names: tuple[str, ...]) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: config.Config, database: Database, names: tuple[str, ...]) -> None:
+        super().__init__(settings, Index.open(settings))
         self._database, self._names = database, names
         self._local = self.index
-        self._seen: OrderedDict[tuple[str, tuple[str, ...] | None], PublishedBook] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, tuple[str, ...] | None], PublishedReader] = OrderedDict()
         self._guard = threading.Lock()
         vaults(database, names)  # so that a wrong name or address is an error now
         self._show("", None)
@@ -82,18 +69,15 @@ class PublishedBook(Spellbook):
         )
         self._engine = self._source.engine()
         self.loaded = None
-        self.config = replace(local.config, sees=sees)
         catalog = PublishedCatalog(local.catalog, self._engine)
-        self.index = replace(
-            local, config=self.config, catalog=catalog, vault=PublishedVault(catalog, local.vault.journal)
-        )
+        self.index = replace(local, catalog=catalog, vault=PublishedVault(catalog, local.vault.journal))
 
     @property
     def _searcher(self) -> Searcher:
         self.loaded = self.loaded or Searcher(self._source)
         return self.loaded
 
-    def seen_by(self, sees: str = "", only: Collection[str] | None = None) -> PublishedBook:
+    def seen_by(self, sees: str = "", only: Collection[str] | None = None) -> PublishedReader:
         """Return the book of a caller who sees team or public notes alone, "" for all, and the vaults `only`."""
         key = sees, None if only is None else tuple(sorted(set(only)))
         with self._guard:
@@ -111,23 +95,21 @@ class PublishedBook(Spellbook):
         """The vaults that are read, by name."""
         return self._engine.reader.vaults
 
+    @property
     def is_there(self) -> bool:
-        """Return whether the database answers."""
+        """Whether the database answers now."""
         try:
             self._database.expect()
         except StorageError:
             return False
         return True
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
-        """Do nothing: each question reads the database as it is."""
-
-    def follow(self) -> None:
-        """Do nothing: the embedder is this server's own."""
-
-    def is_watched(self) -> bool:
-        """Return True: nothing here can be out of date."""
-        return True
+    @property
+    def denial(self) -> PermissionDenied:
+        """Why nothing can be changed here."""
+        return PermissionDenied(
+            "This server has no files, and only finds what was published.", "Do it where the vault's files are."
+        )
 
     def around(self, id: str) -> Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
@@ -151,7 +133,7 @@ class PublishedBook(Spellbook):
 
     def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""
-        asked: dict[str, tuple[PublishedBook, list[str]]] = {}
+        asked: dict[str, tuple[PublishedReader, list[str]]] = {}
         for shown in paths:
             book, path, head = self._within(shown)
             asked.setdefault(head, (book, []))[1].append(path)
@@ -161,7 +143,7 @@ class PublishedBook(Spellbook):
             for each in related.backlinks(book.index, inside)
         )
 
-    def _within(self, path: str) -> tuple[PublishedBook, str, str]:
+    def _within(self, path: str) -> tuple[PublishedReader, str, str]:
         """Return the book of a note's vault alone, the note's path there, and what stands before it here."""
         listed = self.vaults
         if len(listed) == 1:
@@ -183,16 +165,3 @@ class PublishedBook(Spellbook):
         self.index = self._local
         super().close()
         self._database.close()
-
-
-def _refused(verb: str) -> Callable[..., NoReturn]:
-    def refuse(self: PublishedBook, *_: object, **__: object) -> NoReturn:
-        raise refusal(self.config, verb) or AssertionError("a book of this class may only be read")
-
-    return refuse
-
-
-for _verb, _does in vars(Spellbook).items():
-    if not _verb.startswith("_") and _verb not in _READS:
-        _refuse = _refused(_verb)
-        setattr(PublishedBook, _verb, cast(Any, _refuse) if callable(_does) else property(_refuse))

@@ -39,12 +39,12 @@ class Memories(Opened):
     @property
     def decisions(self) -> Decisions:
         """Decisions and checkpoints: save, checkpoint, update, find."""
-        return decisions.Decisions(self.index, self.searcher, self.meter, self.asked)
+        return decisions.Decisions(self.index, self.searcher, self.meter, self.asked, self.denial)
 
     @property
     def articles(self) -> Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
-        return articles.Articles(self.index, self.searcher, self.meter, self.asked)
+        return articles.Articles(self.index, self.searcher, self.meter, self.asked, self.denial)
 
     def remember(
         self,

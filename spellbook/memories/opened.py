@@ -15,7 +15,6 @@ from spellbook.index.opened import Index
 from spellbook.search import newest
 from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
-from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
 
 
@@ -25,13 +24,14 @@ class Opened:
     The index of a vault as it is now.
 
     `asked` answers the question of a search verb as the library does, which embeds new texts first, and counts and
-    times each question. Nothing is written to a vault that is gone, or that may only be read.
+    times each question. `denial` says why nothing can be changed, None where it can.
     """
 
     index: Index
     searcher: Searcher
     meter: Meter
     asked: Callable[..., Answer]
+    denial: PermissionDenied | None = None
 
     def _resolve(self, id: str) -> StoredChunk:
         """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
@@ -48,33 +48,22 @@ class Opened:
     def _scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
         """Write one note, with keywords of its own text if it has none."""
         options["labels"] = "derived"
-        self._check("scribe")
+        self._check()
         with self.meter.timed("scribe"):
             return write.scribe(self.index, self.searcher, [chunk], **options)
 
     def _revise(self, id: str, **change: Any) -> revise.Revised:
         """Change a note; the options are the fields of `editing.revise.Revision`."""
-        self._check("revise")
+        self._check()
         return revise.revise(self.index, id, revise.Revision(**change))
 
     def _erase(self, id: str, *, hard: bool = False) -> revise.Erased:
         """Move a whole note to the trash, or delete it for good."""
-        self._check("erase")
+        self._check()
         return revise.erase(self.index, id, hard=hard, whole=True)
 
-    def _check(self, verb: str) -> None:
+    def _check(self) -> None:
         """Raise PermissionDenied if the vault may only be read, VaultNotFound if it is gone."""
-        if refused := refusal(self.index.config, verb):
-            raise refused
+        if self.denial:
+            raise self.denial
         self.index.vault.check_there()
-
-
-def refusal(config: Config, verb: str) -> PermissionDenied | None:
-    """Return why a vault of these settings may only be read, so that a verb is refused; None if it may be changed."""
-    if config.published:
-        what = f"This server has no files and only finds what was published: {verb} is not for it."
-        return PermissionDenied(what, "Do it where the vault's files are.")
-    if config.sees:
-        what = f"This token sees what is {config.sees} alone, and may only read: {verb} is not for it."
-        return PermissionDenied(what, "Use a token that sees all notes.")
-    return None

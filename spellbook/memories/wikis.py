@@ -59,9 +59,6 @@ class Book(Protocol):
     @property
     def index(self) -> Index: ...
 
-    @property
-    def beside(self) -> list[Any]: ...
-
     def follow(self) -> None: ...
 
     def use(self, index: Index) -> None: ...
@@ -116,6 +113,8 @@ class Wikis:
     """The wikis of a vault: those that the person named, else the project's, or a folder in one of them."""
 
     book: Book
+    beside: list[Any]
+    """What is open beside the book, and ends with it."""
     opened: Callable[[Config, Index], Book]
     """Opens a folder with the models of another index."""
 
@@ -190,12 +189,6 @@ class Wikis:
         Raises PermissionDenied for a folder that lies in no wiki, nor in the project or the vault, or in a dot-folder
         there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
         """
-        if self.book.config.published:
-            raise PermissionDenied("This server has no files, and no documents.", "Ask where the files are.")
-        if self.book.config.sees:
-            raise PermissionDenied(
-                f"This token sees what is {self.book.config.sees} alone, and no documents.", "Use another token."
-            )
         self.book.follow()
         project = paths.project()
         named = {_real(each): each for each in self.book.config.wikis}
@@ -220,10 +213,10 @@ class Wikis:
 
     def _beside(self, root: Path) -> Book:
         """Return the book of the folder of documents at `root`, with the models that the vault has now."""
-        beside, index = self.book.beside, self.book.index
+        beside, index = self.beside, self.book.index
         with _opening:
             found: Book | None
-            found = next((each for each in beside if each.config.vault == root and not each.config.sees), None)
+            found = next((each for each in beside if each.config.vault == root), None)
             if found is None:
                 if len(beside) >= MOST_OPEN:
                     raise InvalidInput(
@@ -315,6 +308,7 @@ def _settings(book: Book, root: Path) -> Config:
         snapshots=False,
         wikis=(),
         beside=book.config.vault,
+        words_of=book.config.vault,
     )
 
 

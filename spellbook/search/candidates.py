@@ -127,8 +127,7 @@ class Lookup:
         if not self._is_by_words:
             return []
         config = self._index.config
-        # The words of a vault may name hidden notes: a limited token has Spellbook's own.
-        table = synonyms.of(config.state if config.sees else config.beside or config.vault)
+        table = synonyms.of(config.words_of or config.vault)
         self.words = retrieve.by_words(
             self._engine, self._question, limits, total, guides, near, self._wanted, table, self._most_words
         )

@@ -12,15 +12,14 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from spellbook.index import privacy
-from spellbook.index.catalog import links as stored_links
-from spellbook.index.catalog.links import Linked
+from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.notes.links import Files, Reached, key
 from spellbook.text.unicode import folded
 
 if TYPE_CHECKING:
-    from spellbook.index.engine import Linking, Links
+    from spellbook.index.engine import Linking
     from spellbook.index.opened import Index
 
 _MOST_LABELS = 3
@@ -93,7 +92,7 @@ def around(index: Index, path: str) -> Around:
         return Around(links(index.catalog.links, path), backlinks(index, [path]), related(index, path))
 
 
-def links(stored: stored_links.Links, path: str) -> tuple[Leading, ...]:
+def links(stored: Links, path: str) -> tuple[Leading, ...]:
     """Return the links of the note at `path`, in order, each with the note it leads to."""
     rows = stored.of(path)
     files = _files(stored, _names_in(rows))

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from spellbook import __version__
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server import completion, consent, debug_log, handover, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
@@ -40,7 +41,7 @@ from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
+    from spellbook.library.published import PublishedReader
 
 _MEMORY = "Spellbook is the person's long-term memory: Markdown notes they own, written by them and by agents."
 _MARKS = """\
@@ -67,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 def build(
-    book: Spellbook,
+    book: Reader,
     toolsets: Sequence[str] = ("core",),
     *,
     live: bool = True,
@@ -75,6 +76,7 @@ def build(
     called: threading.Event | None = None,
     may_write: bool = True,
     log: debug_log.Write | None = None,
+    published: PublishedReader | None = None,
     writers: handover.Writers | None = None,
 ) -> MCPServer:
     """
@@ -82,14 +84,14 @@ def build(
 
     A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
     reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
-    `log` is told of each call. Over published vaults, tools that write are run by `writers`.
+    `log` is told of each call. If `book` is the `published` vaults, tools that write are run by `writers`.
     Raises InvalidInput for an unknown toolset.
     """
     toolsets_of(",".join(toolsets))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
-        background = Background(book, mcp.called) if live else None
+        background = Background(book, mcp.called) if live and isinstance(book, Spellbook) else None
         try:
             yield {}
         finally:
@@ -109,7 +111,7 @@ def build(
         called or threading.Event(),
         may_write,
         log,
-        cast("PublishedBook", book) if book.config.published else None,
+        published,
         writers or handover.Writers({}),
         "spellbook",
         title="Spellbook",
@@ -140,7 +142,7 @@ class _Server(MCPServer):
         called: threading.Event,
         may_write: bool,
         log: debug_log.Write | None,
-        published: PublishedBook | None,
+        published: PublishedReader | None,
         writers: handover.Writers,
         *args: Any,
         **settings: Any,
@@ -166,7 +168,7 @@ class _Server(MCPServer):
 
     def _handed(self, fn: Callable[..., Any], full: str, is_kept: bool) -> Callable[..., Any]:
         """Return a tool with the arguments of `fn`, whose work the machine with the vault's files does."""
-        book, writers = cast("PublishedBook", self._published), self._writers
+        book, writers = cast("PublishedReader", self._published), self._writers
 
         @wraps(fn)
         def run(*_: Any, sure: Any = None, **__: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.memories.article_labels import texts
 from spellbook.memories.articles import ADDRESS
 from spellbook.notes import articles as form
@@ -100,7 +100,7 @@ def _named(chunk: StoredChunk) -> str:
     )
 
 
-def listed(book: Spellbook, category: str, limit: int, offset: int) -> dict[str, Any]:
+def listed(book: Reader, category: str, limit: int, offset: int) -> dict[str, Any]:
     """Return articles, newest first, how many there are, and the categories of all articles with counts."""
     articles = book.memories.articles
     found = articles.list(category, limit, offset)
@@ -148,7 +148,7 @@ def listed_text(told: Mapping[str, Any], offset: int) -> str:
     return "\n".join(filter(None, (*lines, f"Categories: {names}" if names else "", more)))
 
 
-def read(book: Spellbook, article_id: str, *, include_content: bool, offset: int) -> dict[str, Any]:
+def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -> dict[str, Any]:
     """Return an article's labels and summary, and with `include_content` its text from `offset` on."""
     chunk, article = book.memories.articles.read(article_id)
     meta = chunk.meta

@@ -12,14 +12,14 @@ import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.types import Completion
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 
 _COLUMNS = {"id": "id", "memory_id": "id", "topic": "topic", "category": "category"}
 MOST = 100
 """Most values that the protocol lets a server return."""
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Complete arguments of these names in any template or prompt of `mcp`."""
 
     async def complete(ref: Any, argument: Any, context: Any) -> Completion | None:

@@ -28,7 +28,7 @@ from spellbook.text.quoting import exact, json_of, one_line
 if TYPE_CHECKING:
     import httpx
 
-    from spellbook.library.published import PublishedBook
+    from spellbook.library.published import PublishedReader
 
 TOKEN = "SPELLBOOK_WRITES_TOKEN"
 HANDED = "x-spellbook-handed"
@@ -164,7 +164,14 @@ class Writers:
     # -- the two doors
 
     def api(
-        self, book: PublishedBook, method: str, path: str, id: str, given: Mapping[str, Any], named: str, tag: str = ""
+        self,
+        book: PublishedReader,
+        method: str,
+        path: str,
+        id: str,
+        given: Mapping[str, Any],
+        named: str,
+        tag: str = "",
     ) -> tuple[Any, int]:
         """
         Hand a request of the API over and return what it answers, and the status; `{id}` in `path` is `id`.
@@ -189,7 +196,7 @@ class Writers:
             told["visible"] = False
         return told, status
 
-    def tool(self, book: PublishedBook, name: str, given: Mapping[str, Any], named: str) -> str:
+    def tool(self, book: PublishedReader, name: str, given: Mapping[str, Any], named: str) -> str:
         """Hand the call of a tool over, by its full name, and return its answer. Raises as `api` does."""
         place = self._place(book, named, list(_ids(given)))
         params = {
@@ -243,7 +250,7 @@ class Writers:
 
     # -- where
 
-    def _place(self, book: PublishedBook, named: str, ids: Sequence[str]) -> _Place:
+    def _place(self, book: PublishedReader, named: str, ids: Sequence[str]) -> _Place:
         """Return the vault that is meant. Raises InvalidInput if that is not clear, PermissionDenied if none is."""
         there = [each.name for each in book.vaults]
         if not there:
@@ -276,7 +283,7 @@ class Writers:
             )
         return _Place(vault, f"{vault}/" if len(there) > 1 else "")
 
-    def _is_visible(self, book: PublishedBook, place: _Place, generation: object) -> bool:
+    def _is_visible(self, book: PublishedReader, place: _Place, generation: object) -> bool:
         """Wait until a generation of the vault is published; say whether it is."""
         if not isinstance(generation, int):
             return True

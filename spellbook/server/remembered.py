@@ -10,7 +10,7 @@ from typing import Any
 from spellbook.index import lookup, privacy
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import local
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.memories.memories import is_pinned, type_of
 from spellbook.notes.articles import cut
 from spellbook.search import newest, presentation
@@ -36,7 +36,7 @@ _FAVOUR = 0.05
 """What a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def items(book: Spellbook, found: Answer) -> list[dict[str, Any]]:
+def items(book: Reader, found: Answer) -> list[dict[str, Any]]:
     """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
     uses = book.index.catalog.usage.of(hit.chunk.note for hit in found.hits)
     return [_item(hit, uses) for hit in render.fenced(found).hits]
@@ -70,7 +70,7 @@ def about(chunk: StoredChunk) -> dict[str, Any]:
     }
 
 
-def memory(book: Spellbook, id: str) -> dict[str, Any]:
+def memory(book: Reader, id: str) -> dict[str, Any]:
     """Return one memory with the notes that it is related to; this counts as opening. Raises MemoryNotFound."""
     path = book.resolve(id).path
     chunk = book.index.catalog.at(path)[0]
@@ -110,7 +110,7 @@ _NONE = {"ko": "이 질문과 관련된 기억이 없습니다.", "en": "No memo
 
 
 def injection(
-    book: Spellbook, query: str, budget: int, context_type: str, also: Sequence[str] = ()
+    book: Reader, query: str, budget: int, context_type: str, also: Sequence[str] = ()
 ) -> tuple[str, dict[str, Any]]:
     """Return the text of the prompt, within `budget` tokens; and how many memories it holds, its tokens, the ms."""
     language = "ko" if languages.written_in(query).endswith("ko") else "en"

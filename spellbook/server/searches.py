@@ -7,23 +7,23 @@ from collections.abc import Collection
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 
 Key = tuple[object, ...]
 """A query, and what else its answer depends on."""
 
 MOST = 64
 _guard = Lock()
-_caches: WeakKeyDictionary[Spellbook, OrderedDict[Key, tuple[float, str]]] = WeakKeyDictionary()
+_caches: WeakKeyDictionary[Reader, OrderedDict[Key, tuple[float, str]]] = WeakKeyDictionary()
 
 
-def get(book: Spellbook, key: Key) -> tuple[float, str]:
+def get(book: Reader, key: Key) -> tuple[float, str]:
     """Return until when an answer is good (seconds since 1970), and the answer; 0 and "" if there is none."""
     with _guard:
         return _caches.get(book, OrderedDict()).get(key, (0.0, ""))
 
 
-def put(book: Spellbook, key: Key, until: float, text: str) -> None:
+def put(book: Reader, key: Key, until: float, text: str) -> None:
     """Keep an answer; the oldest one goes."""
     with _guard:
         cache = _caches.setdefault(book, OrderedDict())
@@ -32,7 +32,7 @@ def put(book: Spellbook, key: Key, until: float, text: str) -> None:
             cache.popitem(last=False)
 
 
-def sizes(book: Spellbook) -> dict[str, int]:
+def sizes(book: Reader) -> dict[str, int]:
     """Return the queries that are cached, with the bytes of their answers."""
     found: dict[str, int] = {}
     with _guard:
@@ -41,7 +41,7 @@ def sizes(book: Spellbook) -> dict[str, int]:
     return found
 
 
-def forget(book: Spellbook, queries: Collection[str]) -> int:
+def forget(book: Reader, queries: Collection[str]) -> int:
     """Drop the answers to these queries; return how many queries had one."""
     with _guard:
         cache = _caches.get(book, OrderedDict())

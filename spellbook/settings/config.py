@@ -96,9 +96,8 @@ class Config:
     `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
-    `sees`: team or public for the part of the vault that such a token sees, see `limited`; "" for all of it.
+    `words_of`: the folder whose synonyms a search uses; None for the vault.
     `named`: the absolute path by which the vault was named; `vault` is where it led then.
-    `published`: whether this is a server's view of published vaults, which has no files; see `published`.
 
     `guesser`, `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or
     an argument, never from the vault: a vault that somebody hands you must not send your notes or questions anywhere,
@@ -133,8 +132,7 @@ class Config:
     wikis: tuple[str, ...] = ()
     beside: Path | None = None
     polls: bool = False
-    sees: str = ""
-    published: bool = False
+    words_of: Path | None = None
     named: str = ""
 
     @property

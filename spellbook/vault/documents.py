@@ -6,20 +6,19 @@ It has no journal and no trash, and its own `.spellbook` is not read.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from spellbook.notes.note import Stamp
 from spellbook.system import disk
-from spellbook.system.errors import InvalidInput, PermissionDenied
+from spellbook.system.errors import InvalidInput
 from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
 from spellbook.vault.listing import stamp_of
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
-from spellbook.vault.writer import Writer
+from spellbook.vault.writer import NoWriter
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -49,18 +48,6 @@ class Documents(Vault):
 
     def sweep(self, litter: Sequence[str], age: float = 0) -> None:
         """Delete nothing: temporary files of others are not Spellbook's."""
-
-
-class NoWriter(Writer):
-    """Refuses every write."""
-
-    @contextlib.contextmanager
-    def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
-        raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
-        yield
-
-    def recover(self) -> None:
-        """Do nothing: nothing was ever begun."""
 
 
 class _LeftOut(Ignored):

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.errors import MemoryNotFound
-from spellbook.vault.documents import NoWriter
 from spellbook.vault.listing import Listing
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
+from spellbook.vault.writer import NoWriter
 
 _NOWHERE = "no-folder"
 """A name in the state folder that nobody makes."""

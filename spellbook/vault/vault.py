@@ -25,7 +25,7 @@ from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
-from spellbook.vault.writer import AT_ONCE, Writer, gone, is_logged, mode_of, taken
+from spellbook.vault.writer import AT_ONCE, NoWriter, Writer, gone, is_logged, mode_of, taken
 
 __all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
 
@@ -52,6 +52,11 @@ class Vault(Folder):
         self.journal = journal or Journal(state)
         self._writer = Writer(self, state, self.journal)
         self.trash = Trash(self, self._writer)
+
+    @property
+    def is_only_read(self) -> bool:
+        """Whether it has no writer; such notes may come and go as others make them, and nothing is lost."""
+        return isinstance(self._writer, NoWriter)
 
     def recover(self) -> None:
         """Finish or revert a write that a kill cut short, unless another process is writing. Never fails."""

@@ -9,10 +9,18 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system import attributes, disk
-from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError, VaultNotFound
+from spellbook.system.errors import (
+    Conflict,
+    MemoryNotFound,
+    PermissionDenied,
+    SpellbookError,
+    StorageError,
+    VaultNotFound,
+)
 from spellbook.text.unicode import folded
 from spellbook.vault import inplace, names, rules
 from spellbook.vault.folder import Folder, digest
@@ -260,3 +268,15 @@ def _size(place: Path) -> int:
         return place.stat().st_size
     except OSError:
         return 0
+
+
+class NoWriter(Writer):
+    """Refuses every write."""
+
+    @contextlib.contextmanager
+    def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
+        raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
+        yield
+
+    def recover(self) -> None:
+        """Do nothing: nothing was ever begun."""

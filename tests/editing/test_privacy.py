@@ -132,7 +132,9 @@ def test_what_a_limited_token_finds_after_merges(book, vault):
         for name, data in zip("ab", pair, strict=True):
             (vault / f"{number}{name}.md").write_bytes(data)
     book.reindex()
-    before = {sees: {each.path for each in limited.of(book, sees).recent(100).notes} for sees in ("team", "public")}
+    before = {
+        sees: {each.path for each in limited.seen_by(book, sees).recent(100).notes} for sees in ("team", "public")
+    }
     assert all(before.values())
     merged = 0
     for number, pair in enumerate(pairs):
@@ -142,7 +144,7 @@ def test_what_a_limited_token_finds_after_merges(book, vault):
             merged += 1
     assert merged > 20
     for sees, paths in before.items():
-        for chunk in limited.of(book, sees).recent(100).notes:
+        for chunk in limited.seen_by(book, sees).recent(100).notes:
             both = {f"{chunk.path[:-4]}{name}.md" for name in "ab"}
             assert both <= paths or all((vault / path).exists() for path in both), chunk.path
 

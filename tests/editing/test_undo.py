@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from spellbook.cli import main
 from spellbook.editing.edits import merged
 from spellbook.library import book as books
-from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
+from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
 from tests.helpers import finished, from_scratch, python, told
@@ -256,7 +256,7 @@ def test_what_failed_half_way_is_taken_back(book, vault, write_note):
     assert book.log() == []
 
 
-@pytest.mark.parametrize(("to", "error"), [("b.md", Conflict), ("../b.md", books.SpellbookError)])
+@pytest.mark.parametrize(("to", "error"), [("b.md", Conflict), ("../b.md", SpellbookError)])
 def test_a_file_moves_to_a_free_place_in_the_vault(book, vault, write_note, to, error):
     """`Vault.move` never overwrites and never leaves the vault."""
     write_note("a.md", "one")

@@ -54,7 +54,7 @@ def test_an_empty_file_asks_nothing(text: str) -> None:
         ("- query: x\n  expect: a\n  filter: topic\n", "line 3: The filter must map"),
         ("- ? [a]\n  : b\n", "line 1: a key must be a word"),
         ("- &a {query: x, expect: y}\n- *a\n", "line 2: aliases"),
-        ("[" * 5_000, "too deep"),
+        ("[" * 5_000, "nest"),
         ("- query: x\n  expect: a\n--- \n- query: y\n", "line 3: the file is not YAML"),
         ("- query: x\n- query: 'a\x01'\n", "line 2: the file is not YAML"),
     ],

@@ -27,6 +27,8 @@ from spellbook.index.parse_pool import Readers
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
+from spellbook.library.limited import LimitedReader
+from spellbook.library.reader import Reader
 from spellbook.memories.articles import Articles
 from spellbook.memories.decisions import Decisions
 from spellbook.memories.memories import Memories
@@ -122,9 +124,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 
 
 @pytest.fixture
-def team(whole: Spellbook) -> Spellbook:
+def team(whole: Spellbook) -> Reader:
     """The same vault as a team token sees it."""
-    return limited.of(whole, "team")
+    return limited.seen_by(whole, "team")
 
 
 def leaks(answer: object, *asked: object) -> set[str]:
@@ -160,7 +162,7 @@ SEARCHES: Sequence[Mapping[str, Any]] = (
     {"filter": {"privacy_scope": ["private", "team"]}, "per_note": 1},
 )
 
-Case = Callable[[Spellbook, str], object]
+Case = Callable[[Reader, str], object]
 
 CASES: Mapping[str, Sequence[Case]] = {
     "search": [lambda book, text, o=each: book.search(text, **o) for each in SEARCHES],
@@ -184,6 +186,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "resolve": [lambda book, text: book.resolve(text)],
     "alike": [lambda book, text: book.alike(text, least=0.0), lambda book, text: book.alike("crane", least=0.0)],
     "around": [lambda book, text: book.around(text), lambda book, text: book.around("crane")],
+    "graph": [lambda book, text: book.graph(text, 20), lambda book, text: book.graph("crane", 20)],
     "backlinks": [
         lambda book, text: book.backlinks([text, "zqfolder/zqpath.md"]),
         lambda book, text: book.backlinks(["team/crane.md", "team/quay.md"]),
@@ -221,37 +224,8 @@ CASES: Mapping[str, Sequence[Case]] = {
 }
 """How each verb is called that a limited token may use, with what is asked for."""
 
-KEEPERS = {"use", "close"}
-"""Verbs of the server itself; no caller reaches them."""
-
-REFUSED: Mapping[str, Case] = {
-    "reindex": lambda book, text: book.reindex(),
-    "hand_over": lambda book, text: book.hand_over(book.watched),
-    "scribe": lambda book, text: book.scribe({"text": TEXT, "metadata": {"topic": text, "keywords": ["a"]}}),
-    "scribe_all": lambda book, text: book.scribe_all([{"text": TEXT, "metadata": {"topic": text, "keywords": ["a"]}}]),
-    "revise": lambda book, text: book.revise(text, append="More."),
-    "erase": lambda book, text: book.erase(text),
-    "forget_working": lambda book, text: book.forget_working(0),
-    "erase_topic": lambda book, text: book.erase_topic(text),
-    "merge": lambda book, text: book.merge("crane", text, apply=True),
-    "restore": lambda book, text: book.restore(text),
-    "undo": lambda book, text: book.undo(),
-    "move": lambda book, text: book.move("team/crane.md", f"{text}.md"),
-    "export": lambda book, text: book.export(book.config.vault.parent / "out.json"),
-    "import_": lambda book, text: book.import_(book.config.vault),
-    "restore_snapshot": lambda book, text: book.restore_snapshot(text),
-    "rest": lambda book, text: book.rest(),
-    "rest_end": lambda book, text: book.rest_end(text),
-    "require_session": lambda book, text: book.require_session(text),
-    "check": lambda book, text: book.check(),
-    "estimate": lambda book, text: book.estimate("hash"),
-    "migrate": lambda book, text: book.migrate("hash"),
-    "migrate_back": lambda book, text: book.migrate_back(),
-    "doctor": lambda book, text: list(book.doctor()),
-    "mend_links": lambda book, text: book.mend_links(),
-    "wikis": lambda book, text: book.wikis.search(text),
-}
-"""How each other verb is called; all are refused."""
+KEEPERS = {"use", "close", "whole", "denial", "is_there"}
+"""What a server asks itself; no caller reaches it."""
 
 KEPT: dict[str, Case] = {
     "remember": lambda book, text: book.memories.remember(text),
@@ -276,7 +250,8 @@ def is_verb(value: object) -> bool:
 
 def test_every_public_verb_is_tried_here() -> None:
     """A verb that is added has its case above, or this fails; until then limited tokens may not use it."""
-    assert public(Spellbook) == {*CASES, *REFUSED, *KEEPERS}
+    assert public(Reader) == {*CASES, *KEEPERS}
+    assert public(LimitedReader) <= public(Reader) | {"index"}
     reads = {"recall", "newest", "forgettable", "decisions", "articles"}
     reads |= {f"decisions.{name}" for name in ("find", "living", "newest_checkpoint")}
     reads |= {f"articles.{name}" for name in ("find", "list", "categories", "read", "ask")}
@@ -284,7 +259,7 @@ def test_every_public_verb_is_tried_here() -> None:
     assert public(Memories) | own == {*KEPT, *reads}
 
 
-def answer(case: Case, book: Spellbook, text: str) -> object:
+def answer(case: Case, book: Reader, text: str) -> object:
     try:
         found = case(book, text)
         return list(found) if isinstance(found, Iterator) else found
@@ -293,7 +268,7 @@ def answer(case: Case, book: Spellbook, text: str) -> object:
 
 
 @pytest.mark.parametrize("verb", CASES)
-def test_no_verb_tells_of_what_is_hidden(team: Spellbook, verb: str) -> None:
+def test_no_verb_tells_of_what_is_hidden(team: Reader, verb: str) -> None:
     """Whatever is asked, in words, ids, paths, topics or filters, nothing of a hidden note is in the answer."""
     for case, text in itertools.product(CASES[verb], ASKED):
         found = answer(case, team, text)
@@ -315,18 +290,27 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
     assert words - shown <= {"zqbytes", "zqgolden", "zqgone"}
 
 
-@pytest.mark.parametrize("verb", [*REFUSED, *KEPT])
-def test_all_other_verbs_are_refused(whole: Spellbook, team: Spellbook, verb: str) -> None:
-    """A verb that writes, or that reads more than notes, is refused in words that name no note; nothing changes."""
+def test_no_other_verb_is_there(team: Reader) -> None:
+    """A verb that writes, or that reads more than notes, does not exist; the whole book is refused."""
+    others = public(Spellbook) - public(Reader)
+    assert {"scribe", "erase", "move", "undo", "export", "reindex", "doctor", "wikis"} <= others
+    assert [name for name in others if hasattr(team, name)] == []
+    with pytest.raises(PermissionDenied, match="only what is team"):
+        _ = team.whole
+
+
+@pytest.mark.parametrize("verb", KEPT)
+def test_what_is_kept_is_not_changed(whole: Spellbook, team: Reader, verb: str) -> None:
+    """A verb of memories, decisions or articles that writes is refused in words that name no note; nothing changes."""
     before = held(whole.config.vault)
     for text in ("zqid", "team/crane.md"):
         with pytest.raises(PermissionDenied) as raised:
-            {**REFUSED, **KEPT}[verb](team, text)
+            KEPT[verb](team, text)
         assert not leaks(raised.value)
     assert held(whole.config.vault) == before
 
 
-def test_a_hidden_note_is_like_one_that_never_was(team: Spellbook) -> None:
+def test_a_hidden_note_is_like_one_that_never_was(team: Reader) -> None:
     """An id, path or topic of a hidden note gets the very words that an unknown one gets."""
     verbs = [CASES[name][0] for name in ("show", "resolve", "around", "alike", "topic", "topics_of")]
     for case, text in itertools.product(verbs, ASKED[:-1]):
@@ -336,7 +320,7 @@ def test_a_hidden_note_is_like_one_that_never_was(team: Spellbook) -> None:
         assert str(one).replace(text, unknown) == str(other)
 
 
-def test_the_vault_of_a_limited_book_has_no_other_file(team: Spellbook, whole: Spellbook) -> None:
+def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spellbook) -> None:
     """No file but those of shown notes can be listed or read, by whatever path; the catalog has no row of others."""
     vault = team.index.vault
     mine = {"team/crane.md", "team/quay.md", "team/deep/er/plan.md", "team/article.md", "team/step.md"}
@@ -351,7 +335,7 @@ def test_the_vault_of_a_limited_book_has_no_other_file(team: Spellbook, whole: S
     assert not CANARY.search(data.decode("latin-1")), "its index was never told of them"
 
 
-def test_processes_that_help_to_read_leave_hidden_notes_out(team: Spellbook) -> None:
+def test_processes_that_help_to_read_leave_hidden_notes_out(team: Reader) -> None:
     """A process that reads notes for a limited index looks at each file itself: it may have changed since."""
     with Readers(team.index.vault, sync.rules(team.index)) as readers:
         [found] = readers.read([dict.fromkeys(["zqfolder/zqpath.md", "team/crane.md", "zqfolder/list.md"])])
@@ -389,7 +373,7 @@ def value(schema: Mapping[str, Any], text: str) -> Any:
 
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_no_tool_tells_of_what_is_hidden(
-    whole: Spellbook, team: Spellbook, toolset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Spellbook, team: Reader, toolset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every tool of every toolset, asked for hidden notes in each of its arguments, answers nothing of them."""
     (tmp_path / "docs").mkdir()
@@ -415,7 +399,7 @@ def test_no_tool_tells_of_what_is_hidden(
     assert held(whole.config.vault) == before
 
 
-def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Spellbook) -> None:
+def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Reader) -> None:
     """Resources, prompts, and completions of ids, topics and categories have shown notes alone."""
 
     async def conversation(agent: Agent) -> list[object]:
@@ -489,12 +473,12 @@ def test_it_is_as_if_nothing_else_were_there(tmp_path: Path, seed: int) -> None:
     with books.open(vault, embedder="hash") as whole, books.open(alone, embedder="hash") as other:
         whole.reindex()
         other.reindex()
-        part = limited.of(whole, sees)
+        part = limited.seen_by(whole, sees)
         assert told(part) == told(other)
         assert part.stats()["notes"] < whole.stats()["notes"]
 
 
-def told(book: Spellbook) -> list[str]:
+def told(book: Reader) -> list[str]:
     asked = ["harbour crane", "anchor", "the tide and the lamp", "n7", "id3"]
     calls: list[Callable[[], object]] = []
     for text in asked:
@@ -519,7 +503,7 @@ def told(book: Spellbook) -> list[str]:
 # -- as the vault changes
 
 
-def paths(book: Spellbook, query: str = "harbour") -> set[str]:
+def paths(book: Reader, query: str = "harbour") -> set[str]:
     return {hit.path for hit in book.search(query, min_score=0.0, limit=100).hits}
 
 
@@ -528,7 +512,7 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Callable[
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     write_note("b.md", "The harbour and [[a]].", privacy_scope="public", age=9)
     write_note("c.md", "The harbour too.", age=9)
-    team, everyone = limited.of(book, "team"), limited.of(book, "public")
+    team, everyone = limited.seen_by(book, "team"), limited.seen_by(book, "public")
     assert (paths(team), paths(everyone), paths(book)) == ({"a.md", "b.md"}, {"b.md"}, {"a.md", "b.md", "c.md"})
     assert [each.path for each in team.backlinks(["a.md"])] == ["b.md"]
     book.revise("b", metadata={"privacy_scope": "private"})
@@ -547,7 +531,7 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Callable[
 def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
     """A note that went private since the index read it is neither read from its file nor taken into the index."""
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
-    team = limited.of(book, "team")
+    team = limited.seen_by(book, "team")
     assert paths(team) == {"a.md"}
     write_note("a.md", "The harbour is zqsecret.")
     with pytest.raises(MemoryNotFound):
@@ -565,7 +549,7 @@ def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note
     write_note("old.md", "The harbour is small.", privacy_scope="team")
     write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
     write_note("zqnew.md", "The harbour closed.", supersedes='"[[mid]]"')
-    found = {hit.path: hit.why.get("superseded_by") for hit in limited.of(book, "team").search("harbour").hits}
+    found = {hit.path: hit.why.get("superseded_by") for hit in limited.seen_by(book, "team").search("harbour").hits}
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
 
 
@@ -576,7 +560,7 @@ def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_
         write_note(f"p{number}.md", "The quay.", age=9)
     with books.open(vault, embedder="hash") as book:
         book.reindex()
-        team = limited.of(book, "team")
+        team = limited.seen_by(book, "team")
         for number in range(23):
             (vault / f"p{number}.md").unlink()
         assert "23 of 24 notes" in book.search("harbour").index.reason
@@ -605,7 +589,7 @@ def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[
     one, other, small = Counting(), Counting(fingerprint="other"), Small()
     with Spellbook(config.load(vault, embedder="hash"), one) as book:
         book.refresh()
-        team = limited.of(book, "team")
+        team = limited.seen_by(book, "team")
         assert (team.state().pending, team.index.embedder) == (2, one)
         book.use(dataclasses.replace(book.index, second=small))
         for embedder in (one, other):
@@ -622,5 +606,5 @@ def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[
             small.taken()
 
 
-def keys(book: Spellbook) -> list[str]:
+def keys(book: Reader) -> list[str]:
     return book.index.catalog.keys(())

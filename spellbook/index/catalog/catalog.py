@@ -26,7 +26,7 @@ from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
-from spellbook.index.catalog.links import Links
+from spellbook.index.catalog.links import Links, StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
@@ -73,16 +73,18 @@ _READ = 2_000
 
 
 class Catalog:
-    """The SQLite side of the index in the folder `state`; open it with `Catalog.open`."""
+    """The SQLite side of an index; open it with `Catalog.open`."""
 
-    def __init__(self, state: Path) -> None:
-        self._database = Database(state / FILE, FORM, build, FUNCTIONS)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._rows, self._matches = self._database.rows, self._database.matches
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
         self.usage = Usage(self._database)
-        self.links = Links(self._database)
-        self.notes = Notes(self._database, self._meta, self.links)
+        self.stored_links = StoredLinks(self._database)
+        self.links: Links = self.stored_links
+        """The links as a question reads them; of a published vault they are not those in this file."""
+        self.notes = Notes(self._database, self._meta, self.stored_links)
         self.free_bytes = self._database.free_bytes
         self.vectors = Vectors(self._database, self._meta)
         self.spared = Spared(self._database, self._meta)
@@ -100,7 +102,7 @@ class Catalog:
         Raises StorageError if the folder cannot be written, or if a newer
         Spellbook wrote the catalog.
         """
-        catalog = cls(state)
+        catalog = cls(Database(state / FILE, FORM, build, FUNCTIONS))
         catalog._database.connection()
         return catalog
 
@@ -365,6 +367,10 @@ class Catalog:
             )
             for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
         ]
+
+    def by_category(self) -> dict[str, int]:
+        """Return the number of chunks of each category."""
+        return dict(self._rows("SELECT category, count(*) FROM chunks JOIN notes USING (note) GROUP BY 1 ORDER BY 1"))
 
     def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
         """Return category, topic and number of notes of every topic, the largest first; much cheaper than `topics`."""

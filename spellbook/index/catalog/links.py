@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.notes.links import key
@@ -54,8 +54,55 @@ class Superseding(NamedTuple):
     link: LinkRow
 
 
-class Links:
-    """The links and moves in a catalog's database."""
+class Links(Protocol):
+    """The links between notes, with what links find notes by, as a catalog and a published vault have them."""
+
+    def of(self, path: str) -> list[LinkRow]:
+        """Return the links of the note at `path`, in order."""
+
+    def to(self, names: Iterable[str]) -> list[Linked]:
+        """Return the links whose name is one of `names`, by the paths of their notes."""
+
+    def once_to(self, names: Iterable[str]) -> list[Linked]:
+        """Return the same as `to`, with each target of a note once, without lines and fragments."""
+
+    def superseding(self, paths: Collection[str]) -> list[Superseding]:
+        """
+        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
+
+        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
+        """
+
+    def named(self, names: Iterable[str]) -> list[str]:
+        """Return the paths of the notes that have one of these names."""
+
+    def aliases(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the aliases among `names`, folded, with the path of their note, the shortest of several."""
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids among `names` that notes declare, folded, with the paths of these notes."""
+
+    def names_of(self, paths: Collection[str]) -> set[str]:
+        """Return the names by which links may find some notes: of their files, now and before, aliases, and ids."""
+
+    def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return the ids and titles of notes by their paths."""
+
+    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
+
+    def labels(self, path: str) -> dict[str, int]:
+        """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
+
+    def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the paths of the notes that have one of these labels, with the label."""
+
+    def went(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the current paths of notes by their former paths, of those with one of `names`."""
+
+
+class StoredLinks(Links):
+    """The links and moves in a catalog's database; without `names`, a method returns all."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -116,15 +163,12 @@ class Links:
     # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
-        """Return the links of the note at `path`, in order."""
         return [linked.link for linked in self._linked("path = :value", path)]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the links whose name is one of `names`, by the paths of their notes."""
         return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the same as `to`, with each target of a note once, without lines and fragments."""
         rows = self._database.rows(
             """
             SELECT DISTINCT path, links.name, target, markdown, relation FROM links JOIN notes USING (note)
@@ -155,11 +199,6 @@ class Links:
         ]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
-        """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
-
-        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
-        """
         rows = self._database.rows(
             f"""
             WITH RECURSIVE above (path, note, ordinal, name, step) AS (
@@ -186,18 +225,15 @@ class Links:
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:
-        """Return the paths of the notes that have one of these names."""
         rows = self._database.rows(
             "SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
         )
         return [path for (path,) in rows]
 
     def aliases(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """Return aliases, folded, with their note's path, the shortest of several; those of `names`, or all."""
         return self._paths("key = 'aliases'", names)
 
     def ids(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """Return the ids that notes declare, folded, with the paths of the notes that have them; of `names`, or all."""
         return self._paths("key = 'id' AND id = declared", names)
 
     def _paths(self, where: str, names: Iterable[str] | None) -> dict[str, str]:
@@ -212,7 +248,6 @@ class Links:
         return dict(rows)
 
     def names_of(self, paths: Collection[str]) -> set[str]:
-        """Return the names by which links may find some notes: of their files, now and before, aliases, and ids."""
         rows = self._database.rows(
             """
             SELECT value FROM fields WHERE key IN ('aliases', 'id')
@@ -224,18 +259,15 @@ class Links:
         return {*map(key, paths), *(name for (name,) in rows)}
 
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return the ids and titles of notes by their paths."""
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
     def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
         where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))
 
     def labels(self, path: str) -> dict[str, int]:
-        """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
         rows = self._database.rows(
             f"""
             SELECT value, count(DISTINCT note) FROM fields WHERE key IN {LABELS} AND value IN
@@ -246,7 +278,6 @@ class Links:
         return dict(rows)
 
     def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
-        """Return the paths of the notes that have one of these labels, with the label."""
         return self._database.rows(
             f"""
             SELECT DISTINCT path, value FROM fields JOIN notes USING (note)
@@ -260,7 +291,6 @@ class Links:
         return self._database.rows("SELECT path, title FROM notes")
 
     def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
-        """Return the current paths of notes by their former paths: those with one of `names`, or all."""
         limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(
             f"""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog import words
-from spellbook.index.catalog.links import Links
+from spellbook.index.catalog.links import StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.schema import ChunkRow, Entry, Known
 from spellbook.index.catalog.text_bytes import packed, packed_embedded
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 class Notes:
     """The files, notes, chunks and faults in a catalog's database."""
 
-    def __init__(self, database: Database, meta: Meta, links: Links) -> None:
+    def __init__(self, database: Database, meta: Meta, links: StoredLinks) -> None:
         self._database = database
         self._rows = database.rows
         self._meta = meta
@@ -67,10 +67,6 @@ class Notes:
             {"key": key, "any": json.dumps(list(values))},
         )
         return {path: Stamp(*stamp) for path, *stamp in rows}
-
-    def by_category(self) -> dict[str, int]:
-        """Return the number of chunks of each category."""
-        return dict(self._rows("SELECT category, count(*) FROM chunks JOIN notes USING (note) GROUP BY 1 ORDER BY 1"))
 
     def faults(self) -> tuple[Fault, ...]:
         """Return the faults in the vault's files that a person should fix."""

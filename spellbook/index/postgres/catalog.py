@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.links import Links
-from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
 from spellbook.index.filters import Condition, Unmatched, day_of, spelled
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
-from spellbook.notes.note import Fault, Stamp
+from spellbook.notes.note import Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
@@ -35,10 +33,9 @@ class PublishedCatalog(Catalog):
     """See `Catalog` for each method. `local` is the catalog of this server, which has no notes."""
 
     def __init__(self, local: Catalog, engine: Postgres) -> None:
-        self.__dict__.update(local.__dict__)
+        super().__init__(local._database)
         self._engine, self._read = engine, engine.reader
-        self.links = cast(Links, engine.links)
-        self.notes = cast(Notes, _Notes(self))
+        self.links = engine.links
 
     def close(self) -> None:
         """Do nothing: the catalog of this server is closed by itself."""
@@ -214,6 +211,12 @@ class PublishedCatalog(Catalog):
         ]
         return sorted(found, key=lambda each: (each.category, -each.chunks, each.topic))
 
+    def by_category(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for topic in self.topics():
+            found[topic.category] = found.get(topic.category, 0) + topic.chunks
+        return found
+
     def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
         where, values = self._read.where(conditions)
         names = "coalesce(category, '') COLLATE \"C\", coalesce(topic, '') COLLATE \"C\""
@@ -238,25 +241,6 @@ class PublishedCatalog(Catalog):
             WHERE vault = ANY(%(vaults)s) {of_seen} GROUP BY vault, note) AS each
             """
         return int(self._read.rows(sql)[0][0])
-
-
-class _Notes:
-    """What is told of the notes' files: their faults stay where the files are."""
-
-    def __init__(self, catalog: PublishedCatalog) -> None:
-        self._catalog = catalog
-
-    def by_category(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for each in self._catalog.topics():
-            found[each.category] = found.get(each.category, 0) + each.chunks
-        return found
-
-    def faults(self) -> tuple[Fault, ...]:
-        return ()
-
-    def twins(self) -> tuple[Fault, ...]:
-        return ()
 
 
 class PublishedVault(Shown):

@@ -17,7 +17,7 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched, alike
 from spellbook.index.postgres.database import Database, literal
-from spellbook.index.postgres.links import Links
+from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import Reader
 from spellbook.index.vectors.about import EACH, NEAR, About
@@ -44,7 +44,7 @@ class Postgres(Matching):
         self, database: Database, names: Sequence[str] = (), sees: str = "", only: Collection[str] | None = None
     ) -> None:
         super().__init__(Reader(database, names, sees, only))
-        self._links = Links(self._read)
+        self._links = PublishedLinks(self._read)
 
     # -- what it reads from
 
@@ -54,7 +54,7 @@ class Postgres(Matching):
         return self._read
 
     @property
-    def links(self) -> Links:
+    def links(self) -> PublishedLinks:
         return self._links
 
     def reading(self) -> AbstractContextManager[None]:

@@ -1,5 +1,5 @@
 """
-The links of a published vault; `catalog.links.Links` says what each method returns.
+The links of a published vault: `catalog.links.Links` says what each method returns.
 
 Of several vaults at once no links are read: a name in one could mean a note of another.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Superseding
+from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Links, Superseding
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.postgres.conditions import clean
 from spellbook.notes.links import key
@@ -22,7 +22,7 @@ _AT = "md5(path) = ANY(SELECT md5(each) FROM unnest(%(paths)s::text[]) AS each)"
 _NAMED = "md5({0}) = ANY(SELECT md5(each) FROM unnest(%(names)s::text[]) AS each)"
 
 
-class Links:
+class PublishedLinks(Links):
     """The links in the database that is read."""
 
     def __init__(self, read: Reader) -> None:
@@ -79,8 +79,8 @@ class Links:
         rows = self._rows(f"SELECT path, id, coalesce(title, '') FROM notes WHERE {{own}} AND {_AT}", paths=paths)
         return {path: (id, title) for path, id, title in rows}
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
-        return self._rows(
+    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+        rows = self._rows(
             f"""
             SELECT path, fields.key, value FROM fields JOIN notes USING (vault, note)
             WHERE {{own}} AND fields.key = ANY(%(keys)s) AND {_AT}
@@ -88,6 +88,7 @@ class Links:
             paths=paths,
             keys=[*keys],
         )
+        return [(path, key, value) for path, key, value in rows]
 
     def labels(self, path: str) -> dict[str, int]:
         rows = self._rows(

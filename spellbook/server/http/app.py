@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from spellbook.index.metrics import CALLS
+from spellbook.library.book import Spellbook
 from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
@@ -31,7 +32,7 @@ def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Gu
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        background = Background(served.book, called) if live else None
+        background = Background(served.book, called) if live and isinstance(served.book, Spellbook) else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
             # The first client needs it. A thread of its own, because the end does not wait for it.

@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from spellbook.library.published import PublishedReader
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served, in_thread
 
@@ -117,6 +118,7 @@ class Doors:
             called=self._called,
             may_write=may_write,
             log=log,
+            published=book if isinstance(book, PublishedReader) else None,
             writers=self._served.writers,
         )
 

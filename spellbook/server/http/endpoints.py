@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.index.metrics import Meter
-from spellbook.library.book import Spellbook
+from spellbook.library.published import PublishedReader
+from spellbook.library.reader import Reader
 from spellbook.server import handover
 from spellbook.server.arguments import bounded
 from spellbook.server.http import served as doors
@@ -40,9 +41,6 @@ from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
 from spellbook.verbs.arguments import MOST_ID, Argument, Verb
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 ALIASES = {"q": "query"}
 """Other names of parameters."""
@@ -63,7 +61,7 @@ class Call:
     request: Request
     served: Served
     caller: Caller
-    book: Spellbook
+    book: Reader
     id: str = ""
 
 
@@ -174,14 +172,14 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
 
 def run(endpoint: Endpoint, call: Call, given: Given) -> Any:
     """Run a verb; on a server without files, what writes notes is handed over, see `handover`."""
-    if not endpoint.needs or not call.served.is_published:
+    if not endpoint.needs or not isinstance(call.book, PublishedReader):
         return endpoint.verb(call, **dict(given))
     if endpoint.needs == "files":
         raise PermissionDenied(f"This server has no files: {endpoint.name} is not for it.", "Do it where they are.")
-    book, headers = cast("PublishedBook", call.book), call.request.headers
+    headers = call.request.headers
     asked = given.model_dump(mode="json", exclude_unset=True)
     named, tag = handover.vault_of(headers), headers.get("if-match", "")
-    return Reply(*call.served.writers.api(book, endpoint.method, endpoint.path, call.id, asked, named, tag))
+    return Reply(*call.served.writers.api(call.book, endpoint.method, endpoint.path, call.id, asked, named, tag))
 
 
 def check_id(id: str) -> None:

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
-from spellbook.library import limited
-from spellbook.library.book import Spellbook
+from spellbook.library.limited import seen_by
+from spellbook.library.published import PublishedReader
+from spellbook.library.reader import Reader
 from spellbook.server.debug_log import Write
 from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller as Caller
@@ -22,9 +23,6 @@ from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 T = TypeVar("T")
 
@@ -37,7 +35,7 @@ hundred clients got two thirds of the answers, and waited longer for each."""
 class Served:
     """The book that one process serves, with its toolsets."""
 
-    book: Spellbook
+    book: Reader
     toolsets: tuple[str, ...] = ("core",)
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
@@ -47,8 +45,8 @@ class Served:
 
     @property
     def is_published(self) -> bool:
-        """Whether the book is one of published vaults, see `published`."""
-        return self.book.config.published
+        """Whether the book is of published vaults, and there are no files here."""
+        return isinstance(self.book, PublishedReader)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -63,15 +61,9 @@ class Served:
         self.noticed: dict[str, float] = {}
         """When each alert that holds now was first met, in seconds since 1970."""
 
-    def book_of(self, caller: Caller) -> Spellbook:
-        """Return the book as a caller sees it; see `limited`."""
-        sees = "" if caller.sees == "private" else caller.sees
-        if self.is_published:
-            whole = cast("PublishedBook", self.book)
-            return whole.seen_by(sees, caller.vaults or None) if caller.is_limited else whole
-        if caller.sees == "private":
-            return self.book
-        return limited.of(self.book, caller.sees)
+    def book_of(self, caller: Caller) -> Reader:
+        """Return what a caller sees of the book."""
+        return seen_by(self.book, "" if caller.sees == "private" else caller.sees, caller.vaults)
 
 
 def served(request: Request) -> Served:
@@ -86,7 +78,7 @@ def caller(request: Request) -> Caller:
     return found
 
 
-def book(request: Request, right: May = "read") -> Spellbook:
+def book(request: Request, right: May = "read") -> Reader:
     """Return the book as the caller sees it. Raises PermissionDenied if the caller has not that right."""
     who = caller(request)
     who.require(right)

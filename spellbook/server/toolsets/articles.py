@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server.base import CHANGE, READ, adder, as_json, names_files, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import json_of
@@ -24,7 +24,7 @@ INSTRUCTIONS = """\
 """
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for articles over `book` to a server."""
 
     def save(ctx: Context, **given: Any) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
@@ -21,7 +21,7 @@ from spellbook.verbs import table
 _MOST_SHOWN = 20
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for backups over `book` to a server."""
     folder = exports(book)
 
@@ -53,7 +53,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         from spellbook.archive.snapshots import name_of
 
         disk.close(folder, book.config.vault)
-        done = book.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
+        done = book.whole.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
         return as_json(
             status="exported",
             file=done.file,
@@ -71,7 +71,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         into that folder.
         """
         file = within(folder, file_path)
-        done = book.import_(file, on_conflict=on_conflict, dry_run=dry_run, progress=reporter(ctx))
+        done = book.whole.import_(file, on_conflict=on_conflict, dry_run=dry_run, progress=reporter(ctx))
         shown = {
             name: list(value)[:_MOST_SHOWN] for name, value in done.as_dict().items() if isinstance(value, list | dict)
         }
@@ -88,7 +88,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     add(import_, "Import an export", CHANGE, table.IMPORT, file_path="source")
 
 
-def exports(book: Spellbook) -> Path:
+def exports(book: Reader) -> Path:
     """Return the folder of exports, beside the snapshots."""
     return book.config.snapshot_folder / "exports"
 

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.editing.sessions import when
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
@@ -44,7 +44,7 @@ INSTRUCTIONS = """\
 - Correct with revise instead of writing a near duplicate; undo takes a change back."""
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the core tools over `book` to a server."""
 
     def rest(language: str, brief: bool) -> str:
@@ -53,7 +53,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Then scribe each chunk with its session_id, and rest_end. Searching needs no session.
         """
-        session, chunking, rules = book.rest(language)
+        session, chunking, rules = book.whole.rest(language)
         whole: dict[str, Any] = {"chunking_guide": chunking, "metadata_rules": rules}
         return as_json(
             session_id=session.id,
@@ -65,7 +65,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
     def rest_end(session_id: str) -> str:
         """End a session when everything is written; returns the number of memories."""
-        session = book.rest_end(session_id)
+        session = book.whole.rest_end(session_id)
         return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
     def scribe(chunk: Any, session_id: str, **options: Any) -> str:
@@ -74,11 +74,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Needs rest(). A duplicate is not written but named: revise the older note, or force.
         """
-        return _scribed(book, [chunk], book.require_session(session_id).id, **options)[0]
+        return _scribed(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
     def scribe_chunk(chunk: Any, session_id: str, **options: Any) -> str:
         """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
-        session_id = book.require_session(session_id).id
+        session_id = book.whole.require_session(session_id).id
         chunks = chunk if isinstance(chunk, list) else [chunk]
         if len(chunks) > table.MOST_CHUNKS:
             raise InvalidInput(
@@ -148,7 +148,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
         old_and_new, every = phrase(replace)
-        done = book.revise(
+        done = book.whole.revise(
             chunk_id,
             content or None,
             metadata,
@@ -172,7 +172,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
         if not consent.agreed(sure):
             return as_json(status="kept", message=consent.DECLINED)
-        done = book.erase_topic(topic_id, hard=hard) if topic_id else book.erase(chunk_id, hard=hard, whole=whole)
+        done = (
+            book.whole.erase_topic(topic_id, hard=hard)
+            if topic_id
+            else book.whole.erase(chunk_id, hard=hard, whole=whole)
+        )
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
@@ -193,7 +197,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     def rebuild_index(ctx: Context) -> str:
         """Read every note again and update the index."""
         book.index.vault.check_there()  # that all notes are gone, only a person says
-        report = book.reindex(full=True, progress=reporter(ctx))
+        report = book.whole.reindex(full=True, progress=reporter(ctx))
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
@@ -237,7 +241,7 @@ def _narrowed(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(book: Spellbook, verb: str, *, as_of: str, format: str, filter: Any, category: str, **asked: Any) -> str:
+def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, **asked: Any) -> str:
     """Return what a verb of searching finds, as text or JSON."""
     narrowed = _narrowed(filter, category)
     with earlier.at(book, as_of) as then:
@@ -247,9 +251,9 @@ def _answer(book: Spellbook, verb: str, *, as_of: str, format: str, filter: Any,
         return as_json(**render.fenced(found).as_dict(), **earlier.fields(then))
 
 
-def _dated(then: Spellbook, text: str) -> str:
+def _dated(then: Reader, text: str) -> str:
     """Return an answer, below a line that says of when it is if that is not now."""
-    return "\n\n".join([*filter(None, [flat(" ".join(earlier.said(then)))]), text])
+    return "\n\n".join([*filter(None, [flat(" ".join(earlier.sentences(then)))]), text])
 
 
 def _too_long(chunk: object) -> list[str]:
@@ -260,8 +264,10 @@ def _too_long(chunk: object) -> list[str]:
     return []
 
 
-def _scribed(book: Spellbook, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+def _scribed(book: Reader, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
     if wrong := [f"chunk {i}: {error}" for i, each in enumerate(chunks, 1) for error in _too_long(each)]:
         raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written; scribe_validate checks a chunk.")
-    done = book.scribe_all(chunks, source=source or None, category=category or None, force=force, session=session_id)
+    done = book.whole.scribe_all(
+        chunks, source=source or None, category=category or None, force=force, session=session_id
+    )
     return [as_json(**each) for each in render.scribed(done)]

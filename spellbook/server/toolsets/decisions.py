@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.notes.decisions import DECISION
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.errors import InvalidInput
@@ -24,7 +24,7 @@ _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "u
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for decisions over `book` to a server."""
 
     def mama_save(type: str, session_id: str, force: bool, **given: Any) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.server.history import add_undo
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spellbook.editing.combine import Changed
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools of the desk over `book` to a server."""
 
     def merge(a: str, b: str, keep: Any, dry_run: bool) -> str:
@@ -27,7 +27,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         The older note keeps its id; the other goes to the trash with a pointer. Where numbers or a "not" differ, both
         sentences are listed, and nothing is written until keep says which to keep.
         """
-        done = book.merge(a, b, keep=keep, apply=not dry_run)
+        done = book.whole.merge(a, b, keep=keep, apply=not dry_run)
         gone, path = exact(done.gone), exact(done.path)
         said = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
         contrary = [f"They contradict each other; set keep to a, b or both:\n{_sides(each)}" for each in done.changed]
@@ -43,7 +43,9 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Name it by its path in the trash, which erase returned, or by what was erased: a chunk_id, a path, a topic.
         """
-        return as_json(status="restored", paths=list(book.restore(name))[:100], generation=book.state().generation)
+        return as_json(
+            status="restored", paths=list(book.whole.restore(name))[:100], generation=book.state().generation
+        )
 
     def log(limit: int) -> str:
         """List the changes by tools and commands, newest first: entry numbers for undo, times, verbs and files."""
@@ -57,7 +59,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Ids that are paths change with the path. Nothing is overwritten.
         """
-        return render.moved(book.move(old, new, dry_run=dry_run), dry_run)
+        return render.moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
 
     def mend_links(dry_run: bool) -> str:
         """
@@ -65,7 +67,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         Only previews the change unless dry_run=false.
         """
-        return render.offered(book.mend_links(dry_run=dry_run), dry_run)
+        return render.offered(book.whole.mend_links(dry_run=dry_run), dry_run)
 
     add = adder(mcp)
     add(merge, "Merge two memories", CHANGE, table.MERGE)

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
 from spellbook.index.catalog.usage import local
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.errors import InvalidInput, MemoryNotFound
@@ -38,7 +38,7 @@ _LEAST_BUDGET, _MOST_BUDGET = 100, 20_000
 _CONTEXTS = ("general", "task", "conversation")
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools, resources and the prompt for memories over `book` to a server."""
 
     def remember(**given: Any) -> str:
@@ -92,7 +92,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
     _add_prompt(mcp, book)
 
 
-def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
+def _add_resources(mcp: MCPServer, book: Reader) -> None:
     def search(query: str = "", filters: str = "", limit: int = 8) -> str:
         """Memories for a question, as recall finds them; without one the newest."""
         book.refresh()
@@ -125,7 +125,7 @@ def _add_resources(mcp: MCPServer, book: Spellbook) -> None:
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
 
 
-def _searched(book: Spellbook, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
+def _searched(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
     try:
         given = json.loads(filters) if filters.strip() else None
     except ValueError as error:
@@ -147,7 +147,7 @@ def _searched(book: Spellbook, query: str, filters: str, limit: int, now: float)
     return {"query": query, "results": results, "total_count": total, "query_time": ms, **stamps}
 
 
-def _add_prompt(mcp: MCPServer, book: Spellbook) -> None:
+def _add_prompt(mcp: MCPServer, book: Reader) -> None:
     def memory_injection(
         query: str = "", token_budget: str = "1200", context_type: str = "general", also: str = ""
     ) -> Any:

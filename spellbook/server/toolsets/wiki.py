@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.system.lazy import lazy
 from spellbook.text.quoting import counted, exact, flat
@@ -29,7 +29,7 @@ _HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", "wiki_status")}
 
 
-def register(mcp: MCPServer, book: Spellbook) -> None:
+def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
     def wiki_search(threshold: float | None, format: str, **asked: Any) -> str:
@@ -39,7 +39,7 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = book.wikis.search(min_score=threshold, **asked)
+        found = book.whole.wikis.search(min_score=threshold, **asked)
         if format == "text":
             return render.answer(found, _layout())
         results = [
@@ -60,11 +60,11 @@ def register(mcp: MCPServer, book: Spellbook) -> None:
 
         wiki_search looks for changes itself; after many of them this makes all findable by meaning at once.
         """
-        return as_json(**book.wikis.index(path, full=full, progress=reporter(ctx)))
+        return as_json(**book.whole.wikis.index(path, full=full, progress=reporter(ctx)))
 
     def wiki_status(path: str) -> str:
         """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
-        return as_json(**book.wikis.status(path))
+        return as_json(**book.whole.wikis.status(path))
 
     add = adder(mcp)
     add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)

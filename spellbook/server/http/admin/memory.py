@@ -33,7 +33,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
     before, entry = book.index.catalog.sizes()["bytes"], None
     if not dry_run:
-        if due and (done := book.forget_working(days)):
+        if due and (done := book.whole.forget_working(days)):
             entry = entry_of(book, "forget", due[0].path)
             trash = {path.removeprefix(f"{TRASH}/"): path for path in done.trash}
             forgotten = [{**each, "trash": trash.get(each["path"])} for each in forgotten]
@@ -122,7 +122,7 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
     day = _date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
-    done = call.book.revise(chunk.note, metadata={"review": day})
+    done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
     at_text = day.isoformat() if day else None
     return {"message": said(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}

@@ -9,7 +9,7 @@ from typing import Any
 from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
 from spellbook.server.http.api import events
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
@@ -38,7 +38,7 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
     return Reply({"message": said(call, "The database is optimized."), **job.result}, 200)
 
 
-def _optimized(book: Spellbook, actions: Sequence[str], report: Progress) -> dict[str, Any]:
+def _optimized(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
     catalog = book.index.catalog
     before, tables = catalog.sizes()["bytes"], 0
     for number, action in enumerate(actions):
@@ -57,7 +57,7 @@ def _optimized(book: Spellbook, actions: Sequence[str], report: Progress) -> dic
     }
 
 
-def _recommended(book: Spellbook, done: Sequence[str]) -> Iterator[dict[str, str]]:
+def _recommended(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
     """Yield what would make searches quicker or files smaller, beyond what was done."""
 
     def advice(kind: str, priority: str, description: str, improvement: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _names(asked: str) -> list[str]:
     return [called[kind] for kind in _kinds(asked)]
 
 
-def _cached(book: Spellbook, kind: str) -> dict[str, int]:
+def _cached(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
     from spellbook.server import searches
 

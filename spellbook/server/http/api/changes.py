@@ -21,12 +21,16 @@ def log(call: Call, limit: int, path: str) -> dict[str, Any]:
 
 def restore(call: Call, name: str) -> dict[str, Any]:
     """Restore erased notes or sections from the trash."""
-    return {"status": "restored", "paths": list(call.book.restore(name)), "generation": call.book.state().generation}
+    return {
+        "status": "restored",
+        "paths": list(call.book.whole.restore(name)),
+        "generation": call.book.state().generation,
+    }
 
 
 def undo(call: Call, entry: int | None, dry_run: bool) -> dict[str, Any]:
     """Undo the latest change or one entry of the log; undoing an undo redoes. 409 if the place was edited since."""
-    done = call.book.undo(entry, dry_run=dry_run)
+    done = call.book.whole.undo(entry, dry_run=dry_run)
     undone = {"entry": done.entry.id, "verb": done.entry.verb, "what": done.entry.what}
     changed = {"paths": list(done.paths), "difference": done.difference, "generation": done.generation}
     return {**undone, **changed, "dry_run": dry_run}
@@ -34,12 +38,12 @@ def undo(call: Call, entry: int | None, dry_run: bool) -> dict[str, Any]:
 
 def move(call: Call, old: str, new: str, dry_run: bool) -> dict[str, Any]:
     """Move a note or a folder, and update every link to it and in it."""
-    return {**asdict(call.book.move(old, new, dry_run=dry_run)), "dry_run": dry_run}
+    return {**asdict(call.book.whole.move(old, new, dry_run=dry_run)), "dry_run": dry_run}
 
 
 def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any]:
     """Merge two similar notes without losing a sentence; the other note goes to the trash."""
-    return {**asdict(call.book.merge(a, b, keep=keep, apply=not dry_run)), "dry_run": dry_run}
+    return {**asdict(call.book.whole.merge(a, b, keep=keep, apply=not dry_run)), "dry_run": dry_run}
 
 
 def articles(call: Call, **asked: Any) -> dict[str, Any]:
@@ -67,25 +71,25 @@ def snapshots(call: Call) -> dict[str, Any]:
 
 def snapshot(call: Call) -> Reply:
     """Take a snapshot, as a job."""
-    return _begun(call, "snapshot", jobs.snapshotting(call.book))
+    return _begun(call, "snapshot", jobs.snapshotting(call.book.whole))
 
 
 def reindex(call: Call, full: bool) -> Reply:
     """Update the index, as a job."""
-    return _begun(call, "reindex", jobs.reindexing(call.book, full=full))
+    return _begun(call, "reindex", jobs.reindexing(call.book.whole, full=full))
 
 
 def check(call: Call) -> Reply:
     """Ask every note its own questions and compare all texts, as a job."""
-    return _begun(call, "check", jobs.checking(call.book))
+    return _begun(call, "check", jobs.checking(call.book.whole))
 
 
 def migrate(call: Call, to: str) -> Reply:
     """Switch to another embedder, as a job; search goes on meanwhile."""
     if model_path(to):
         raise InvalidInput("Over HTTP no folder of a model is named.", "Run `spellbook migrate` where it is.")
-    call.book.estimate(to)  # raises for an embedder that this vault cannot use
-    return _begun(call, "migrate", jobs.migrating(call.book, to))
+    call.book.whole.estimate(to)  # raises for an embedder that this vault cannot use
+    return _begun(call, "migrate", jobs.migrating(call.book.whole, to))
 
 
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
@@ -93,7 +97,7 @@ def import_(call: Call, file: str, on_conflict: str) -> Reply:
     from spellbook.server.toolsets import backup
 
     place = backup.within(backup.exports(call.book), file)
-    return _begun(call, "import", jobs.importing(call.book, place, on_conflict))
+    return _begun(call, "import", jobs.importing(call.book.whole, place, on_conflict))
 
 
 def checked(call: Call) -> dict[str, Any]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from spellbook import __version__
 from spellbook.library import earlier
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.search.question import Answer
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 
 def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
@@ -28,7 +25,7 @@ def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
         return {**answer(then, **asked).as_dict(), **earlier.fields(then)}
 
 
-def answer(book: Spellbook, query: str, mode: str, also: Sequence[str] = (), **options: Any) -> Answer:
+def answer(book: Reader, query: str, mode: str, also: Sequence[str] = (), **options: Any) -> Answer:
     """Return the answer to a question."""
     if mode == "find":
         return book.find(_phrases(query), **options)
@@ -79,12 +76,7 @@ def history(call: Call, id: str, limit: int) -> dict[str, Any]:
 
 def graph(call: Call, id: str, limit: int) -> dict[str, Any]:
     """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
-    from spellbook.search import related
-
-    if call.served.is_published:
-        found = cast("PublishedBook", call.book).graph(id, limit)
-    else:
-        found = related.graph(call.book.index, call.book.resolve(id).path, limit)
+    found = call.book.graph(id, limit)
     notes = [{"path": path, "id": id, "title": title} for path, id, title in found.notes]
     return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in found.edges]}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
@@ -13,10 +11,6 @@ from starlette.routing import BaseRoute, Route
 from spellbook import __version__
 from spellbook.server.http.guard import API
 from spellbook.server.http.served import Served, served
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
-
 
 _LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 
@@ -31,10 +25,8 @@ async def health(request: Request) -> JSONResponse:
 
 def _lacks(here: Served) -> str:
     """Return what hinders answers, "" for nothing."""
-    if here.is_published:
-        return "" if cast("PublishedBook", here.book).is_there() else "The database does not answer."
-    if not here.book.config.vault.is_dir():
-        return "The vault is not there."
+    if not here.book.is_there:
+        return "The database does not answer." if here.is_published else "The vault is not there."
     if here.book.config.is_elsewhere:
         return "The vault's path leads to another folder than its index came from. Start the server again."
     return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from spellbook.index.catalog.usage import local
 from spellbook.library import earlier
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
 from spellbook.server.arguments import phrase
@@ -31,7 +31,7 @@ def note(call: Call, as_of: str) -> Reply:
         return _note(call, then)
 
 
-def _note(call: Call, book: Spellbook) -> Reply:
+def _note(call: Call, book: Reader) -> Reply:
     id = call.id
     path = book.resolve(id).path
     data = book.index.vault.read(path)[0]
@@ -74,13 +74,13 @@ def _relations(around: Around) -> dict[str, list[str]]:
     return {key: list(dict.fromkeys(ids)) for key, ids in named.items()}
 
 
-def entries(book: Spellbook, most: int, path: str = "") -> list[dict[str, Any]]:
+def entries(book: Reader, most: int, path: str = "") -> list[dict[str, Any]]:
     """Return the latest entries of the journal, or those that changed the file at `path`."""
     found = book.log(_LOOKED_THROUGH if path else most)
     return [each.as_dict() for each in found if not path or path in {trace.path for trace in each.traces}][:most]
 
 
-def entry_of(book: Spellbook, verb: str, path: str = "") -> int | None:
+def entry_of(book: Reader, verb: str, path: str = "") -> int | None:
     """Return the latest entry of the journal by a verb, about the file at `path` if one is given; None if none is."""
     found = (each for each in book.log(_LOOKED_BACK) if each.verb == verb)
     return next((each.id for each in found if not path or path in {trace.path for trace in each.traces}), None)
@@ -91,7 +91,7 @@ def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply
     from spellbook.server import render
 
     chunk = {"text": text, "metadata": metadata}
-    (told,) = render.scribed(call.book.scribe(chunk, labels="derived", force=force))
+    (told,) = render.scribed(call.book.whole.scribe(chunk, labels="derived", force=force))
     return Reply(told, 201 if told["status"] == "success" else 200)
 
 
@@ -99,7 +99,7 @@ def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **giv
     """Change a section (content), append, replace a phrase, or set frontmatter keys. 409 shows both sides."""
     old_and_new, every = phrase(replace)
     expected = _expected(call.request.headers, expected_hash) or None
-    return asdict(call.book.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **given))
+    return asdict(call.book.whole.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **given))
 
 
 def _expected(headers: Mapping[str, str], given: str) -> str:
@@ -115,7 +115,7 @@ def _expected(headers: Mapping[str, str], given: str) -> str:
 
 def erase(call: Call, hard: bool) -> dict[str, Any]:
     """Erase a note or a section: it goes to .trash, from where restore and undo bring it back, unless `hard`."""
-    done = call.book.erase(call.id, hard=hard)
+    done = call.book.whole.erase(call.id, hard=hard)
     path = done.trash[0] if done.trash else ""
     return {"status": "erased", **asdict(done), "entry": entry_of(call.book, "erase", path) if path else None}
 

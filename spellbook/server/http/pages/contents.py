@@ -46,7 +46,7 @@ def erase(shown: View) -> Response:
         raise Conflict(
             f"The topic has {counted(len(notes), 'note')} now.", "Look at the list again; nothing was erased."
         )
-    shown.book.erase_topic(name)
+    shown.book.whole.erase_topic(name)
     return shown.back(shown.entry("erase"), "/activity")
 
 

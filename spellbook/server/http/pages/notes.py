@@ -58,7 +58,7 @@ def note(shown: View) -> Response:
     part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
     reach = rendering.targets(told["links"], lambda id: view.note_address(id, when))
     with earlier.at(shown.book, when) as then:
-        stored, of_then = then.resolve(shown.id), earlier.said(then)
+        stored, of_then = then.resolve(shown.id), earlier.sentences(then)
     title = stored.title
     return shown.page(
         "note.html",

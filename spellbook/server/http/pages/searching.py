@@ -44,7 +44,7 @@ def search(shown: View) -> Response:
         with earlier.at(shown.book, asked["as_of"]) as then:
             values |= {
                 "answer": finding.answer(then, **options, per_note=3, max_tokens=8_000),
-                "of_then": earlier.said(then),
+                "of_then": earlier.sentences(then),
             }
         values |= {
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),

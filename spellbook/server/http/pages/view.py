@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from spellbook.library.book import Spellbook
+from spellbook.library.reader import Reader
 from spellbook.search import presentation
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
@@ -67,7 +67,7 @@ class View:
     """One request of a browser: what it asks, in which language, and what its form gives."""
 
     request: Request
-    book: Spellbook
+    book: Reader
     language: str
     form: Mapping[str, str] = field(default_factory=dict)
 

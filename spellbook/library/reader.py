@@ -1,0 +1,267 @@
+"""
+What every reader of a vault can do: find, list, show, and say what state it is in.
+
+There are four: `book` reads a vault with its files and also changes it, `earlier` the vault as it was, `limited` the
+part that a token sees, `published` what was published to PostgreSQL. What a reader has no method for, it cannot do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from spellbook.index import lookup
+from spellbook.index.catalog.schema import StoredChunk, Topic
+from spellbook.index.filters import Filter, conditions
+from spellbook.index.metrics import Meter
+from spellbook.index.opened import Index
+from spellbook.library import doctor, upkeep
+from spellbook.settings.config import Config
+from spellbook.system.errors import PermissionDenied, SpellbookError
+from spellbook.system.lazy import lazy
+from spellbook.text.unicode import door
+
+if TYPE_CHECKING:
+    from spellbook.archive import snapshots as taken
+    from spellbook.editing import memory, write
+    from spellbook.library.book import Spellbook
+    from spellbook.memories import memories
+    from spellbook.search import explain, newest, question, related, searcher, toc
+    from spellbook.search.explain import Explanation
+    from spellbook.search.question import Answer, Options
+    from spellbook.vault.journal import Entry
+else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with nothing to do needs none of them.
+    (taken,) = lazy("spellbook.archive", "snapshots")
+    (write,) = lazy("spellbook.editing", "write")
+    (memories,) = lazy("spellbook.memories", "memories")
+    names = ("explain", "newest", "question", "related", "searcher", "toc")
+    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
+
+
+@door()
+class Reader:
+    """
+    The reading verbs on an index; use it as a context manager, or call `close`. Invalid Unicode raises InvalidInput.
+
+    A subclass says how the index is kept up to date, by `refresh` and `follow`.
+    """
+
+    def __init__(self, settings: Config, index: Index) -> None:
+        self.config = settings
+        self.index = index
+        self.meter = Meter(index.catalog.usage)
+        self.complaint = ""  # why the last scan of the vault failed, "" if it did not
+        self.loaded: searcher.Searcher | None = None
+        """The searcher, once a search has loaded the vectors and while they are still in memory."""
+
+    @property
+    def _searcher(self) -> searcher.Searcher:
+        self.loaded = self.loaded or searcher.Searcher(self.index)
+        return self.loaded
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self.meter.flush()
+        self.index.close()
+
+    # -- what it is
+
+    @property
+    def whole(self) -> Spellbook:
+        """The book of the whole vault, for what a reader cannot do. Raises PermissionDenied where it only reads."""
+        raise self.denial or NotImplementedError("what may be changed is its own book")
+
+    @property
+    def denial(self) -> PermissionDenied | None:
+        """Why nothing can be changed here, None where it can."""
+        return None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether what is read, a folder or a database, answers now."""
+        return self.config.vault.is_dir()
+
+    def is_watched(self) -> bool:
+        """Return whether nothing here can be out of date: a process watches all that is read."""
+        return True
+
+    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
+        """Take over what has changed, unless it was done (`look`); `embed` some new texts."""
+
+    def follow(self) -> None:
+        """Switch to the embedding model that another process has migrated the vault to, if it has."""
+
+    def use(self, index: Index) -> None:
+        """Go on with this form of the index, which shares the catalog."""
+        before, self.index, self.config, self.loaded = self.index, index, index.config, None
+        before.chroma.close()
+
+    @property
+    def memories(self) -> memories.Memories:
+        """What is kept on purpose: memories, decisions and articles, as they are now. See `memories.memories`."""
+        self.refresh()
+        ask = partial(self._ask, look=False)
+        return memories.Memories(self.index, self._searcher, self.meter, ask, self.denial)
+
+    # -- finding
+
+    def search(self, query: str, **options: Unpack[Options]) -> Answer:
+        """
+        Search by meaning and by words.
+
+        `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
+        `min_score` (0..1), `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for what makes no sense.
+        """
+        return self._ask("search", query, **options)
+
+    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
+        """Search by meaning alone; `options` as for `search`."""
+        return self._ask("memorize", query, **options)
+
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
+        """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
+        return self._ask("find", keywords, match, **options)
+
+    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
+        """
+        Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
+
+        `options` as for `search`. Raises MemoryNotFound for an unknown id.
+        """
+        asked = question.question(verb, query, **options)
+        self.refresh(embed=asked.mode != "keyword")
+        return explain.why(self.index, self._searcher, asked, id)
+
+    def _ask(
+        self, verb: str, query: str | Sequence[str], match: str = "any", look: bool = True, **options: Unpack[Options]
+    ) -> Answer:
+        asked = question.question(verb, query, match, **options)
+        is_by_words = asked.mode == "keyword"
+        with self.meter.timed(verb) as taken:
+            self.refresh(embed=not is_by_words, look=look)
+            loaded = self._searcher
+            answer = loaded.ask(asked)
+        self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
+        loaded.warm.add(is_by_words)
+        reason = self._degraded(answer.index.reason)
+        state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
+        return replace(answer, index=state, ms=round(taken.ms, 1))
+
+    def _degraded(self, *reasons: str) -> str:
+        """Return what keeps answers from being complete, "" if nothing does."""
+        return "; ".join(filter(None, (*reasons, self.complaint, doctor.unseen(self.index))))
+
+    def recent(self, limit: int = 20, offset: int = 0, filter: Filter | None = None) -> newest.Recent:
+        """Return the first chunk of each note, newest first by its date (filter key `when`). Raises InvalidInput."""
+        self.refresh()
+        return newest.recent(self.index, limit, offset, filter)
+
+    def show(self, id: str) -> list[StoredChunk]:
+        """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+        self.refresh()
+        found = lookup.chunks_of(self.index, id)
+        if self.config.count_use:
+            with contextlib.suppress(SpellbookError):  # reading works even if counting fails
+                self.index.catalog.usage.opened(each.note for each in found)
+        return found
+
+    def resolve(self, id: str) -> StoredChunk:
+        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+        self.refresh()
+        return lookup.resolve(self.index, id)
+
+    def alike(
+        self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75
+    ) -> list[tuple[StoredChunk, float]]:
+        """Return the chunks of other notes that say nearly what a note says, each with its score, best first."""
+        return self._searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
+
+    def around(self, id: str) -> related.Around:
+        """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
+        self.refresh()
+        return related.around(self.index, lookup.resolve(self.index, id).path)
+
+    def graph(self, id: str, most: int) -> related.Graph:
+        """Return at most `most` notes around a note, which comes first, and their links. Raises MemoryNotFound."""
+        return related.graph(self.index, self.resolve(id).path, most)
+
+    def backlinks(self, paths: Collection[str]) -> tuple[related.Backlink, ...]:
+        """Return the other notes that link to one of the notes at `paths`."""
+        return related.backlinks(self.index, paths)
+
+    def topics(self, filter: Filter | None = None) -> list[Topic]:
+        """Return every topic with its counts, sorted by category."""
+        self.refresh()
+        return self.index.catalog.topics((*conditions(filter), *self.index.visible))
+
+    def contents(self, scope: str = "", filter: Filter | None = None) -> tuple[toc.Category, ...]:
+        """Return the table of contents: categories with their topics, of all notes or of a scope as in `topics_of`."""
+        return toc.categories(
+            self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
+        )
+
+    def about(self, topic: Topic) -> toc.About:
+        """Return a topic's title and a one-line summary, from its main note."""
+        return toc.about(self.index, topic)
+
+    def topics_of(self, scope: str) -> list[Topic]:
+        """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
+        self.refresh()
+        return toc.topics_of(self.index, scope)
+
+    def topic(self, topic: str) -> list[StoredChunk]:
+        """Return all chunks of a topic (`topic` or `category/topic`) in reading order. Raises MemoryNotFound."""
+        self.refresh()
+        return toc.chunks_of(self.index, topic)
+
+    def validate(
+        self, chunk: object, *, source: str | None = None, category: str | None = None
+    ) -> tuple[memory.Findings, list[write.Duplicate]]:
+        """Check a chunk without writing it; return errors, warnings, and the chunks it would repeat."""
+        return write.validate(self.index, self._searcher, chunk, source, category)
+
+    # -- state
+
+    def log(self, most: int | None = 20) -> list[Entry]:
+        """Return the changes that tools and commands made in the vault, newest first; none where they lie elsewhere."""
+        return self.index.vault.journal.entries(most)
+
+    def state(self) -> question.State:
+        """Return the state of the index, as answers carry it."""
+        return question.state_of(self.index, self._degraded())
+
+    def warm_up(self) -> None:
+        """Load the model and the vectors before the first search needs them."""
+        self._searcher.ask(question.Question("spellbook", limit=1))
+
+    def release(self, before: float) -> None:
+        """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""
+        upkeep.release(before, is_freed=self._release(before))
+
+    def _release(self, before: float) -> bool:
+        """Free what is this reader's own and unused since `before`; return whether there was any."""
+        if is_idle := self.loaded is not None and self.loaded.used <= before:
+            self.loaded = None  # a running search keeps its own reference
+        return self.index.chroma.release(before) or is_idle
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts and sizes, chunks by category, response times, and the notes opened most."""
+        return doctor.figures(self.index, self.meter)
+
+    def status(self) -> dict[str, Any]:
+        """Return paths, counts, sizes, processes, and the faults that a person should fix."""
+        return doctor.status(self.index, self.meter, self.snapshots, self.complaint)
+
+    @cached_property
+    def snapshots(self) -> taken.Snapshots:
+        """The snapshots of the vault, none where its files are elsewhere; see `archive.snapshots`."""
+        return taken.Snapshots(self.index.vault, self.config.snapshot_folder)
