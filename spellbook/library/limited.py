@@ -91,7 +91,7 @@ class LimitedReader(Reader):
     def denial(self) -> PermissionDenied:
         """Why nothing can be changed here."""
         return PermissionDenied(
-            f"This token only reads, and only what is {self.sees}.", "Use a token that sees all notes."
+            f"This token only reads what is {self.sees}, as it is now.", "Use a token that sees all notes."
         )
 
     def refresh(self, *, embed: bool = False, look: bool = True) -> None:

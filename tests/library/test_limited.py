@@ -295,7 +295,7 @@ def test_no_other_verb_is_there(team: Reader) -> None:
     others = public(Spellbook) - public(Reader)
     assert {"scribe", "erase", "move", "undo", "export", "reindex", "doctor", "wikis"} <= others
     assert [name for name in others if hasattr(team, name)] == []
-    with pytest.raises(PermissionDenied, match="only what is team"):
+    with pytest.raises(PermissionDenied, match="only reads what is team"):
         _ = team.whole
 
 
