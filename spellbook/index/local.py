@@ -17,6 +17,7 @@ from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import About, NoteVectors
 from spellbook.index.vectors.nearest import Nearest
+from spellbook.system.lazy import np
 from spellbook.text.expressions import Expression, Phrase, Without
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ class Local:
         return self._catalog.match_among(str(expression), numbers)
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
-        import numpy as np
-
         first = np.array([first for first, _ in notes])
         last = np.array([last for _, last in notes])
         found, generation = [], self._catalog.generation
@@ -105,8 +104,6 @@ class Local:
         return self._notes.of(vector, chunks)
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        import numpy as np
-
         blobs = self._catalog.vectors.of(list(keys))
         return {key: np.frombuffer(blob, dtype="<f4") for key, blob in blobs.items()}
 

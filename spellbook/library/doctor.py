@@ -15,6 +15,7 @@ from spellbook.index.vectors import follow
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
+from spellbook.system.lazy import np
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
 
@@ -195,8 +196,6 @@ def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
 
 
 def _embedder(index: Index) -> list[str]:
-    import numpy as np
-
     try:
         vector = index.embedder.embed_query("안녕, Spellbook")
     except EmbeddingError as error:

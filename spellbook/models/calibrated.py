@@ -20,6 +20,7 @@ from spellbook.models.base import Embedder, Scale, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -115,8 +116,6 @@ class Calibrated:
             )
 
         def queries(texts: Sequence[str]) -> Vectors:
-            import numpy as np
-
             return np.stack([self.raw.embed_query(text) for text in texts])
 
         learnt = calibrate(queries, self.raw.embed_passages)

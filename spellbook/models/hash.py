@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.models.base import Scale, clean
 from spellbook.notes.note import TEMPLATE
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -36,8 +37,6 @@ class HashEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256)."""
-        import numpy as np
-
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for word in re.findall(r"\w+", clean(text).casefold()) or [""]:

@@ -22,6 +22,7 @@ from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
 from spellbook.notes.note import Note
+from spellbook.system.lazy import np
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, families, written_in
 
@@ -235,8 +236,6 @@ def _contradiction(catalog: Catalog, a: Piece, b: Piece) -> tuple[tuple[str, str
 
 def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
     """Yield the pairs of pieces that are duplicates by their vectors, with their scores."""
-    import numpy as np
-
     catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:
         return  # the vectors are of another embedder

@@ -22,6 +22,7 @@ from spellbook.models.base import Scale, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.scoring import Both, Leg, OfNote
+from spellbook.system.lazy import np
 from spellbook.text import korean, languages, terms
 from spellbook.text.expressions import AnyOf, Expression, Phrase
 
@@ -241,8 +242,6 @@ class Helper:
     """
 
     def __init__(self, asked: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> None:
-        import numpy as np
-
         self.scores: Mapping[str, float] = {}
         if rows:
             block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
@@ -251,8 +250,6 @@ class Helper:
 
 
 def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
-    import numpy as np
-
     asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
     most = sum(word.weight for word in asked)
     if not most or not about:

@@ -40,7 +40,13 @@ def test_the_wheel_holds_every_file(installed: Path) -> None:
     source = files(ROOT / "spellbook")
     starter = {f"starter/{path}": data for path, data in files(ROOT / "vault").items()}
     held = files(installed / "spellbook")
-    assert {"settings/ko.toml", "py.typed", "models/sample.json", "models/e5/e5.npz", "models/e5/e5-sample.npy"} <= source.keys()
+    assert {
+        "settings/ko.toml",
+        "py.typed",
+        "models/sample.json",
+        "models/e5/e5.npz",
+        "models/e5/e5-sample.npy",
+    } <= source.keys()
     assert "starter/welcome.md" in starter
     assert held.keys() == source.keys() | starter.keys()
     assert held == source | starter

@@ -21,6 +21,7 @@ from spellbook.index.postgres.links import Links
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import Reader
 from spellbook.index.vectors.about import EACH, NEAR, About
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Bytes, Vectors
@@ -183,8 +184,6 @@ class Postgres(Matching):
         return {notes[note]: About(first, last, whole, tuple(labels[note])) for note, first, last, whole in rows}
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        import numpy as np
-
         rows = self._read.rows(
             "SELECT DISTINCT ON (key) key, vector::real[] FROM chunks"
             " WHERE vault = ANY(%(vaults)s) AND key = ANY(%(keys)s) AND vector IS NOT NULL {of_seen}",

@@ -18,6 +18,7 @@ from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest, cosines
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -92,8 +93,6 @@ class NoteVectors:
 
     def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
         """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""
-        import numpy as np
-
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:
@@ -168,8 +167,6 @@ class NoteVectors:
 
 
 def _mean(vectors: Sequence[Vectors]) -> Vectors | None:
-    import numpy as np
-
     if not vectors:
         return None
     total = np.sum(vectors, axis=0)

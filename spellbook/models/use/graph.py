@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, Graph, by_blocks
 from spellbook.models.use.weights import PARTS
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     from spellbook.models.use.weights import Array
@@ -43,8 +44,6 @@ def write(weights: Mapping[str, Array], folder: Path) -> None:
 
 
 def _encoder(graph: Graph, weights: Mapping[str, Array]) -> None:
-    import numpy as np
-
     add, keep, epsilon = graph.add, graph.keep, float(weights["eps"])
 
     def joined(name: str) -> Array:
