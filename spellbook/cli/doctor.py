@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,8 +135,6 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
     \b
     spellbook chroma --copy ~/vectors
     """
-    from pathlib import Path
-
     from spellbook.index.vectors import follow
     from spellbook.index.vectors.chroma import COLLECTION
     from spellbook.library import doctor

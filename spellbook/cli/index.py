@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import spellbook
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import command, debug_option, json_option, main, option, scope_option, vault_option, wiki_option
+from spellbook.index import seal
 from spellbook.system.run_queue import turn
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
@@ -51,7 +56,6 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     \b
     spellbook init ~/notes
     """
-    import spellbook
     from spellbook.editing import starter
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
@@ -136,10 +140,6 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
 
 def _reindex(book: Spellbook, **asked: Any) -> Report:
     """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
-    from dataclasses import replace
-
-    from spellbook.index import seal
-
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
     report = book.reindex(**asked)
@@ -152,9 +152,6 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
 @command()
 def watch(book: Spellbook) -> None:
     """Keep the index up to date until stopped (Ctrl-C)."""
-    import signal
-    import threading
-
     from spellbook.server import publisher
     from spellbook.server.watcher import Watcher
     from spellbook.system.processes import is_elected, present

@@ -11,6 +11,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import main, scope_option, vault_option
+from spellbook.system.run_queue import LOG
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import Change
@@ -162,7 +163,6 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
     from spellbook.cli.clients import hooks
     from spellbook.cli.clients.clients import carried, launch
     from spellbook.settings.config import load
-    from spellbook.system.run_queue import LOG
 
     if given["project"] or given["file"] or given["force"]:
         raise click.UsageError(

@@ -12,6 +12,7 @@ from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.cli.container import container_option
 from spellbook.system.errors import InvalidInput
+from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
@@ -159,8 +160,6 @@ def _is_open(address: object, named: tuple[str, ...]) -> bool:
 
 def _first_token(token: str, address: object) -> None:
     """Print the token that was made, once, with a client's configuration."""
-    from spellbook.text.quoting import json_of
-
     output.say("A token was made for this server. It is shown only now:", err=True)
     entry = {"type": "http", "url": getattr(address, "url", ""), "headers": {"Authorization": f"Bearer {token}"}}
     click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)

@@ -13,7 +13,9 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, json_option, main
+from spellbook.notes.note import MOST_BYTES
 from spellbook.settings import paths
+from spellbook.system import disk
 from spellbook.system.disk import TEMPORARY
 from spellbook.system.errors import Conflict, StorageError, UnreadableNote
 from spellbook.text.quoting import counted, one_line
@@ -48,8 +50,6 @@ def merge_driver(base: str, ours: str, theirs: str, path: str, our_name: str, th
     Exit code 0 means that the note is merged, 1 that nothing was written and that git reports a conflict.
     """
     from spellbook.editing.threeway import merge
-    from spellbook.notes.note import MOST_BYTES
-    from spellbook.system import disk
 
     names = tuple(
         name if name not in {"%X", "%Y", ""} else side for name, side in ((our_name, "ours"), (their_name, "theirs"))

@@ -8,6 +8,7 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Group, json_option, main, vault_option
+from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -114,7 +115,6 @@ def _tokens(ctx: click.Context, published: bool) -> Tokens:
 def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
     """Raise VaultNotFound, InvalidInput for a limit to a vault that is not there, where that can be known."""
     from spellbook.settings import config
-    from spellbook.system.errors import InvalidInput, StorageError
 
     if not names:
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import Counts, StoredChunk
@@ -17,12 +16,9 @@ from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import About, NoteVectors
 from spellbook.index.vectors.nearest import Nearest
+from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
 from spellbook.text.expressions import Expression, Phrase, Without
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
-
 
 _COUNTED, _NUMBERED = 4_000, 64
 """Words whose counts are kept, and words whose chunks are: of each at most `weights.MOST_COMMON`."""

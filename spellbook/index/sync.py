@@ -18,7 +18,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.index.catalog.schema import Known
+from spellbook.index.catalog.schema import Entry, Known
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
 from spellbook.models.base import vector_key
@@ -30,7 +30,6 @@ from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index.catalog.schema import Entry
     from spellbook.index.extract import Rules
     from spellbook.index.parse_pool import Piece
 

@@ -12,6 +12,7 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.models.base import SecondEncoder
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
@@ -21,7 +22,6 @@ from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.models.base import SecondEncoder
 
 _MOST_OPENED = 5
 _MOST_LISTED = 20

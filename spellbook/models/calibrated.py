@@ -14,16 +14,12 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spellbook.models.base import Embedder, Scale, embed_queries, is_unhurried
+from spellbook.models.base import Embedder, Scale, Vectors, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 
 @dataclass(slots=True)

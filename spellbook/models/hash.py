@@ -6,14 +6,10 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from spellbook.models.base import Scale, clean
+from spellbook.models.base import Scale, Vectors, clean
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 
 @dataclass(slots=True)

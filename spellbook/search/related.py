@@ -16,12 +16,12 @@ from spellbook.index.catalog import links as stored_links
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached, key
 from spellbook.text.unicode import folded
 
 if TYPE_CHECKING:
     from spellbook.index.engine import Linking, Links
-    from spellbook.index.opened import Index
 
 _MOST_LABELS = 3
 _MOST_LINES = 100

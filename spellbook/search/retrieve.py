@@ -12,22 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.about import About
-from spellbook.models.base import Scale, score, unit
+from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.scoring import Both, Leg, OfNote
 from spellbook.system.lazy import np
 from spellbook.text import korean, languages, terms
 from spellbook.text.expressions import AnyOf, Expression, Phrase
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 _MOST_KINDS = 4
 """Kinds of things that a question asks for, whose members are looked for."""

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import count as count_from
 from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
 from spellbook.text.quoting import shortened
@@ -140,8 +141,6 @@ def code(text: str, language: str = "") -> str:
 
 def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
-    from urllib.parse import quote
-
     # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
     kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)

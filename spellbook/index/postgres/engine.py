@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.labels import FIRST
 from spellbook.index.catalog.schema import StoredChunk
@@ -21,10 +20,8 @@ from spellbook.index.postgres.links import Links
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import Reader
 from spellbook.index.vectors.about import EACH, NEAR, About
+from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 _EXACT_MOST = 20_000
 """Chunks up to which search by meaning is exact: 13,000 take 16 ms, and the index is for what is larger."""

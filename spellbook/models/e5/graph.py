@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spellbook.models.e5.weights import Weights
 from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, Graph, by_blocks
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.e5.weights import Weights
 
 _WIDE = 128  # weights of 8 bits that share a scale
 _SPREAD = 3.0  # standard deviations within which a column of activations is taken to lie

@@ -15,12 +15,9 @@ import re
 from array import array
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from spellbook.models.e5.weights import Bytes, Vocabulary
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.e5.weights import Bytes, Vocabulary
 
 _BLANK = "▁"  # how pieces write the blank in front of a word
 _UNKNOWN = 10.0

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.models import file_cache
+from spellbook.models.base import Vectors
+from spellbook.models.e5.engine import Engine
+from spellbook.models.onnx.sbert_config import Recipe
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Engine
-    from spellbook.models.onnx.sbert_config import Recipe
 
 _WIDTH, _WORDS = 384, 250_037
 

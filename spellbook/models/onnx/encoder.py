@@ -12,19 +12,16 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spellbook.models.base import Scale
+from spellbook.models.base import Scale, Vectors
+from spellbook.models.e5.engine import Engine
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.models.onnx.runtime import Session
 from spellbook.models.onnx.sbert_config import Dense, Recipe
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Engine
 
 
 class Sentences:

@@ -13,15 +13,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from spellbook.models.base import clean, is_unhurried
+from spellbook.models.base import Vectors, clean, is_unhurried
+from spellbook.models.e5.engine import Counter, Engine
 from spellbook.system.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Counter, Engine
 
 E = TypeVar("E", bound="Counter", covariant=True)
 
@@ -106,8 +104,6 @@ class Local(Generic[E]):
 
     def passages(self: Local[Engine], texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
-        from concurrent.futures import ThreadPoolExecutor
-
         with self._used() as engine, self._translated("failed"):
             if len(texts) == 1:
                 return [engine.passage(clean(texts[0]))]

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spellbook.models.base import Scale, clean, is_unhurried
+from spellbook.models.base import Scale, Vectors, clean, is_unhurried
 from spellbook.models.families import FAMILIES, Family, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
@@ -24,9 +24,6 @@ from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""

@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from spellbook.models.base import Scale, unit
+from spellbook.models.base import Bytes, Scale, Vectors, unit
+from spellbook.models.e5.tokens import Tokens
 from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.onnx.runtime import Session
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 WIDTH = 256
 
@@ -99,9 +98,6 @@ class Onnx:
 
     def __init__(self, folder: Path) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
-        from spellbook.models.e5.tokens import Tokens
-        from spellbook.models.onnx.runtime import Session
-
         self._tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 

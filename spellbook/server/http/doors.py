@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from spellbook.server.app import build
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served, in_thread
 
@@ -105,8 +106,6 @@ class Doors:
         return door
 
     def _built(self, caller: Caller) -> MCPServer:
-        from spellbook.server.app import build  # slow to import: a server should listen before
-
         book, may_write = self._served.book_of(caller), caller.has("write")
         log = self._served.log
         return build(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +31,7 @@ from starlette.routing import Route
 
 from spellbook.index.metrics import Meter
 from spellbook.library.book import Spellbook
+from spellbook.library.published import PublishedBook
 from spellbook.server import handover
 from spellbook.server.arguments import bounded
 from spellbook.server.http import served as doors
@@ -40,9 +41,6 @@ from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
 from spellbook.verbs.arguments import MOST_ID, Argument, Verb
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 ALIASES = {"q": "query"}
 """Other names of parameters."""

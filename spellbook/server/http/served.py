@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
+from spellbook.library.published import PublishedBook
 from spellbook.server.debug_log import Write
 from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller as Caller
@@ -22,9 +23,6 @@ from spellbook.server.http.callers import May as May
 from spellbook.server.http.callers import Sees as Sees
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 T = TypeVar("T")
 

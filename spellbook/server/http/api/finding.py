@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from spellbook import __version__
 from spellbook.library import earlier
 from spellbook.library.book import Spellbook
+from spellbook.library.published import PublishedBook
+from spellbook.search import related
 from spellbook.search.question import Answer
+from spellbook.server import render
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
 
 
 def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
@@ -56,16 +56,12 @@ def recent(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
 
 def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
-    from spellbook.server import render
-
     with earlier.at(call.book, as_of) as then:
         return {**render.contents_json(then.contents(scope), max_tokens, then.about), **earlier.fields(then)}
 
 
 def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
-    from spellbook.server import render
-
     with earlier.at(call.book, as_of) as then:
         found = then.topic(name)
         linking = then.backlinks({chunk.path for chunk in found})
@@ -79,8 +75,6 @@ def history(call: Call, id: str, limit: int) -> dict[str, Any]:
 
 def graph(call: Call, id: str, limit: int) -> dict[str, Any]:
     """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
-    from spellbook.search import related
-
     if call.served.is_published:
         found = cast("PublishedBook", call.book).graph(id, limit)
     else:

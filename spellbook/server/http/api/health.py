@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
@@ -11,12 +11,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from spellbook import __version__
+from spellbook.library.published import PublishedBook
 from spellbook.server.http.guard import API
 from spellbook.server.http.served import Served, served
-
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedBook
-
 
 _LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 
