@@ -193,13 +193,12 @@ def _config(ctx: click.Context) -> Any:
 @contextlib.contextmanager
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
-    from spellbook.index.catalog.catalog import FILE
-    from spellbook.index.catalog.tables import FORM
+    from spellbook.index.catalog import catalog, tables
     from spellbook.index.opened import Index
     from spellbook.system.sqlite import expect
 
     config = _config(ctx)
-    expect(config.state / FILE, FORM, _LOCK_SECONDS)
+    expect(config.state / catalog.FILE, tables.FORM, _LOCK_SECONDS)
 
     index = Index.open(config)
     try:

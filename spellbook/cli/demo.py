@@ -19,6 +19,7 @@ from typing import Any
 
 import anyio
 import click
+from mcp import Client, StdioServerParameters
 
 import spellbook
 from spellbook.cli.output import say
@@ -78,7 +79,6 @@ def _tour(vault: Path) -> None:
 
 
 async def _session(vault: Path, embedder: str) -> None:
-    from mcp import Client, StdioServerParameters
 
     say("\n2. An agent starts `spellbook mcp` and talks to it over stdin and stdout.")
     arguments = ["-m", "spellbook", "--vault", str(vault), "mcp"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,6 @@ def _place(book: Spellbook, id: str) -> tuple[str, int]:
 
 def _editor(file: Path, line: int) -> list[str]:
     """Return the command of the person's editor for a file. Raises InvalidInput if no editor is set."""
-    import shlex
 
     said = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
     try:

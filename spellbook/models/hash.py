@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from spellbook.models.base import Scale, Vectors, clean
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
+from spellbook.text.terms import estimate_tokens
 
 
 @dataclass(slots=True)
@@ -47,8 +48,6 @@ class HashEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate: there is no tokeniser to ask."""
-        from spellbook.text.terms import estimate_tokens
-
         return estimate_tokens(text)
 
     def describe(self) -> str:

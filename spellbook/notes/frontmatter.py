@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from spellbook.system.lazy import yaml
+from spellbook.system.lazy import frontmatter, yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is what stands between the rules."""
@@ -48,8 +48,6 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
 
     The latter look like a date or a number and are not valid. Raises BadHeader.
     """
-    import frontmatter
-
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
     return _plain(values), handler.repeated, handler.odd
@@ -65,9 +63,7 @@ def load_value(text: str) -> object:
 
 @cache
 def _handler() -> Any:
-    from frontmatter.default_handlers import YAMLHandler
-
-    class Handler(YAMLHandler):
+    class Handler(frontmatter.default_handlers.YAMLHandler):
         """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
 
         FM_BOUNDARY = FRONTMATTER

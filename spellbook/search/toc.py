@@ -19,6 +19,7 @@ from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
+from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
 
 DESCRIBES = "category.md"
@@ -151,9 +152,7 @@ def _summary(chunks: Sequence[StoredChunk]) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
-    from markdown_it import MarkdownIt
-
-    tokens = MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
+    tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
     prose = [
         " ".join(
             "".join(

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
+from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import HANGUL
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _LANGUAGES = """
@@ -160,11 +160,9 @@ def _without_header(text: str) -> str:
 
 
 @cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
+def _parser() -> markdown_it.MarkdownIt:
     # Raw HTML is text here. Links of any scheme are parsed, so that those that are not kept leave their text.
-    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
+    markdown = markdown_it.MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     return markdown.enable(["table", "strikethrough"])
 

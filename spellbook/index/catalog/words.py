@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from spellbook.text import terms
+
 Words = tuple[str, str, str, str, str, str]
 """The columns of the index: title, heading, keywords, questions, body, parts."""
 
@@ -37,8 +39,6 @@ def body_words(text: str) -> str:
 
 def part_words(text: str) -> str:
     """Return the parts of the identifiers in a text; see `terms.parts`."""
-    from spellbook.text import terms
-
     return terms.parts(text)
 
 

@@ -370,10 +370,9 @@ class Chroma:
 
     def _connect(self, folder: str) -> Any:
         os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-        import chromadb
-        from chromadb.config import DEFAULT_DATABASE, DEFAULT_TENANT, Settings
+        import chromadb.config
 
-        settings = Settings(anonymized_telemetry=False)
+        settings = chromadb.config.Settings(anonymized_telemetry=False)
         if not self._url:
             return chromadb.PersistentClient(str(self.state / folder), settings=settings)
         url = urlsplit(self._url)
@@ -384,8 +383,8 @@ class Chroma:
             ssl=url.scheme == "https",
             headers={"x-chroma-token": self._token} if self._token else {},
             settings=settings,
-            tenant=asked.get("tenant", [DEFAULT_TENANT])[0],
-            database=asked.get("database", [DEFAULT_DATABASE])[0],
+            tenant=asked.get("tenant", [chromadb.config.DEFAULT_TENANT])[0],
+            database=asked.get("database", [chromadb.config.DEFAULT_DATABASE])[0],
         )
 
     # -- which folder

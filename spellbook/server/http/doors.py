@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
@@ -80,7 +81,6 @@ class Doors:
     async def _opened(self, caller: Caller) -> _Door:
         assert self.tasks is not None
         mcp = await in_thread(self._built, caller)
-        from mcp.server.transport_security import TransportSecuritySettings
 
         origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
         security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
