@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from spellbook.editing.moves import Changed, Moved
-from spellbook.editing.repair_links import Offer
 from spellbook.editing.write import Scribed, may_supersede
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
@@ -29,6 +27,10 @@ from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.toc import About, Category
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
+
+if TYPE_CHECKING:
+    from spellbook.editing.moves import Changed, Moved
+    from spellbook.editing.repair_links import Offer
 
 T = TypeVar("T")
 Fields = dict[str, Any]

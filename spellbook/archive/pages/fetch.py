@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import email.message
-import http.cookiejar
 import os
 import re
 import socket
@@ -19,15 +18,17 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from spellbook import __version__
-from spellbook.archive.pages import guard, urls
-from spellbook.archive.pages.guard import Allowed, Resolve
+from spellbook.archive.pages import urls
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import httpx
 from spellbook.text.quoting import one_line
+
+if TYPE_CHECKING:
+    from spellbook.archive.pages.guard import Allowed, Resolve
 
 SECONDS = 20.0
 """For all of it: names, connections, redirects, body."""
@@ -75,6 +76,7 @@ def fetch(
     Raises InvalidInput if that is no address of a page, PermissionDenied if it or a redirect leads elsewhere than to
     the public web, FetchError if nothing useful comes in time.
     """
+    from spellbook.archive.pages import guard  # loads httpcore
 
     if allowed is None:
         allowed = guard.public if os.environ.get("SPELLBOOK_FETCH_LOCAL") != "1" else lambda address, port: True
@@ -111,6 +113,8 @@ def _parsed(url: str) -> httpx.URL:
 
 
 def _client(backend: Any, seconds: float) -> httpx.Client:
+    import http.cookiejar
+
     import httpcore
 
     class Transport(httpx.HTTPTransport):

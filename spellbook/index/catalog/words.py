@@ -32,8 +32,6 @@ def findable(text: str) -> str:
 
 def body_words(text: str) -> str:
     """Return a text as the index stores it; see `terms.index_form`."""
-    from spellbook.text import terms  # compiles many patterns, and a look at an unchanged vault needs none
-
     return terms.index_form(text)
 
 
