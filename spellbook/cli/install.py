@@ -17,6 +17,7 @@ from spellbook.system.run_queue import LOG
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import Change
     from spellbook.cli.clients.clients import Client
+    from spellbook.settings.config import Config
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS, _MERGE = "git-hooks", "git-merge"
@@ -160,13 +161,12 @@ def _named(client: Client, file: str | None, project: str | None) -> Path | None
 
 def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:
     from spellbook.cli.clients import clients, hooks
-    from spellbook.settings.config import load
 
     if given["project"] or given["file"] or given["force"]:
         raise click.UsageError(
             "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
         )
-    config = load(ctx.ensure_object(dict).get("vault"))
+    config = _config(ctx)
     repository = hooks.find(config.vault)
     if uninstall:
         planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
@@ -190,11 +190,16 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
         )
 
 
-def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
-    from spellbook.cli.clients import clients, gitmerge, hooks
+def _config(ctx: click.Context) -> Config:
     from spellbook.settings.config import load
 
-    vault = load(ctx.ensure_object(dict).get("vault")).vault
+    return load(ctx.ensure_object(dict).get("vault"))
+
+
+def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
+    from spellbook.cli.clients import clients, gitmerge, hooks
+
+    vault = _config(ctx).vault
     top = hooks.find(vault).top
     wanted = "" if uninstall else gitmerge.driver(clients.launch())
     change = gitmerge.line(vault, is_wanted=not uninstall)

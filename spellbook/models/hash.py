@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from spellbook.models.base import Scale, Vectors, clean
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-from spellbook.text.terms import estimate_tokens
 
 
 @dataclass(slots=True)
@@ -48,6 +47,8 @@ class HashEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """Return an estimate: there is no tokeniser to ask."""
+        from spellbook.text.terms import estimate_tokens
+
         return estimate_tokens(text)
 
     def describe(self) -> str:

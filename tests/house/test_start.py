@@ -98,8 +98,8 @@ def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, writ
 
 
 def test_a_first_answer_imports_nothing_of_other_tools():
-    """A first answer imports nothing for moves, broken links or the table of contents."""
-    others = sorted(f"spellbook.{name}" for name in ("broken", "contents", "differences", "mending", "moves"))
+    """A first answer imports nothing for moves, broken links or undo."""
+    others = [f"spellbook.editing.{name}" for name in ("merge", "moves", "relink", "repair_links", "undo")]
     code = f"import sys, spellbook.search.searcher, spellbook.server.render; print(*sorted(set({others}) & set(sys.modules)))"
     assert finished(python(code)) == [""]
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from spellbook.text import terms
-
 Words = tuple[str, str, str, str, str, str]
 """The columns of the index: title, heading, keywords, questions, body, parts."""
 
@@ -32,11 +30,15 @@ def findable(text: str) -> str:
 
 def body_words(text: str) -> str:
     """Return a text as the index stores it; see `terms.index_form`."""
+    from spellbook.text import terms  # compiles many patterns, and a look at an unchanged vault needs none
+
     return terms.index_form(text)
 
 
 def part_words(text: str) -> str:
     """Return the parts of the identifiers in a text; see `terms.parts`."""
+    from spellbook.text import terms
+
     return terms.parts(text)
 
 
