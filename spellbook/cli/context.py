@@ -193,14 +193,9 @@ def _config(ctx: click.Context) -> Any:
 @contextlib.contextmanager
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
-    from spellbook.index.catalog import catalog, tables
     from spellbook.index.opened import Index
-    from spellbook.system.sqlite import expect
 
-    config = _config(ctx)
-    expect(config.state / catalog.FILE, tables.FORM, _LOCK_SECONDS)
-
-    index = Index.open(config)
+    index = Index.open_ready(_config(ctx), _LOCK_SECONDS)
     try:
         yield index
     finally:

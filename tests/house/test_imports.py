@@ -125,6 +125,7 @@ LATE_OWN = {
     "index/sync.py": "a scan that finds nothing to read needs no parser",
     "library/": "rare: an interrupted move, a check of the vault",
     "memories/memories.py": "`articles` loads what fetches web pages",
+    "models/e5/e5.py": "a search by words needs nothing that makes the graph",
     "models/embedders.py": "one model of many is used",
     "models/hash.py": "`terms` compiles many patterns",
     "notes/markdown.py": "`block_rules` loads the parser",

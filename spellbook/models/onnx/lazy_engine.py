@@ -13,7 +13,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -107,6 +106,8 @@ class Local(Generic[E]):
         with self._used() as engine, self._translated("failed"):
             if len(texts) == 1:
                 return [engine.passage(clean(texts[0]))]
+            from concurrent.futures import ThreadPoolExecutor
+
             # Threads of their own even for one: they can step back, and what asks a question meanwhile need not.
             with ThreadPoolExecutor(self.threads, initializer=step_back if is_unhurried() else None) as pool:
                 # The longest first, so that no thread is still at one when the others are done.
