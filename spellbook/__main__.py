@@ -9,11 +9,13 @@ output has closed the pipe, it exits with 0.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import NoReturn
 
 from spellbook.index.seal import nothing_to_do
+from spellbook.settings.translate import translated
 
 _SHORT_OF_MEMORY = ("memory", "failed to map", "start new thread", "without exception set")
 """What the message of an error contains when memory ran out: in libraries, in threads, in Python itself."""
@@ -62,8 +64,6 @@ def _fill_streams() -> None:
 def _fail(what: str) -> int:
     """Print in one line why the program ends, and return the exit code."""
     try:
-        from spellbook.settings.translate import translated
-
         print("spellbook:", translated(" ".join(what.split())), file=sys.stderr, flush=True)
     except OSError:
         return 1
@@ -71,8 +71,6 @@ def _fail(what: str) -> int:
 
 
 def _sentence(error: OSError) -> str:
-    import errno
-
     if error.errno == errno.ENOMEM:
         return "there is too little memory. Close other programs, or allow more (ulimit -v)."
     if error.filename is not None:

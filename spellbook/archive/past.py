@@ -11,9 +11,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from spellbook.archive import snapshots
+from spellbook.archive.restore import Kept
+from spellbook.archive.snapshots import Snapshots
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
@@ -22,14 +24,10 @@ from spellbook.system.git import Blob, Commit, Repository
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
+from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE, compiled
 from spellbook.vault.listing import shown
 from spellbook.vault.past import Written
-
-if TYPE_CHECKING:
-    from spellbook.archive.restore import Kept
-    from spellbook.archive.snapshots import Snapshots
-    from spellbook.vault.folder import Folder
 
 MOST_WHEN = 200
 """Letters of a date or a name."""

@@ -7,19 +7,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.archive import snapshots
+from spellbook.archive.snapshots import Snapshots
 from spellbook.notes.note import MOST_BYTES
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.git import Repository
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 from spellbook.vault.rules import TRASH
-
-if TYPE_CHECKING:
-    from spellbook.archive.snapshots import Snapshots
-    from spellbook.vault.vault import Vault
+from spellbook.vault.vault import Vault
 
 MOST = 200
 """Most versions that are listed."""

@@ -14,13 +14,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+import spellbook
 from spellbook import __version__
 from spellbook.cli import help, output
+from spellbook.index.filters import conditions, from_pairs
+from spellbook.notes.note import MOST_BYTES
 from spellbook.settings.translate import translated
+from spellbook.system import disk
+from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.verbs import memories, table
@@ -78,8 +84,6 @@ class Group(help.Spoken, click.Group):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
-
         try:
             with _pipes_left_alone():
                 return super().invoke(ctx)
@@ -185,7 +189,6 @@ def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...])
     check_text(option, pairs)
     if not pairs:
         return None
-    from spellbook.index.filters import from_pairs
 
     return from_pairs(pairs)
 
@@ -195,8 +198,6 @@ filter_option = option(table.SEARCH, "filter", multiple=True, metavar="K=V", cal
 
 def read_stdin(ctx: click.Context | None = None, param: click.Parameter | None = None) -> bytes:
     """Return the bytes of stdin. Raises BadParameter if they are more than a note may have."""
-    from spellbook.notes.note import MOST_BYTES
-
     with click.open_file("-", "rb") as stdin:
         data: bytes = stdin.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -205,11 +206,6 @@ def read_stdin(ctx: click.Context | None = None, param: click.Parameter | None =
 
 
 def _read(ctx: click.Context, param: click.Parameter, value: str | None) -> bytes | None:
-    from pathlib import Path
-
-    from spellbook.notes.note import MOST_BYTES
-    from spellbook.system import disk
-
     if value is None:
         return None
     if value == "-":
@@ -304,8 +300,6 @@ def command(
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""
-    import spellbook
-
     given = ctx.ensure_object(dict)
     wikis = given.get("wiki", ())
     with spellbook.open(given.get("vault"), scope=given.get("scope"), wikis=wikis) as book:
@@ -364,7 +358,5 @@ def main() -> None:
 
 def doubt(book: Reader, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
-    from spellbook.index.filters import conditions
-
     if filter:
         output.unmatched(book.index.catalog.unmatched(conditions(filter), book.index.visible))

@@ -10,6 +10,7 @@ import click
 
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main, option
+from spellbook.notes.note import Fault
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
 from spellbook.verbs import table
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from spellbook.archive.importer import Imported
     from spellbook.archive.snapshots import Snapshot
     from spellbook.library.book import Spellbook
-    from spellbook.notes.note import Fault
 
 _MOST_SHOWN = 10
 

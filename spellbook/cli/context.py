@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -19,6 +21,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
 from spellbook.cli.search import also_option
+from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -61,8 +64,6 @@ class _Quiet(Command):
             _leave(error.format_message())
 
     def invoke(self, ctx: click.Context) -> Any:
-        from spellbook.system.errors import SpellbookError
-
         threading.Thread(target=_give_up, args=(threading.Event(),), daemon=True).start()
         try:
             return super().invoke(ctx)
@@ -163,8 +164,6 @@ def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> 
 
 def _is_worth_it(transcript: object) -> bool:
     """Say whether a session was long, and nothing was saved in it."""
-    import re
-
     if not isinstance(transcript, str) or not os.path.isfile(transcript):
         return False
     with open(transcript, "rb") as file:
@@ -175,8 +174,6 @@ def _is_worth_it(transcript: object) -> bool:
 
 def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
     """Record that this session is reminded, and say whether it is for the first time."""
-    from hashlib import sha256
-
     session = sha256(str(hook.get("session_id")).encode("utf-8", "replace")).hexdigest()[:16]
     file = _config(ctx).state / _REMINDED
     known = file.read_text("ascii").split() if file.exists() else []
@@ -196,15 +193,9 @@ def _config(ctx: click.Context) -> Any:
 @contextlib.contextmanager
 def _index(ctx: click.Context) -> Iterator[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
-    from spellbook.index.catalog.catalog import FILE
-    from spellbook.index.catalog.tables import FORM
     from spellbook.index.opened import Index
-    from spellbook.system.sqlite import expect
 
-    config = _config(ctx)
-    expect(config.state / FILE, FORM, _LOCK_SECONDS)
-
-    index = Index.open(config)
+    index = Index.open_ready(_config(ctx), _LOCK_SECONDS)
     try:
         yield index
     finally:

@@ -19,9 +19,12 @@ from typing import Any
 
 import anyio
 import click
+from mcp import Client, StdioServerParameters
 
+import spellbook
 from spellbook.cli.output import say
 from spellbook.editing import guides
+from spellbook.server.app import first
 from spellbook.settings.translate import translated
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted
@@ -59,8 +62,6 @@ def run() -> None:
 
 
 def _tour(vault: Path) -> None:
-    import spellbook
-
     say("1. A vault is a folder of Markdown files. This one starts with Spellbook's guides, in English and Korean.")
     shutil.copytree(guides.starter_vault(), vault)
     with spellbook.open(vault) as book:
@@ -73,14 +74,11 @@ def _tour(vault: Path) -> None:
     try:
         anyio.run(_session, vault, book.index.embedder.name)
     except BaseExceptionGroup as group:
-        from spellbook.server.app import first
-
         raise first(group) from group
     say("Done. The temporary folder was deleted. Make your own vault with: spellbook init")
 
 
 async def _session(vault: Path, embedder: str) -> None:
-    from mcp import Client, StdioServerParameters
 
     say("\n2. An agent starts `spellbook mcp` and talks to it over stdin and stdout.")
     arguments = ["-m", "spellbook", "--vault", str(vault), "mcp"]

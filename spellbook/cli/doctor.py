@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -134,10 +135,7 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
     \b
     spellbook chroma --copy ~/vectors
     """
-    from pathlib import Path
-
-    from spellbook.index.vectors import follow
-    from spellbook.index.vectors.chroma import COLLECTION
+    from spellbook.index.vectors import chroma, follow
     from spellbook.library import doctor
 
     book.refresh(embed=True)
@@ -150,7 +148,7 @@ def chroma(book: Spellbook, copy: str | None, as_json: bool) -> None:
         return
     output.say(output.chroma(state))
     if copied:
-        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {COLLECTION}.")
+        output.say(f"Copied to {copied}: open it with chromadb.PersistentClient, collection {chroma.COLLECTION}.")
 
 
 @main.command()

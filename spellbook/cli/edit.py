@@ -11,7 +11,10 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, file_argument, json_option, option, read_stdin, scope_option, text_option
+from spellbook.notes.frontmatter import load_value
+from spellbook.notes.note import decode, parse
 from spellbook.settings.translate import translated
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import one_line, plain, quoted
 from spellbook.verbs import memories, table
 
@@ -48,8 +51,6 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     \b
     echo "We deploy on Fridays no more." | spellbook scribe - --topic deploy -k Friday -k deploy
     """
-    from spellbook.system.errors import InvalidInput
-
     chunk = _read_chunk(file)
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
@@ -83,8 +84,6 @@ def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_jso
     \b
     spellbook add "Mina moved the staging database to port 5433" -t staging
     """
-    from spellbook.notes.note import decode
-
     said = " ".join(text)
     if text == ("-",):
         said = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
@@ -145,8 +144,6 @@ def save(
     spellbook save ~/papers/raft.pdf --category papers --category consensus
     spellbook save https://example.com/members --category news --text post.md
     """
-    from spellbook.notes.note import parse
-
     given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
@@ -161,9 +158,6 @@ def save(
 
 
 def _read_chunk(data: bytes) -> dict[str, Any]:
-    from spellbook.notes.note import parse
-    from spellbook.system.errors import InvalidInput
-
     if data.lstrip()[:1] == b"{":
         try:
             given = json.loads(data)
@@ -237,8 +231,6 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     spellbook revise ops/keys --replace "3 days" "5 days"
     spellbook revise ops/keys --set importance=high --set tags=ops,keys --unset draft
     """
-    from spellbook.notes.note import parse
-
     text = None if file is None else parse("input", file).text.removeprefix("\ufeff")
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
@@ -260,8 +252,6 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
 def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     """Read K=V as frontmatter would be read, texts as they are typed."""
     from spellbook.editing.memory import LISTS, TEXTS
-    from spellbook.notes.frontmatter import load_value
-    from spellbook.system.errors import InvalidInput
 
     found: dict[str, object] = {}
     for pair in pairs:

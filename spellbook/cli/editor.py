@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command
+from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -44,8 +48,6 @@ def open_(book: Spellbook, id: str, obsidian: bool) -> None:
     spellbook open ops/keys#rotation
     spellbook open ops/keys --obsidian
     """
-    from urllib.parse import quote
-
     path, line = _place(book, id)
     file = book.config.vault / path
     _run(_opener(f"obsidian://open?path={quote(str(file), safe='')}") if obsidian else _editor(file, line))
@@ -53,8 +55,6 @@ def open_(book: Spellbook, id: str, obsidian: bool) -> None:
 
 def _place(book: Spellbook, id: str) -> tuple[str, int]:
     """Return the path and the line of a chunk or a note; also of a file that cannot be read as a note."""
-    from spellbook.system.errors import MemoryNotFound
-
     try:
         found = book.show(id)[0]
     except MemoryNotFound:
@@ -67,9 +67,6 @@ def _place(book: Spellbook, id: str) -> tuple[str, int]:
 
 def _editor(file: Path, line: int) -> list[str]:
     """Return the command of the person's editor for a file. Raises InvalidInput if no editor is set."""
-    import shlex
-
-    from spellbook.system.errors import InvalidInput
 
     said = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
     try:
@@ -94,10 +91,6 @@ def _opener(address: str) -> list[str]:
 
 def _run(command: list[str]) -> None:
     """Run a program in the foreground. Raises InvalidInput if there is none of this name; exits with 1 if it fails."""
-    import subprocess
-
-    from spellbook.system.errors import InvalidInput
-
     try:
         code = subprocess.run(command, check=False).returncode
     except OSError as error:

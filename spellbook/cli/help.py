@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import click
 
+from spellbook.cli.output import width_of
 from spellbook.settings.translate import language, translated
 
 _FILLER = "\ue000"
@@ -79,6 +80,4 @@ def _option(said: str) -> str:
 
 
 def _wide(text: str) -> str:
-    from rich.cells import cell_len
-
-    return "".join(letter + _FILLER * (cell_len(letter) - 1) for letter in text.replace(_FILLER, ""))
+    return "".join(letter + _FILLER * (width_of(letter) - 1) for letter in text.replace(_FILLER, ""))

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import spellbook
 from spellbook.cli import output, progress_bar
 from spellbook.cli.app import command, debug_option, json_option, main, option, scope_option, vault_option, wiki_option
+from spellbook.index import seal
+from spellbook.server.names import toolsets_of
+from spellbook.system.heap import growing
+from spellbook.system.processes import is_elected, present
 from spellbook.system.run_queue import turn
 from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
@@ -51,7 +59,6 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     \b
     spellbook init ~/notes
     """
-    import spellbook
     from spellbook.editing import starter
 
     folder = folder or ctx.ensure_object(dict).get("vault") or os.environ.get("SPELLBOOK_VAULT") or "~/spellbook"
@@ -136,10 +143,6 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
 
 def _reindex(book: Spellbook, **asked: Any) -> Report:
     """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
-    from dataclasses import replace
-
-    from spellbook.index import seal
-
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
     report = book.reindex(**asked)
@@ -152,19 +155,17 @@ def _reindex(book: Spellbook, **asked: Any) -> Report:
 @command()
 def watch(book: Spellbook) -> None:
     """Keep the index up to date until stopped (Ctrl-C)."""
-    import signal
-    import threading
-
-    from spellbook.server import publisher
-    from spellbook.server.watcher import Watcher
-    from spellbook.system.processes import is_elected, present
+    from spellbook.server import publisher, watcher
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     waits = " Another process already watches it; this one waits for its turn." if is_elected(book.config.state) else ""
     output.say(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
-    with present(book.config.state, "watch"), Watcher(book, lambda report: output.say(output.told(report), err=True)):
+    with (
+        present(book.config.state, "watch"),
+        watcher.Watcher(book, lambda report: output.say(output.told(report), err=True)),
+    ):
         published = publisher.started(book)
         while not stop.wait(1.0):
             pass
@@ -189,13 +190,9 @@ def mcp(book: Spellbook, toolsets: str, debug_log: bool) -> None:
 
     Claude Desktop, Claude Code and editors start this; see the README.
     """
-    from spellbook.system.heap import growing
-    from spellbook.system.processes import present
-
     with growing():
         from spellbook.server import debug_log as debug
         from spellbook.server.app import build, run_stdio
-        from spellbook.server.names import toolsets_of
 
         log = debug.opened(book.config.state, "stdio") if debug.wanted(debug_log) else None
         server = build(book, toolsets_of(toolsets), log=log)

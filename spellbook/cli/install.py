@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import main, scope_option, vault_option
+from spellbook.system.run_queue import LOG
 
 if TYPE_CHECKING:
     from spellbook.cli.clients.changes import Change
     from spellbook.cli.clients.clients import Client
+    from spellbook.settings.config import Config
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS, _MERGE = "git-hooks", "git-merge"
@@ -127,16 +130,14 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
             else:
                 _make(change, dry_run, f"Added {name!r} to {change.path}, for {given['url'] or vault}.")
         if planned[0] in found and not given["url"]:
-            _say_secrets(about)
+            _say_secrets(about, clients.SECRETS)
     if found and not dry_run:
         output.say(about.next)
 
 
-def _say_secrets(about: Client) -> None:
+def _say_secrets(about: Client, secrets: Iterable[str]) -> None:
     """Say which secrets are set here and not written into a client's settings."""
-    from spellbook.cli.clients.clients import SECRETS
-
-    for secret in SECRETS:
+    for secret in secrets:
         if os.environ.get(secret):
             output.say(
                 f"spellbook: {secret} is not written there; if {about.title} does not set it, "
@@ -159,21 +160,18 @@ def _named(client: Client, file: str | None, project: str | None) -> Path | None
 
 
 def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:
-    from spellbook.cli.clients import hooks
-    from spellbook.cli.clients.clients import carried, launch
-    from spellbook.settings.config import load
-    from spellbook.system.run_queue import LOG
+    from spellbook.cli.clients import clients, hooks
 
     if given["project"] or given["file"] or given["force"]:
         raise click.UsageError(
             "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
         )
-    config = load(ctx.ensure_object(dict).get("vault"))
+    config = _config(ctx)
     repository = hooks.find(config.vault)
     if uninstall:
         planned = [hooks.take_out(repository.hooks, name, config.vault) for name in hooks.HOOKS]
     else:
-        lines = hooks.block(repository.top, config.vault, launch(), carried(os.environ))
+        lines = hooks.block(repository.top, config.vault, clients.launch(), clients.carried(os.environ))
         planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
     found = [hook for hook in planned if hook]
     for hook in found:
@@ -192,14 +190,18 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
         )
 
 
-def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
-    from spellbook.cli.clients import gitmerge, hooks
-    from spellbook.cli.clients.clients import launch
+def _config(ctx: click.Context) -> Config:
     from spellbook.settings.config import load
 
-    vault = load(ctx.ensure_object(dict).get("vault")).vault
+    return load(ctx.ensure_object(dict).get("vault"))
+
+
+def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
+    from spellbook.cli.clients import clients, gitmerge, hooks
+
+    vault = _config(ctx).vault
     top = hooks.find(vault).top
-    wanted = "" if uninstall else gitmerge.driver(launch())
+    wanted = "" if uninstall else gitmerge.driver(clients.launch())
     change = gitmerge.line(vault, is_wanted=not uninstall)
     is_other = gitmerge.configured(top) != wanted
     if dry_run:

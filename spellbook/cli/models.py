@@ -11,6 +11,7 @@ import click
 from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import Group, command, json_option, main, option
 from spellbook.settings.translate import translated
+from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
@@ -40,8 +41,6 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     spellbook migrate --to ollama:nomic-embed-text
     spellbook migrate --rollback
     """
-    from spellbook.system.errors import InvalidInput
-
     if rollback == bool(to):
         raise InvalidInput("Nothing says which embedder to switch to.", "Give --to MODEL, or --rollback.")
     if to:
@@ -93,7 +92,6 @@ def pull(name: str, source: str) -> None:
     """
     from spellbook.models import embedders
     from spellbook.models.hub import download
-    from spellbook.system.errors import EmbeddingError
 
     with progress_bar.download(name) as progress:
         found, fetched = download.pull(name, source, progress)

@@ -12,10 +12,13 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from spellbook.index.filters import Unmatched
+from spellbook.notes.note import Fault
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.settings.translate import translated
@@ -26,9 +29,7 @@ if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
     from spellbook.index.catalog.schema import StoredChunk, Topic
-    from spellbook.index.filters import Unmatched
     from spellbook.index.sync import Report
-    from spellbook.notes.note import Fault
     from spellbook.search.explain import Explanation, Row
     from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
@@ -63,8 +64,6 @@ def as_json(value: Any) -> None:
 
 def fields(done: Any) -> dict[str, Any]:
     """Return the fields of a result for JSON."""
-    from dataclasses import asdict
-
     return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
 
 

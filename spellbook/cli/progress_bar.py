@@ -20,12 +20,11 @@ def bar(hidden: bool) -> Iterator[Progress | None]:
     if hidden or not sys.stderr.isatty():
         yield None
         return
-    from rich import progress
-    from rich.text import Text
+    from rich import progress, text
 
     class Rate(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> Text:
-            return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")
+        def render(self, task: progress.Task) -> text.Text:
+            return text.Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")
 
     with _shown("{task.description:<9}", progress.MofNCompleteColumn(), Rate()) as shown:
         tasks: dict[str, Any] = {}
@@ -52,8 +51,7 @@ def download(name: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _shown(named: str, *columns: Any) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import console, progress
 
-    all_columns = (TextColumn(named), BarColumn(), *columns, TimeRemainingColumn())
-    return Progress(*all_columns, console=Console(stderr=True), transient=True)
+    all_columns = (progress.TextColumn(named), progress.BarColumn(), *columns, progress.TimeRemainingColumn())
+    return progress.Progress(*all_columns, console=console.Console(stderr=True), transient=True)

@@ -20,6 +20,7 @@ from spellbook.cli.app import (
     option,
     scope_option,
 )
+from spellbook.search.presentation import note_fields
 from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
@@ -192,8 +193,6 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     found = book.show(id)
     around = book.around(found[0].path)
     if as_json:
-        from spellbook.search.presentation import note_fields
-
         output.as_json({**note_fields(id, found, around), **of_then(book)})
     else:
         output.chunks(found)

@@ -11,7 +11,11 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.cli.container import container_option
+from spellbook.server.names import toolsets_of
 from spellbook.system.errors import InvalidInput
+from spellbook.system.heap import growing
+from spellbook.system.processes import leave_threads, present
+from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:
     from spellbook.library.reader import Reader
@@ -99,35 +103,27 @@ def serve(
             ipaddress.ip_network(each, strict=False)
         except ValueError as error:
             raise click.UsageError(f"--trusted-proxy {each[:100]}: this is no address and no network.") from error
-    from spellbook.server.http.run import Address, bound
+    from spellbook.server.http import run
 
-    address = Address(bound(host, port), host, "https" if certfile else "http")
+    address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
     with address.socket, _published(ctx, names) if published else opened(ctx) as book:
-        from spellbook.system.heap import growing
-
         with growing():
             from spellbook.server import debug_log as debug
             from spellbook.server.handover import Writers
-            from spellbook.server.http import run
-            from spellbook.server.http.app import make
-            from spellbook.server.http.guard import RATE, Rules, hosts
-            from spellbook.server.http.served import Served
-            from spellbook.server.names import toolsets_of
+            from spellbook.server.http import app, guard, served
 
             named = run.environment_hosts()
             is_open = _is_open(address, named)
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
-            served = Served(book, toolsets_of(toolsets), log=log, writers=Writers.of(writes_to))
+            doors = served.Served(book, toolsets_of(toolsets), log=log, writers=Writers.of(writes_to))
             is_local = address.is_loopback and not proxies
-            if not is_local and not is_open and served.tokens.is_empty:
-                _first_token(served.tokens.add("first"), address)
-            rules = Rules(hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", RATE))
-            app = make(served, rules)
-        from spellbook.system.processes import leave_threads, present
-
+            if not is_local and not is_open and doors.tokens.is_empty:
+                _first_token(doors.tokens.add("first"), address)
+            rules = guard.Rules(guard.hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE))
+            asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
-            run.serve(app, address, lambda: click.echo(address.url, err=True), proxies, tls)
+            run.serve(asgi, address, lambda: click.echo(address.url, err=True), proxies, tls)
             book.meter.flush()
             leave_threads()
 
@@ -159,8 +155,6 @@ def _is_open(address: object, named: tuple[str, ...]) -> bool:
 
 def _first_token(token: str, address: object) -> None:
     """Print the token that was made, once, with a client's configuration."""
-    from spellbook.text.quoting import json_of
-
     output.say("A token was made for this server. It is shown only now:", err=True)
     entry = {"type": "http", "url": getattr(address, "url", ""), "headers": {"Authorization": f"Bearer {token}"}}
     click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)

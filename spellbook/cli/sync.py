@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,9 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import command, json_option, main
+from spellbook.notes.note import MOST_BYTES
 from spellbook.settings import paths
+from spellbook.system import disk
 from spellbook.system.disk import TEMPORARY
 from spellbook.system.errors import Conflict, StorageError, UnreadableNote
 from spellbook.text.quoting import counted, one_line
@@ -48,8 +50,6 @@ def merge_driver(base: str, ours: str, theirs: str, path: str, our_name: str, th
     Exit code 0 means that the note is merged, 1 that nothing was written and that git reports a conflict.
     """
     from spellbook.editing.threeway import merge
-    from spellbook.notes.note import MOST_BYTES
-    from spellbook.system import disk
 
     names = tuple(
         name if name not in {"%X", "%Y", ""} else side for name, side in ((our_name, "ours"), (their_name, "theirs"))
@@ -85,8 +85,9 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     from spellbook.cli.clients import gitmerge, hooks
 
     vault = book.config.vault
-    own = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
-    git = _Git(hooks.find(vault).top, vault, [place for place in own if place.is_relative_to(vault)])
+    places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
+    own = [place for place in places if place.is_relative_to(vault)]
+    git = _Git(hooks.find(vault).top, vault, own, hooks.environment())
     if git.says("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
         raise Conflict("A merge is under way.", "Finish it with git commit, or git merge --abort, and sync again.")
     upstream = git.says("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
@@ -127,18 +128,16 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
 class _Git:
     """Git in the repository `top` of a vault. `own` are folders in the vault that Spellbook fills: they stay here."""
 
-    def __init__(self, top: Path, vault: Path, own: Sequence[Path]) -> None:
+    def __init__(self, top: Path, vault: Path, own: Sequence[Path], environment: Mapping[str, str]) -> None:
         self._top = top
         self._vault = vault
+        self._env = {**environment, **({} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"})}
         self._own = tuple(f"{place.relative_to(vault).as_posix()}/" for place in own)
 
     def _start(self, *asked: str) -> subprocess.CompletedProcess[bytes]:
         """Start git in the vault: there `.` is the vault, whatever letters its path has."""
-        from spellbook.cli.clients.hooks import environment
-
-        env = {**environment(), **({} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"})}
         arguments = ["git", "-C", str(self._vault), *asked]
-        return subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=env)
+        return subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=self._env)
 
     def _listed(self, *asked: str) -> list[str]:
         """Return what git lists with `-z`. Raises StorageError."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import Group, json_option, main, vault_option
+from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -104,22 +106,24 @@ def remove(ctx: click.Context, name: str, published: bool) -> None:
 
 def _tokens(ctx: click.Context, published: bool) -> Tokens:
     from spellbook.server.http.tokens import Tokens
-    from spellbook.settings import config
 
     if published:
         return Tokens.of_published()
-    return Tokens.of(config.find_vault(ctx.ensure_object(dict).get("vault")))
+    return Tokens.of(_vault(ctx))
+
+
+def _vault(ctx: click.Context) -> Path:
+    from spellbook.settings.config import find_vault
+
+    return find_vault(ctx.ensure_object(dict).get("vault"))
 
 
 def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
     """Raise VaultNotFound, InvalidInput for a limit to a vault that is not there, where that can be known."""
-    from spellbook.settings import config
-    from spellbook.system.errors import InvalidInput, StorageError
-
     if not names:
         return
     if not published:
-        own = config.find_vault(ctx.ensure_object(dict).get("vault")).name
+        own = _vault(ctx).name
         if unknown := [each for each in names if each != own]:
             raise InvalidInput(
                 f"--only-vault {unknown[0][:100]!r}: this server has one vault, {own!r}.",

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
@@ -19,10 +18,8 @@ from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput
+from spellbook.system.lazy import yaml
 from spellbook.text.diff import woven
-
-if TYPE_CHECKING:
-    import yaml
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
@@ -36,7 +33,6 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     """
     if not note.editable:
         raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
-    import yaml
 
     # A value that is there already keeps its spelling.
     changes = {key: value for key, value in changes.items() if not (key in note.meta and same(note.meta[key], value))}
@@ -246,8 +242,6 @@ def _line_start(header: str, at: int) -> int:
 
 
 def _root(header: str) -> yaml.MappingNode | None:
-    import yaml
-
     # libyaml, as for reading: the pure loader refuses `[방법은?]`.
     root = yaml.compose(header.replace("\0", " "), Loader=fast_loader())
     return root if isinstance(root, yaml.MappingNode) else None
@@ -269,8 +263,6 @@ def _end(key: yaml.Node, value: yaml.Node) -> int:
 
 
 def _yaml() -> ModuleType:
-    import yaml
-
     return yaml
 
 

@@ -23,6 +23,7 @@ from spellbook.search.duplicates import DUPLICATE, LIKELY
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
+from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 
@@ -289,8 +290,6 @@ def _duplicates(index: Index, draft: _Draft, near: Sequence[tuple[StoredChunk, f
 
 def _near(index: Index, searcher: Searcher, draft: _Draft) -> list[tuple[StoredChunk, float]]:
     """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
-    import numpy as np
-
     near = [
         (found, draft.texts[key], value)
         for key, vector in draft.vectors.items()

@@ -17,6 +17,7 @@ from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 from spellbook.system.errors import EmbeddingError, StorageError
+from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)
@@ -253,8 +254,6 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
     may have changed it since. Raises EmbeddingError for what is no unit
     vector, or not as wide as those that are kept.
     """
-    import numpy as np
-
     kinds = {key: _kind(index, key, text) for key, text in rows}
     texts = [(key, text) for key, text in rows if kinds[key] == ""]
     labels = [(key, text) for key, text in rows if kinds[key]]

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import Counts, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched
+from spellbook.index.opened import Index
 from spellbook.index.vectors.about import About
+from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
+from spellbook.settings.config import Config
 from spellbook.text.expressions import Expression, Phrase
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
-    from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
-    from spellbook.settings.config import Config
 
 Near = list[tuple[tuple[StoredChunk, ...], float]]
 """Texts, nearest first: the chunks that have it, and its cosine."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import Counts, StoredChunk
@@ -17,11 +16,9 @@ from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import About, NoteVectors
 from spellbook.index.vectors.nearest import Nearest
+from spellbook.models.base import Bytes, Vectors
+from spellbook.system.lazy import np
 from spellbook.text.expressions import Expression, Phrase, Without
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
-
 
 _COUNTED, _NUMBERED = 4_000, 64
 """Words whose counts are kept, and words whose chunks are: of each at most `weights.MOST_COMMON`."""
@@ -78,8 +75,6 @@ class Local:
         return self._catalog.match_among(str(expression), numbers)
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
-        import numpy as np
-
         first = np.array([first for first, _ in notes])
         last = np.array([last for _, last in notes])
         found, generation = [], self._catalog.generation
@@ -105,8 +100,6 @@ class Local:
         return self._notes.of(vector, chunks)
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        import numpy as np
-
         blobs = self._catalog.vectors.of(list(keys))
         return {key: np.frombuffer(blob, dtype="<f4") for key, blob in blobs.items()}
 

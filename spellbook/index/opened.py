@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spellbook.index import privacy, scopes
-from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.catalog import FILE, Catalog
+from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
 from spellbook.index.seal import LOOKED
 from spellbook.index.vectors.chroma import Chroma
@@ -22,6 +23,7 @@ from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, SpellbookError
+from spellbook.system.sqlite import expect
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
@@ -58,6 +60,16 @@ class Index:
     whole: Index | None = None
     sees: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
+
+    @classmethod
+    def open_ready(cls, config: Config, patience: float) -> Index:
+        """
+        Open an index that is there and can be read at once; nothing is made or built anew.
+
+        Raises StorageError, after at most about `patience` seconds, and what `open` raises.
+        """
+        expect(config.state / FILE, FORM, patience)
+        return cls.open(config)
 
     @classmethod
     def open(cls, config: Config, models: Embedder | Index | None = None, sees: str = "") -> Index:

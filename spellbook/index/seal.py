@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from spellbook.settings import environment, paths
+from spellbook.settings.translate import translated
 
 FILE, LOOKED = "seal", "looked"
 """Files in the folder of the index: what to print, as a sentence and as JSON, and what was seen; a look's time."""
@@ -30,8 +31,6 @@ def nothing_to_do(asked: list[str]) -> bool:
         return False
     text = said("".join(asked[at + 1 : at + 2]), as_json="--json" in options)
     if text and "--quiet" not in options:
-        from spellbook.settings.translate import translated
-
         print(text if "--json" in options else translated(text), flush=True)
     return bool(text)
 

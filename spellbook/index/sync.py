@@ -18,9 +18,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.index.catalog.schema import Known
+from spellbook.index.catalog.schema import Entry, Known
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
+from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.settings.config import Config
@@ -30,7 +31,6 @@ from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
-    from spellbook.index.catalog.schema import Entry
     from spellbook.index.extract import Rules
     from spellbook.index.parse_pool import Piece
 
@@ -169,8 +169,6 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
             report.embedded = embed_texts(index, progress=progress)
             maintain(index, report.embedded)
             if report.embedded:
-                from spellbook.index.vectors.nearest import Nearest
-
                 Nearest(index).prepare(report.embedded)
     return finish(index, report, started)
 

@@ -12,15 +12,16 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
+from spellbook.models.base import SecondEncoder
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
+from spellbook.system.lazy import np
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
-    from spellbook.models.base import SecondEncoder
 
 _MOST_OPENED = 5
 _MOST_LISTED = 20
@@ -195,8 +196,6 @@ def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
 
 
 def _embedder(index: Index) -> list[str]:
-    import numpy as np
-
     try:
         vector = index.embedder.embed_query("안녕, Spellbook")
     except EmbeddingError as error:

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index.filters import conditions
 from spellbook.notes.frontmatter import fast_loader
 from spellbook.system.errors import InvalidInput
-
-if TYPE_CHECKING:
-    import yaml
+from spellbook.system.lazy import yaml
 
 FILE = "queries.yaml"
 MODES = ("search", "memorize", "find")
@@ -74,8 +72,6 @@ class _Fault(ValueError):
 
 def _nodes(text: str) -> list[yaml.Node]:
     """Return the queries as YAML nodes, which have line numbers; deep nesting and references are refused."""
-    import yaml
-
     loader = fast_loader()
     try:
         depth = 0
@@ -104,8 +100,6 @@ def _nodes(text: str) -> list[yaml.Node]:
 
 
 def _golden(node: yaml.Node) -> Golden:
-    import yaml
-
     line = node.start_mark.line
     if not isinstance(node, yaml.MappingNode):
         raise _Fault(line, "a query is `query: …` with `expect: …`")
@@ -140,8 +134,6 @@ def _golden(node: yaml.Node) -> Golden:
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:
-    import yaml
-
     seen: set[str] = set()
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -154,8 +146,6 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:
 
 def _value(node: yaml.Node) -> Any:
     """Return a node as texts, lists and mappings; every scalar is its literal text, as filters compare it."""
-    import yaml
-
     if isinstance(node, yaml.SequenceNode):
         return [_value(item) for item in node.value]
     if isinstance(node, yaml.MappingNode):

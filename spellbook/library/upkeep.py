@@ -14,7 +14,8 @@ from pathlib import Path
 from spellbook.index import sync
 from spellbook.index.embed import embed_texts
 from spellbook.index.opened import Index
-from spellbook.system import processes
+from spellbook.notes import markdown
+from spellbook.system import heap, processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
 from spellbook.vault.vault import UNDER_WAY
@@ -119,9 +120,7 @@ def release(before: float, *, is_freed: bool) -> None:
 
     Give memory back to the system if any of it was freed; `is_freed` says whether the caller has freed some.
     """
-    from spellbook.models.onnx.lazy_engine import release as release_models
-    from spellbook.notes import markdown
-    from spellbook.system import heap
+    from spellbook.models.onnx.lazy_engine import release as release_models  # a vault without a model has none
 
     if any((release_models(before), markdown.forget(), is_freed)):
         heap.trim()

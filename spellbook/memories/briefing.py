@@ -10,19 +10,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Filter, conditions
+from spellbook.index.opened import Index
 from spellbook.notes import decisions as form
 from spellbook.search import newest
 from spellbook.search.presentation import is_outside
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
 
 TRUSTED: Filter = {"trust!": "untrusted"}
 """The filter of notes that a person or their agents wrote."""

@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.editing.write import may_supersede
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.memories.decisions import Decisions
 from spellbook.memories.opened import Opened
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
 
 if TYPE_CHECKING:
-    from spellbook.memories import articles, decisions
     from spellbook.memories.articles import Articles
-    from spellbook.memories.decisions import Decisions
-else:  # Imported at their first use: web pages need much that a memory does not.
-    articles, decisions = lazy("spellbook.memories", "articles", "decisions")
 
 CATEGORY, INBOX = "memory", "inbox"
 TYPES = ("working", "episodic", "semantic", "procedural")
@@ -39,12 +35,14 @@ class Memories(Opened):
     @property
     def decisions(self) -> Decisions:
         """Decisions and checkpoints: save, checkpoint, update, find."""
-        return decisions.Decisions(self.index, self.searcher, self.meter, self.asked, self.denial)
+        return Decisions(self.index, self.searcher, self.meter, self.asked, self.denial)
 
     @property
     def articles(self) -> Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
-        return articles.Articles(self.index, self.searcher, self.meter, self.asked, self.denial)
+        from spellbook.memories.articles import Articles  # loads what fetches web pages
+
+        return Articles(self.index, self.searcher, self.meter, self.asked, self.denial)
 
     def remember(
         self,

@@ -11,19 +11,18 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES
+from spellbook.index.opened import Index
 from spellbook.memories.briefing import HEAD
 from spellbook.search import fts_query, related
 from spellbook.search.presentation import is_outside
+from spellbook.search.question import question
 from spellbook.text import terms
 from spellbook.text.expressions import AnyOf, Phrase
 from spellbook.text.quoting import exact, flat, quoted, shortened
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
 
 MOST = 3
 """Most passages for a prompt."""
@@ -84,8 +83,6 @@ def recall(index: Index, prompt: str, also: str | Sequence[str] = ()) -> tuple[P
     """
     texts = [prompt]
     if also:
-        from spellbook.search.question import question  # few hooks have further texts
-
         texts += question("search", prompt[:_MOST_READ], also=also).also
     best: dict[str, Passage] = {}
     for text in texts:

@@ -16,22 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack
 
 from spellbook.index.catalog.usage import local
+from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
+from spellbook.index.opened import Index
+from spellbook.index.sync import Report
+from spellbook.notes.note import Fault
+from spellbook.search.question import Answer, Options, State
+from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
 from spellbook.system.errors import InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.index.embed import Progress
-    from spellbook.index.opened import Index
-    from spellbook.index.sync import Report
-    from spellbook.notes.note import Fault
-    from spellbook.search.question import Answer, Options, State
-    from spellbook.search.ranking import Hit
 
 FOLDERS = ("zywiki", "docs")
 """Folders of a project that are its wiki, if the person names none; the first that is there."""

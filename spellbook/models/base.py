@@ -15,14 +15,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from spellbook.system.lazy import np, npt
 
-    Vectors = npt.NDArray[np.float32]
-    Bytes = npt.NDArray[np.int8]
+Vectors: TypeAlias = "npt.NDArray[np.float32]"
+Bytes: TypeAlias = "npt.NDArray[np.int8]"
 
 _MOST_LETTERS = 2_000
 """Longer texts are cut before they are embedded: the engine's time grows faster than the text."""
@@ -104,8 +102,6 @@ class Reranker(Protocol):
 
 def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Return the unit vectors of questions, shape (n, width), in one call if `embedder` can. Raises EmbeddingError."""
-    import numpy as np
-
     several = getattr(embedder, "embed_queries", None)
     made: Vectors = several(texts) if several else np.stack([embedder.embed_query(text) for text in texts])
     return made
@@ -157,8 +153,6 @@ def score(cosine: float, scale: Scale) -> float:
 
 def unit(kept: Bytes) -> Vectors:
     """Return rows of int8, shape (..., width), as float32 vectors of length one."""
-    import numpy as np
-
     floats = kept.astype(np.float32)
     found: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
     return found

@@ -14,15 +14,12 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spellbook.models.base import Embedder, Scale, embed_queries, is_unhurried
+from spellbook.models.base import Embedder, Scale, Vectors, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+from spellbook.system.lazy import np
 
 
 @dataclass(slots=True)
@@ -115,8 +112,6 @@ class Calibrated:
             )
 
         def queries(texts: Sequence[str]) -> Vectors:
-            import numpy as np
-
             return np.stack([self.raw.embed_query(text) for text in texts])
 
         learnt = calibrate(queries, self.raw.embed_passages)

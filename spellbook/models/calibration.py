@@ -17,10 +17,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-if TYPE_CHECKING:
-    from spellbook.models.base import Scale, Vectors
+from spellbook.models.base import Scale, Vectors
+from spellbook.system.lazy import np
 
 VERSION = "c1"
 """Names the method and the sample; part of the fingerprint of every embedder that is calibrated by them."""
@@ -54,16 +54,12 @@ class Side:
 
     def apply(self, vector: Vectors) -> Vectors:
         """Return one unit vector without its language, shape (dim,)."""
-        import numpy as np
-
         rest = vector - (self.basis @ vector) @ self.basis - self.shift
         unit: Vectors = (rest / (np.linalg.norm(rest) or 1.0)).astype(np.float32)
         return unit
 
     def apply_all(self, vectors: Vectors) -> Vectors:
         """Return `apply` of each row of `vectors`, shape (n, dim). No row changes the result for another."""
-        import numpy as np
-
         return np.array([self.apply(row) for row in vectors], dtype=np.float32).reshape(vectors.shape)
 
     @classmethod
@@ -76,8 +72,6 @@ class Side:
         ones before them lack. The mean is that of the corpora's means, so that
         neither long texts nor short ones are the rule.
         """
-        import numpy as np
-
         basis = np.empty((0, next(iter(corpus.values())).shape[1]))
         centres = []
         for each, most in [(corpus, _MOST), *((other, _MOST_FURTHER) for other in further)]:
@@ -102,8 +96,6 @@ class Calibration:
 
     def save(self, file: IO[bytes]) -> None:
         """Write it as an .npz archive; half precision is enough, and half the size."""
-        import numpy as np
-
         sides = {
             f"{name}_{part}": getattr(getattr(self, name), part)
             for name in ("query", "passage")
@@ -114,8 +106,6 @@ class Calibration:
     @classmethod
     def load(cls, file: IO[bytes]) -> Calibration:
         """Read what `save` wrote. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
-        import numpy as np
-
         with np.load(file, allow_pickle=False) as archive:
             query, passage = (
                 Side(archive[f"{name}_basis"].astype(np.float32), archive[f"{name}_shift"].astype(np.float32))
@@ -136,8 +126,6 @@ def calibrate(
     A language in which the model does not find most of the answers is one it
     does not know, and does not count. Raises what the functions raise.
     """
-    import numpy as np
-
     questions, passages = sample(_LANGUAGES, _ITEMS)
     raw = {name: (embed_queries(questions[name]), embed_passages(passages[name])) for name in _LANGUAGES}
     known = [
@@ -162,8 +150,6 @@ def scale_of(pairs: Iterable[tuple[Vectors, Vectors]], twins: Sequence[float]) -
     answer them, shape (n, dim); `twins` are cosines of texts to themselves as
     edited. Related is what few of the unrelated reach.
     """
-    import numpy as np
-
     related: list[float] = []
     unrelated: list[float] = []
     for asked, told in pairs:

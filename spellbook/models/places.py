@@ -16,10 +16,8 @@ SHIPPED = Path(sys.prefix, "share", "spellbook")
 
 def cache() -> Path:
     """Return the folder for what can be made again: SPELLBOOK_CACHE, or the system's."""
-    from platformdirs import user_cache_path
-
     given = os.environ.get("SPELLBOOK_CACHE")
-    return Path(given).expanduser().absolute() if given else user_cache_path("spellbook", appauthor=False)
+    return Path(given).expanduser().absolute() if given else _default("cache")
 
 
 def prepared(name: str) -> Path:
@@ -30,7 +28,13 @@ def prepared(name: str) -> Path:
 
 def pulled() -> Path:
     """Return the folder of the models that were pulled: SPELLBOOK_MODELS, or the system's for data."""
-    from platformdirs import user_data_path
-
     given = os.environ.get("SPELLBOOK_MODELS")
-    return Path(given).expanduser().absolute() if given else user_data_path("spellbook", appauthor=False) / "models"
+    return Path(given).expanduser().absolute() if given else _default("data") / "models"
+
+
+def _default(kind: str) -> Path:
+    """Return the system's folder for the user's "cache" or "data"."""
+    import platformdirs
+
+    folder = platformdirs.user_cache_path if kind == "cache" else platformdirs.user_data_path
+    return folder("spellbook", appauthor=False)

@@ -12,10 +12,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import yaml
+from spellbook.system.lazy import frontmatter, yaml
 
 FRONTMATTER = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\r)(.*?)(?:(?<=\n)|(?<=\r))---[ \t]*(?:\r\n|\n|\r|\Z)", re.S)
 """Matches the block, a BOM before it included; group 1 is what stands between the rules."""
@@ -49,8 +48,6 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
 
     The latter look like a date or a number and are not valid. Raises BadHeader.
     """
-    import frontmatter
-
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
     return _plain(values), handler.repeated, handler.odd
@@ -66,10 +63,7 @@ def load_value(text: str) -> object:
 
 @cache
 def _handler() -> Any:
-    import yaml
-    from frontmatter.default_handlers import YAMLHandler
-
-    class Handler(YAMLHandler):
+    class Handler(frontmatter.default_handlers.YAMLHandler):
         """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
 
         FM_BOUNDARY = FRONTMATTER
@@ -115,8 +109,6 @@ def _handler() -> Any:
 
 def fast_loader() -> Any:
     """Return libyaml's safe loader, Python's own where PyYAML is built without it."""
-    import yaml
-
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -146,8 +138,6 @@ def _loader() -> Any:
 
 
 def _no_abyss(events: Iterable[yaml.Event]) -> None:
-    import yaml
-
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -162,8 +152,6 @@ def _survey(root: yaml.Node) -> _Lines:
     Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
     BadHeader.
     """
-    import yaml
-
     repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
     stack = [(root, 0)]
@@ -229,7 +217,6 @@ def dump(value: object, style: str | None = None) -> str:
     """Return `value` as YAML on one line, for use after `key: `; `style` is the preferred quote for text."""
     if isinstance(value, dt.datetime | dt.date):
         return value.isoformat()
-    import yaml
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:

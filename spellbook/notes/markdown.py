@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from spellbook.system.lazy import markdown_it
+
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 MOST_LINES = 300_000
@@ -68,22 +69,19 @@ def height(text: str) -> int:
 
 
 @cache
-def block_parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-    from markdown_it.rules_block import StateBlock, reference
+def block_parser() -> markdown_it.MarkdownIt:
+    from spellbook.notes.block_rules import plain, rest, whole_table  # loads the parser
 
-    from spellbook.notes.block_rules import plain, rest, whole_table
-
-    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    def bounded(state: markdown_it.rules_block.StateBlock, start: int, end: int, silent: bool) -> bool:
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
         state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
         try:
-            return reference(state, start, end, silent)
+            return markdown_it.rules_block.reference(state, start, end, silent)
         finally:
             state.lineMax = whole
 
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    markdown = MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+    markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "whole_table", whole_table)
     markdown.block.ruler.before("whole_table", "plain", plain)
@@ -92,10 +90,8 @@ def block_parser() -> MarkdownIt:
 
 
 @cache
-def _inline() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").enable("strikethrough")
+def _inline() -> markdown_it.MarkdownIt:
+    return markdown_it.MarkdownIt("commonmark").enable("strikethrough")
 
 
 def blocks(body: str) -> Iterator[Block]:

@@ -23,6 +23,7 @@ from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
+from spellbook.system.lazy import charset_normalizer
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
@@ -330,8 +331,6 @@ def _without_code_spans(text: str) -> str:
 
 
 def _looks_like(data: bytes) -> str:
-    from charset_normalizer import from_bytes  # only used once a fault was found
-
     sample = data[:65536]
     if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "it looks like UTF-32"
@@ -349,7 +348,7 @@ def _looks_like(data: bytes) -> str:
             return "it looks like cp949, the encoding of Korean Windows"
     except UnicodeDecodeError:
         pass
-    best = from_bytes(sample).best()
+    best = charset_normalizer.from_bytes(sample).best()
     return f"it looks like {best.encoding}" if best else "binary"
 
 

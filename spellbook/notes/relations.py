@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from spellbook.notes.frontmatter import fast_loader
-
-if TYPE_CHECKING:
-    import yaml
+from spellbook.system.lazy import yaml
 
 SUPERSEDES = "supersedes"
 RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
@@ -28,8 +25,6 @@ _MOST_NAMED = 1_000
 
 def scalars(header: str) -> Iterator[tuple[yaml.ScalarEvent, str]]:
     """Yield the scalars of a header, each with the top key whose value it is or in whose list it is, else ""."""
-    import yaml
-
     key, is_key = "", True
     inside: list[bool] = []  # the mappings (True) and lists around an event
     for event in yaml.parse(header, Loader=fast_loader()):

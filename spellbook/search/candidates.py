@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.engine import Engine, Source
 from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.models.base import Bytes, Vectors
 from spellbook.search import retrieve, synonyms, weights
 from spellbook.search.question import Question, Ranked
 from spellbook.search.ranking import Candidate
 from spellbook.search.scoring import NOTHING, Leg, Match, OfNote
 from spellbook.search.when import When
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
@@ -20,13 +19,11 @@ from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
-from spellbook.models.base import score
+from spellbook.models.base import Vectors, score
 from spellbook.notes.note import Note
+from spellbook.system.lazy import np
 from spellbook.text import diff
 from spellbook.text.languages import declared, differ, families, written_in
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
 
 DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate; the scale of each embedder is made to fit (`calibration`)."""
@@ -235,8 +232,6 @@ def _contradiction(catalog: Catalog, a: Piece, b: Piece) -> tuple[tuple[str, str
 
 def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
     """Yield the pairs of pieces that are duplicates by their vectors, with their scores."""
-    import numpy as np
-
     catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:
         return  # the vectors are of another embedder

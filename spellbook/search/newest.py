@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter, conditions, day_of, without_guides
+from spellbook.index.opened import Index
+from spellbook.search import related
 from spellbook.system.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
 
 MOST = 100
 """Most notes that are listed at a time."""
@@ -51,8 +50,6 @@ def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Rece
 
 def living(index: Index, limit: int, filter: Filter) -> Recent:
     """Return the same without an offset, but for the notes that are superseded."""
-    from spellbook.search import related
-
     filter = {**filter, "status!": "superseded"}
     asked = conditions(filter)
     paths = set(index.catalog.paths((*asked, *without_guides(asked), *index.visible)))

@@ -8,19 +8,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
 from spellbook.index.engine import Source
 from spellbook.index.filters import Filter, Unmatched
+from spellbook.index.opened import Index
+from spellbook.models.base import Vectors
 from spellbook.search.ranking import Candidate, Hit, Mode
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
 from spellbook.text.expressions import AnyOf, Expression, Phrase
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
-    from spellbook.models.base import Vectors
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
 """The mode of each search verb."""

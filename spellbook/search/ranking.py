@@ -11,17 +11,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
+from spellbook.search.related import Superseded
 from spellbook.search.scoring import Leg, Match, Share
 from spellbook.text.quoting import counted
-
-if TYPE_CHECKING:
-    from spellbook.search.related import Superseded
 
 T = TypeVar("T")
 Mode = Literal["semantic", "keyword", "both"]

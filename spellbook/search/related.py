@@ -15,6 +15,7 @@ from spellbook.index import privacy
 from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached, key
 from spellbook.text.unicode import folded
 

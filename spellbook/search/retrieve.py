@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
 from spellbook.index.filters import Condition
 from spellbook.index.vectors.about import About
-from spellbook.models.base import Scale, score, unit
+from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import Question, Word
 from spellbook.search.scoring import Both, Leg, OfNote
+from spellbook.system.lazy import np
 from spellbook.text import korean, languages, terms
 from spellbook.text.expressions import AnyOf, Expression, Phrase
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 _MOST_KINDS = 4
 """Kinds of things that a question asks for, whose members are looked for."""
@@ -241,8 +238,6 @@ class Helper:
     """
 
     def __init__(self, asked: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> None:
-        import numpy as np
-
         self.scores: Mapping[str, float] = {}
         if rows:
             block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
@@ -251,8 +246,6 @@ class Helper:
 
 
 def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
-    import numpy as np
-
     asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
     most = sum(word.weight for word in asked)
     if not most or not about:

@@ -14,22 +14,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
-from spellbook.models.base import score
+from spellbook.models.base import Bytes, Vectors, score
 from spellbook.search import candidates, packing, ranking, related, retrieve, successors, translations, weights, when
 from spellbook.search.candidates import Text
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.system.errors import EmbeddingError
 from spellbook.text import terms
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
 
 _EMBED_NEXT = 20
 """Candidates by words whose vectors, if missing, are embedded next."""

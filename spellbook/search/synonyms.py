@@ -19,6 +19,7 @@ from spellbook.notes.frontmatter import fast_loader
 from spellbook.notes.note import Fault, Stamp
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
+from spellbook.system.lazy import yaml
 from spellbook.text import terms
 from spellbook.vault.listing import stamp_of
 
@@ -99,8 +100,6 @@ def _forms(word: str, stem: Callable[[str], str]) -> list[str]:
 
 def read(text: str) -> tuple[_Rows, _Faults]:
     """Return the rows of a file's text, each of two or more words, and its faults: the line, from 1, and the reason."""
-    import yaml
-
     rows: list[tuple[str, ...] | Kind] = []
     lists: list[list[str]] = []
     wrong: list[tuple[int, str]] = []

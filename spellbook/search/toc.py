@@ -11,17 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import alike, conditions, did_you_mean, fold
+from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
+from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
-
-if TYPE_CHECKING:
-    from spellbook.index.opened import Index
 
 DESCRIBES = "category.md"
 """The note that describes a category: the one in its frontmatter, else that of its folder's name."""
@@ -153,9 +152,7 @@ def _summary(chunks: Sequence[StoredChunk]) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
-    from markdown_it import MarkdownIt
-
-    tokens = MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
+    tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
     prose = [
         " ".join(
             "".join(

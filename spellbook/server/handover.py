@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote, urlsplit
 from spellbook.settings.config import is_local
 from spellbook.system import errors
 from spellbook.system.errors import Conflict, FetchError, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.system.lazy import httpx
 from spellbook.text.quoting import exact, json_of, one_line
 
 if TYPE_CHECKING:
@@ -300,8 +301,6 @@ class Writers:
     # -- the connection
 
     def _asked(self, place: _Place, method: str, path: str, headers: Mapping[str, str], **what: Any) -> httpx.Response:
-        import httpx
-
         who, url = place.shown, self._urls[place.vault]
         own = {HANDED: "1", "authorization": f"Bearer {self._token}"}
         headers = {"content-type": "application/json", **headers, **own}

@@ -16,15 +16,13 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from spellbook.index.embed import Progress
+from spellbook.library.book import Spellbook
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError
 from spellbook.text.quoting import json_of
-
-if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
 
 State = Literal["running", "done", "failed", "cancelled"]
 Work = Callable[[Progress], Any]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
 
+from spellbook.index.postgres.database import Database, configured
+from spellbook.index.postgres.publish import publish
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SpellbookError
-
-if TYPE_CHECKING:
-    from spellbook.index.postgres.database import Database
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks whether the catalog changed: a look reads one row of it."""
@@ -59,8 +57,6 @@ class Publisher:
                 wait = min(_MOST_SECONDS, 2 * wait)
 
     def _publish(self) -> None:
-        from spellbook.index.postgres.publish import publish
-
         publish(self._book.index, self._database)
 
     def _say(self, text: str) -> None:
@@ -71,8 +67,6 @@ class Publisher:
 
 def started(book: Spellbook) -> Publisher | None:
     """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is said once."""
-    from spellbook.index.postgres.database import configured
-
     try:
         database = configured()
     except SpellbookError as error:

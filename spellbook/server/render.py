@@ -15,10 +15,12 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spellbook.editing.write import may_supersede
+from spellbook.editing.write import Scribed, may_supersede
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
+from spellbook.notes.note import Fault
 from spellbook.search import newest, presentation, toc
+from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
@@ -29,9 +31,6 @@ from spellbook.text.terms import estimate_tokens
 if TYPE_CHECKING:
     from spellbook.editing.moves import Changed, Moved
     from spellbook.editing.repair_links import Offer
-    from spellbook.editing.write import Scribed
-    from spellbook.notes.note import Fault
-    from spellbook.search.newest import Recent
 
 T = TypeVar("T")
 Fields = dict[str, Any]

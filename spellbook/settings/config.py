@@ -6,6 +6,7 @@ Only the vault must be known. All that is derived from it is outside of it, in t
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 import re
@@ -158,8 +159,6 @@ class Service:
 
 def is_local(url: str) -> bool:
     """Return whether an address is on this machine."""
-    import ipaddress
-
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -21,8 +21,6 @@ def with_embedder(toml: str, name: str) -> str:
     Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
     """
     import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-    from tomlkit.items import Item
 
     text = toml.removeprefix("\ufeff")
     value = json.dumps(name, ensure_ascii=False)
@@ -30,7 +28,7 @@ def with_embedder(toml: str, name: str) -> str:
         settings = tomlkit.parse(text)
         if "embedder" in settings:
             item = settings.item("embedder")
-            if name or (isinstance(item, Item) and item.trivia.comment):
+            if name or (isinstance(item, tomlkit.items.Item) and item.trivia.comment):
                 settings["embedder"] = name
             else:
                 del settings["embedder"]
@@ -45,6 +43,6 @@ def with_embedder(toml: str, name: str) -> str:
         if tomlkit.parse(text).get("embedder", "") != name:
             reason = "config.toml sets its embedder in a way that cannot be changed automatically."
             raise InvalidInput(reason, f"Write embedder = {value} there.")
-    except TOMLKitError as error:
+    except tomlkit.exceptions.TOMLKitError as error:
         raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
     return f"\ufeff{text}" if toml.startswith("\ufeff") else text

@@ -6,18 +6,16 @@ import contextlib
 import logging
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from spellbook.system.lock import held, take
-
-if TYPE_CHECKING:
-    import subprocess
 
 ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
@@ -179,8 +177,6 @@ def child(module: str, variables: Mapping[str, str] | None = None) -> subprocess
 
     Ctrl-C in a terminal goes to every process of it, and is meant for the parent. Raises OSError.
     """
-    import subprocess
-
     # The number is CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
     apart: dict[str, Any] = {"creationflags": 0x0800_0000} if sys.platform == "win32" else {"start_new_session": True}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

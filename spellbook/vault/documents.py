@@ -15,7 +15,7 @@ from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
-from spellbook.vault.listing import stamp_of
+from spellbook.vault.listing import Matcher, stamp_of
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import NoWriter
@@ -23,7 +23,6 @@ from spellbook.vault.writer import NoWriter
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-    from spellbook.vault.listing import Matcher
 
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
-from spellbook.vault.listing import stamp_of
+from spellbook.vault.listing import Matcher, stamp_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-    from spellbook.vault.listing import Matcher
 
 IGNORE_FILE = ".spellbookignore"
 

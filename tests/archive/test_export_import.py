@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -795,8 +796,6 @@ def test_files_that_cannot_be_taken_back_are_said_and_can_go_on(book, vault, tmp
 
 def test_an_import_under_way_is_not_disturbed(book, vault, tmp_path):
     """A second import at the same time is refused with a message."""
-    from filelock import FileLock
-
     source = grow(tmp_path / "s", {"a.md": b"x"})
     with FileLock(book.config.state / "import.lock"), pytest.raises(StorageError, match="under way"):
         book.import_(source)

@@ -7,6 +7,7 @@ A template is a text of the code with each value as a slot: f"{path}: no such no
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -355,8 +356,6 @@ def _help(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
 
 def paragraphs(text: str) -> Iterator[str]:
     """The paragraphs of a help, each on one line; of its examples, what they say of themselves behind two blanks."""
-    import inspect
-
     for part in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if part.startswith("\b"):
             yield from (tail[1] for line in part.splitlines() if (tail := re.search(r"\S {2,}(\S.*)", line)))

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from spellbook.cli import main
+from spellbook.editing import moves
 from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -152,7 +153,6 @@ def test_the_index_follows_without_embedding(vault: Path, write_note: Write) -> 
     with opened(vault, embedder) as index:
         sync.run(index)
         embedder.taken()
-        from spellbook.editing import moves
 
         moves.move(index, "ops", "decision/ops")
         assert (embedder.taken(), index.catalog.counts().pending) == (0, 0)

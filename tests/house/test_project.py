@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from scripts import mutants
+from spellbook.system import errors
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -201,8 +202,6 @@ TESTED = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
 
 def test_every_error_is_raised() -> None:
     """Each class of `errors.py` is raised somewhere, or is a base class."""
-    from spellbook.system import errors
-
     classes = [
         each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.SpellbookError)
     ]

@@ -10,7 +10,10 @@ import threading
 import time
 
 import pytest
+from filelock import FileLock
 
+import spellbook
+from spellbook.models import embedders
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
 from spellbook.system.sqlite import Database
@@ -95,8 +98,8 @@ def test_the_server_answers_before_it_imports_what_only_a_tool_needs(vault, writ
 
 
 def test_a_first_answer_imports_nothing_of_other_tools():
-    """A first answer imports nothing for moves, broken links or the table of contents."""
-    others = sorted(f"spellbook.{name}" for name in ("broken", "contents", "differences", "mending", "moves"))
+    """A first answer imports nothing for moves, broken links or undo."""
+    others = [f"spellbook.editing.{name}" for name in ("merge", "moves", "relink", "repair_links", "undo")]
     code = f"import sys, spellbook.search.searcher, spellbook.server.render; print(*sorted(set({others}) & set(sys.modules)))"
     assert finished(python(code)) == [""]
 
@@ -134,8 +137,6 @@ main(["--vault", sys.argv[1], "mcp"])
 
 def test_a_catalog_that_is_ready_is_opened_without_a_lock(tmp_path):
     """An existing catalog is opened without the lock that guards its creation."""
-    from filelock import FileLock
-
     file = tmp_path / "x.db"
     Database(file, 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {}).connection().close()
     with FileLock(file.with_suffix(".lock")):
@@ -177,9 +178,6 @@ def test_what_is_pending_costs_what_is_pending(vault, write_note, book):
 
 def test_what_is_imported_lazily_is_there_by_name():
     """Lazy names such as `spellbook.Spellbook` resolve; unknown ones are an AttributeError."""
-    import spellbook
-    from spellbook.models import embedders
-
     assert (spellbook.Spellbook.__name__, E5.__name__, Calibrated.__name__) == ("Spellbook", "E5", "Calibrated")
     for module in (spellbook, embedders):
         with pytest.raises(AttributeError, match="nothing_such"):

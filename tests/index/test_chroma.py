@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 
 import numpy as np
@@ -206,8 +207,6 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
     chroma.catch_up(store, 100)
     for busy in (FileLock(tmp_path / "chroma.lock"), chroma.guard):
         with busy if not hasattr(busy, "is_locked") else busy.acquire():
-            import threading
-
             outcome = []
 
             def ask(outcome=outcome):

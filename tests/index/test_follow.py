@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import threading
 import time
 
@@ -14,6 +15,7 @@ from filelock import FileLock
 from spellbook.cli import main
 from spellbook.index import embed, sync
 from spellbook.index.vectors import follow
+from spellbook.index.vectors.chroma import Chroma
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
@@ -179,7 +181,6 @@ def test_a_child_ends_with_its_parent(index):
     config = index.config
     with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
         child = processes.child(follow.__name__)
-        import pickle
 
         pickle.dump((config.state, index.embedder.fingerprint, "", ""), child.stdin)
         child.stdin.close()
@@ -253,8 +254,6 @@ def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
 
 def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):
     """A Chroma server gets no metadata, and cannot be copied."""
-    from spellbook.index.vectors.chroma import Chroma
-
     sent = []
 
     class Remote(Chroma):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -18,7 +19,9 @@ from platformdirs import user_state_path
 
 from spellbook.cli import main
 from spellbook.index import seal
+from spellbook.index.seal import nothing_to_do
 from spellbook.settings import config, paths
+from spellbook.vault.vault import Vault
 from tests.helpers import PATIENCE, finished, python
 
 SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
@@ -203,8 +206,6 @@ def test_json_is_what_the_long_way_prints(sealed):
 @pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
     """The shortcut handles three plain forms of the command; click handles all others."""
-    from spellbook.index.seal import nothing_to_do
-
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])
@@ -245,8 +246,6 @@ def test_a_reindex_with_nothing_to_do_writes_nothing(sealed):
 
 def test_every_folder_is_listed_once(sealed, monkeypatch):
     """A no-op reindex lists each folder once and opens no note."""
-    from spellbook.vault.vault import Vault
-
     listed, scandir = [], os.scandir
 
     def noted(place):
@@ -323,9 +322,6 @@ def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
 def test_the_folder_of_an_index_is_named_after_its_vault(name):
     """The state folder is named after the vault and a hash of its path, as in every earlier version."""
-    import hashlib
-    import re
-
     root = f"/home/somebody/{name}"
     expected = re.sub(r"[^0-9A-Za-z_-]+", "-", os.path.basename(root)).strip("-") or "vault"
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:10]

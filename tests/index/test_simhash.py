@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from spellbook.index.vectors import simhash
 from spellbook.index.vectors.simhash import Sketches
@@ -136,8 +137,6 @@ def test_another_embedding_or_a_torn_file_is_none(block, tmp_path):
 
 def test_two_processes_do_not_keep_at_once(block, tmp_path):
     """While another process stores its sketches, nothing is written."""
-    from filelock import FileLock
-
     file = tmp_path / "sketches.npy"
     with FileLock(tmp_path / "sketches.lock"):
         made(block).save(file)

@@ -16,6 +16,7 @@ import pytest
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import Known
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
+from spellbook.notes import chunks
 from spellbook.notes.note import Stamp
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
@@ -353,8 +354,6 @@ def test_a_note_that_can_no_longer_be_read_is_no_longer_found(vault, write_note,
 
 def test_a_note_that_breaks_the_reader_does_not_stop_the_rest(vault, write_note, monkeypatch, caplog):
     """An unexpected error in one note is a fault of that note alone."""
-    from spellbook.notes import chunks
-
     cut = chunks.cut
 
     def breaks(note, most=256):

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from mcp.types import ResourceTemplateReference
 
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
@@ -416,8 +417,6 @@ def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Reader) 
             answers.append(("", str(await client.read_resource(uri))))
         answers.append(("", str(await client.list_resources())))
         for name, prefix in itertools.product(("id", "topic", "category"), PREFIXES):
-            from mcp.types import ResourceTemplateReference
-
             ref = ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
             answers.append(("", str(await client.complete(ref, {"name": name, "value": prefix}))))
         return answers

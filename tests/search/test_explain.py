@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spellbook.index import sync
+from spellbook.search.explain import why
+from spellbook.search.question import Question
+from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import Failing, opened
 
@@ -106,11 +110,6 @@ def test_what_makes_no_sense_is_refused(filled):
 
 def test_an_index_without_its_embedder_says_so(vault, write_note):
     """The explanation of a search by words only is degraded, as the search is."""
-    from spellbook.index import sync
-    from spellbook.search.explain import why
-    from spellbook.search.question import Question
-    from spellbook.search.searcher import Searcher
-
     write_note("a.md", "lighthouse keeper")
     with opened(vault, Failing()) as index:
         sync.scan(index)

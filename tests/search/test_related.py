@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
+from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.search import related
 from tests.helpers import Counting, opened
 from tests.server.agent import Agent, talk
 
@@ -74,9 +76,6 @@ def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path
     """An edited link changes the backlinks of its targets; nothing else is read or embedded."""
     embedder = Counting()
     with opened(vault, embedder) as index:
-        from spellbook.index import sync
-        from spellbook.search import related
-
         sync.run(index)
         embedder.taken()
         write_note("log/tuesday.md", "# Tuesday\n\nNothing any more.\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -59,8 +60,6 @@ def test_the_shipped_table_is_sound():
 
 def synonyms_nowhere():
     """A vault without a file of its own."""
-    from pathlib import Path
-
     return Path("nowhere")
 
 

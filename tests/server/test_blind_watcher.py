@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from spellbook.library import book as books
+from spellbook.library import doctor
 from spellbook.library.book import Spellbook
+from spellbook.server import watcher as watch
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.processes import Watched
@@ -246,9 +248,6 @@ def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
     book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a network drive every query checks the vault, and status says why."""
-    from spellbook.library import doctor
-    from spellbook.server import watcher as watch
-
     for module in (watch, doctor):
         monkeypatch.setattr(module, "eventless", lambda folder: "nfs4")
     reports: list[object] = []
@@ -262,8 +261,6 @@ def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
 
 def test_a_vault_that_is_polled(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With SPELLBOOK_WATCH=poll the watcher goes on scanning, every query checks the vault, and status says why."""
-    from spellbook.server import watcher as watch
-
     monkeypatch.setenv("SPELLBOOK_WATCH", "poll")
     reports: list[object] = []
     with books.open(vault, embedder="hash") as book, watch.Watcher(book, reports.append):

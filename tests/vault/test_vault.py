@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing import starter
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.disk import regular
 from spellbook.system.errors import (
@@ -530,8 +531,6 @@ def test_a_full_disk_loses_nothing(mounted, tmp_path):
 
 def test_a_read_only_vault_is_indexed_and_refuses_writes(mounted, tmp_path):
     """A read-only vault can be indexed and searched; each write is a StorageError."""
-    from spellbook.library import book as books
-
     root, make_read_only = mounted
     (root / "a.md").write_text("the lighthouse keeper")
     make_read_only()

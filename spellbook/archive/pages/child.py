@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from spellbook.archive.pages import html, pdf, safe
 from spellbook.settings.environment import variables
 from spellbook.system import processes
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
@@ -115,14 +116,9 @@ def serve() -> None:
 
 def _parser(kind: str) -> Callable[..., Mapping[str, str]]:
     if kind == "html":
-        from spellbook.archive.pages import html
-
         return html.extract
     if kind == "pdf":
-        from spellbook.archive.pages import pdf
-
         return pdf.extract
-    from spellbook.archive.pages import safe
 
     return lambda body: {"markdown": safe.safe(body.decode())}
 

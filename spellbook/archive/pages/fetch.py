@@ -24,11 +24,10 @@ from urllib.parse import urljoin
 from spellbook import __version__
 from spellbook.archive.pages import urls
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
+from spellbook.system.lazy import httpx
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
-    import httpx
-
     from spellbook.archive.pages.guard import Allowed, Resolve
 
 SECONDS = 20.0
@@ -77,9 +76,7 @@ def fetch(
     Raises InvalidInput if that is no address of a page, PermissionDenied if it or a redirect leads elsewhere than to
     the public web, FetchError if nothing useful comes in time.
     """
-    import httpx
-
-    from spellbook.archive.pages import guard
+    from spellbook.archive.pages import guard  # loads httpcore
 
     if allowed is None:
         allowed = guard.public if os.environ.get("SPELLBOOK_FETCH_LOCAL") != "1" else lambda address, port: True
@@ -100,8 +97,6 @@ def checked(url: str) -> str:
 
 
 def _parsed(url: str) -> httpx.URL:
-    import httpx
-
     try:
         parsed = httpx.URL(url) if len(url) <= MOST_URL else None
         _ = parsed and parsed.host  # is decoded only now, and may be no name
@@ -121,7 +116,6 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
     import http.cookiejar
 
     import httpcore
-    import httpx
 
     class Transport(httpx.HTTPTransport):
         """httpx's transport over a pool of our own: its constructor takes no network backend."""
@@ -143,8 +137,6 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    import httpx
-
     return httpx.create_ssl_context()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 from spellbook.archive.pages import safe
 from spellbook.archive.pages.safe import BREAK, Plain, visible, written
 from spellbook.system.errors import FetchError
+from spellbook.system.lazy import charset_normalizer
 
 LEAST_LETTERS = 200
 """An article with fewer is a shell that a script fills, a login or a consent page."""
@@ -130,13 +131,11 @@ def decoded(body: bytes, charset: str = "") -> str:
         # One letter in fifty may be broken: pages are cut and pasted together.
         if text.count("\ufffd") * 50 <= foreign:
             return text
-    from charset_normalizer import from_bytes
-
     # Korean first: half of its legacy pages look Chinese to a detector.
     korean = body.decode("cp949", "ignore")
     if len(re.findall(r"[\uac00-\ud7a3]", korean)) * 3 > foreign:
         return body.decode("cp949", "replace")
-    best = from_bytes(body[:200_000]).best() if not set(names) & _LATIN else None
+    best = charset_normalizer.from_bytes(body[:200_000]).best() if not set(names) & _LATIN else None
     return body.decode(best.encoding if best else "cp1252", "replace")
 
 

@@ -15,13 +15,14 @@ from functools import cache
 from itertools import count as count_from
 from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
+from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
 from spellbook.text.terms import HANGUL
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _LANGUAGES = """
@@ -140,8 +141,6 @@ def code(text: str, language: str = "") -> str:
 
 def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
-    from urllib.parse import quote
-
     # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
     kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)
@@ -161,11 +160,9 @@ def _without_header(text: str) -> str:
 
 
 @cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
+def _parser() -> markdown_it.MarkdownIt:
     # Raw HTML is text here. Links of any scheme are parsed, so that those that are not kept leave their text.
-    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
+    markdown = markdown_it.MarkdownIt("commonmark", {"html": False, "maxNesting": _MOST_NESTED})
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     return markdown.enable(["table", "strikethrough"])
 

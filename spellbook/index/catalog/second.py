@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.meta import Meta
+from spellbook.models.base import SecondEncoder
 from spellbook.system.sqlite import Database
-
-if TYPE_CHECKING:
-    from spellbook.models.base import SecondEncoder
 
 
 class Second:

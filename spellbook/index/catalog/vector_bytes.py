@@ -9,19 +9,14 @@ in a top ten. With 8 bits it would be 0.0004, and every second top ten would cha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from spellbook.system.lazy import np, npt
 
 _MOST = 2_047
 
 
 def compact(vector: bytes) -> bytes:
     """Return a vector of float32, little endian, as it is stored: 3 bytes for two numbers."""
-    import numpy as np
-
     numbers = np.frombuffer(vector, dtype="<f4")
     whole = np.rint(numbers * (_MOST / (np.abs(numbers).max(initial=0.0) or 1.0))).astype(np.int16) + (_MOST + 1)
     first, second = whole[0::2], np.zeros(-(-len(whole) // 2), np.int16)
@@ -43,8 +38,6 @@ def width_of(size: int) -> int:
 
 
 def _rows(stored: Sequence[bytes]) -> npt.NDArray[np.float32]:
-    import numpy as np
-
     width = width_of(len(stored[0]))
     filled = b"".join(each.ljust(-(-width // 2) * 3, b"\0") for each in stored)
     low, middle, high = np.frombuffer(filled, np.uint8).reshape(len(stored), -1, 3).astype(np.int16).transpose(2, 0, 1)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from spellbook.system.errors import DatabaseAway, InvalidInput, StorageError
 
@@ -338,8 +339,6 @@ def literal(vector: Sequence[float]) -> str:
 
 def _place(url: str) -> str:
     """Return what may be shown of an address: the host and the database."""
-    from urllib.parse import parse_qs, urlsplit
-
     try:
         parts = urlsplit(url)
         host = parts.hostname or next(iter(parse_qs(parts.query).get("host", ())), "") or "localhost"

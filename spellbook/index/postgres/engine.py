@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.labels import FIRST
 from spellbook.index.catalog.schema import StoredChunk
@@ -21,9 +20,8 @@ from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import Reader
 from spellbook.index.vectors.about import EACH, NEAR, About
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
+from spellbook.models.base import Bytes, Vectors
+from spellbook.system.lazy import np
 
 _EXACT_MOST = 20_000
 """Chunks up to which search by meaning is exact: 13,000 take 16 ms, and the index is for what is larger."""
@@ -183,8 +181,6 @@ class Postgres(Matching):
         return {notes[note]: About(first, last, whole, tuple(labels[note])) for note, first, last, whole in rows}
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
-        import numpy as np
-
         rows = self._read.rows(
             "SELECT DISTINCT ON (key) key, vector::real[] FROM chunks"
             " WHERE vault = ANY(%(vaults)s) AND key = ANY(%(keys)s) AND vector IS NOT NULL {of_seen}",

@@ -7,16 +7,13 @@ Of several vaults at once no links are read: a name in one could mean a note of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Links, Superseding
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.postgres.conditions import clean
+from spellbook.index.postgres.reader import Reader
 from spellbook.notes.links import key
 from spellbook.notes.relations import SUPERSEDES
-
-if TYPE_CHECKING:
-    from spellbook.index.postgres.reader import Reader
 
 _AT = "md5(path) = ANY(SELECT md5(each) FROM unnest(%(paths)s::text[]) AS each)"
 _NAMED = "md5({0}) = ANY(SELECT md5(each) FROM unnest(%(names)s::text[]) AS each)"

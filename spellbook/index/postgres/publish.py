@@ -21,6 +21,7 @@ from spellbook.index.opened import Index
 from spellbook.index.postgres import words
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.database import Database, literal
+from spellbook.system.lazy import np
 
 if TYPE_CHECKING:
     import psycopg
@@ -335,8 +336,6 @@ def _copy(connection: psycopg.Connection[Any], table: str, rows: Iterable[Sequen
 
 
 def _halfvec(blob: bytes) -> str:
-    import numpy as np
-
     return literal(np.frombuffer(blob, dtype="<f4").tolist())
 
 

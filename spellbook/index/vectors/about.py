@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
@@ -18,9 +17,8 @@ from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.nearest import Nearest, cosines
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
+from spellbook.models.base import Vectors
+from spellbook.system.lazy import np
 
 NEAR = 4
 """Notes whose chunks become candidates because a title or a question of theirs is near. By hand."""
@@ -92,8 +90,6 @@ class NoteVectors:
 
     def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
         """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""
-        import numpy as np
-
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:
@@ -168,8 +164,6 @@ class NoteVectors:
 
 
 def _mean(vectors: Sequence[Vectors]) -> Vectors | None:
-    import numpy as np
-
     if not vectors:
         return None
     total = np.sum(vectors, axis=0)

@@ -19,14 +19,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 COLLECTION = "vectors"
 """The collection's name in the folder, and in a copy of it."""
@@ -281,8 +278,6 @@ class Chroma:
             yield collection, current
 
     def _add(self, collection: Any, current: _Current, keys: Sequence[str], source: Source, seq: int) -> int:
-        import numpy as np
-
         there = set(collection.get(ids=list(keys), include=[])["ids"])
         # Chroma writes a row again at a fifteenth of the speed of a new one.
         fresh = source.of([key for key in keys if key not in there])
@@ -375,10 +370,9 @@ class Chroma:
 
     def _connect(self, folder: str) -> Any:
         os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
-        import chromadb
-        from chromadb.config import DEFAULT_DATABASE, DEFAULT_TENANT, Settings
+        import chromadb.config
 
-        settings = Settings(anonymized_telemetry=False)
+        settings = chromadb.config.Settings(anonymized_telemetry=False)
         if not self._url:
             return chromadb.PersistentClient(str(self.state / folder), settings=settings)
         url = urlsplit(self._url)
@@ -389,8 +383,8 @@ class Chroma:
             ssl=url.scheme == "https",
             headers={"x-chroma-token": self._token} if self._token else {},
             settings=settings,
-            tenant=asked.get("tenant", [DEFAULT_TENANT])[0],
-            database=asked.get("database", [DEFAULT_DATABASE])[0],
+            tenant=asked.get("tenant", [chromadb.config.DEFAULT_TENANT])[0],
+            database=asked.get("database", [chromadb.config.DEFAULT_DATABASE])[0],
         )
 
     # -- which folder

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import pickle
 import sys
 import threading
 from pathlib import Path
@@ -130,8 +131,6 @@ def in_child(index: Index, stopping: threading.Event) -> str:
 
     Kills the child once `stopping` is set.
     """
-    import pickle
-
     if not sys.executable or getattr(sys, "frozen", False):
         return "Chroma is not kept up: there is no Python to run beside this process"
     config = index.config
@@ -157,8 +156,6 @@ def in_child(index: Index, stopping: threading.Event) -> str:
 
 def serve() -> None:
     """Be the child process of `in_child`: catch up with what stdin names, and end when the parent ends."""
-    import pickle
-
     said = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints, prints nowhere
     if hasattr(os, "nice"):

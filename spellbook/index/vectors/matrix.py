@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from spellbook.system.lazy import np, npt
 
 Row = tuple[str, bytes, int]
 """Key, vector as float32 bytes, seq."""
@@ -44,8 +41,6 @@ class Matrix:
             self._add(some)
 
     def _add(self, rows: Sequence[Row]) -> None:
-        import numpy as np
-
         fresh = [row for row in rows if row[0] not in self._rows]
         if fresh:
             width = self._data.shape[1] if self._data is not None else len(fresh[0][1]) // 4
@@ -67,8 +62,6 @@ class Matrix:
         self, query: npt.NDArray[np.float32], limit: int, keys: Sequence[str] | None = None
     ) -> list[tuple[str, float]]:
         """Return the `limit` keys nearest to the unit vector `query` with their cosines, among `keys` if given."""
-        import numpy as np
-
         if keys is not None:
             among = self.cosines(query, keys)
             return sorted(among.items(), key=lambda pair: -pair[1])[:limit]
@@ -90,8 +83,6 @@ class Matrix:
 
     def cosines(self, query: npt.NDArray[np.float32], keys: Sequence[str]) -> dict[str, float]:
         """Return the cosines to the unit vector `query` of those of `keys` that are here."""
-        import numpy as np
-
         rows = {key: row for key in keys if (row := self._rows.get(key)) is not None}
         if self._data is None or not rows:
             return {}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
@@ -22,9 +21,8 @@ from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.matrix import Matrix, Row
 from spellbook.index.vectors.simhash import Sketches
 from spellbook.index.vectors.stand_in import StandIn
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
+from spellbook.models.base import Bytes, Vectors
+from spellbook.system.lazy import np
 
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""
@@ -106,8 +104,6 @@ class Nearest:
 
     def vectors(self, keys: Iterable[str], most: int) -> tuple[list[Vectors], int]:
         """Return the vectors of these keys, each once, and how many of them, at most `most`, were read from disk."""
-        import numpy as np
-
         listed = list(dict.fromkeys(keys))
         found = self.matrix.vectors(listed)
         blobs = self._index.catalog.vectors.of([key for key in listed if key not in found][: max(0, most)])
@@ -227,8 +223,6 @@ def _most(in_use: int) -> int:
 
 def cosines(matrix: Matrix, index: Index, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
     """Return the cosines of these keys' vectors to a unit vector: from `matrix`, those that it lacks from the index."""
-    import numpy as np
-
     listed = list(keys)
     found = matrix.cosines(vector, listed)
     blobs = index.catalog.vectors.of([key for key in listed if key not in found])

@@ -17,14 +17,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.system.disk import fsync
+from spellbook.system.lazy import np, npt
 from spellbook.system.lock import held
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 Row = tuple[str, bytes, int]
 """Key (a `short_hash`), vector as float32 bytes, seq."""
@@ -44,15 +40,11 @@ _LETTERS = 20
 
 def _packed_keys(keys: Sequence[str]) -> npt.NDArray[np.uint8]:
     """Return keys as bytes, shape (n, _KEY)."""
-    import numpy as np
-
     return np.frombuffer(base64.urlsafe_b64decode("".join(keys)), np.uint8).reshape(-1, _KEY)
 
 
 def _begins(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Return the first eight bytes of each key as one number."""
-    import numpy as np
-
     return keys[:, :_WORD].copy().view(np.uint64)[:, 0]
 
 
@@ -70,16 +62,12 @@ class _View:
     @classmethod
     def of(cls, block: npt.NDArray[np.float32]) -> _View:
         """Choose one by some vectors."""
-        import numpy as np
-
         width = block.shape[1]
         turn = np.linalg.qr(np.random.default_rng(0).standard_normal((width, width)))[0]
         return cls(block.mean(axis=0), turn.astype(np.float32))
 
     def signs(self, block: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
         """Return the signs of vectors, shape (n, width), in words of 64 of them, (words, n)."""
-        import numpy as np
-
         bits = np.packbits((block - self.mean) @ self.turn > 0, axis=1)
         return np.pad(bits, ((0, 0), (0, -bits.shape[1] % _WORD))).view(np.uint64).T
 
@@ -111,8 +99,6 @@ class Sketches:
         return added
 
     def _add(self, rows: Sequence[Row]) -> int:
-        import numpy as np
-
         width = len(self._view.mean) if self._view else len(rows[0][1]) // 4
         fresh = [row for row in rows if len(row[1]) == width * 4]
         block = np.frombuffer(b"".join([vector for _, vector, _ in fresh]), dtype="<f4").reshape(-1, width)
@@ -137,8 +123,6 @@ class Sketches:
 
         With `among`, only of these keys.
         """
-        import numpy as np
-
         count, view, keys, signs = self._count, self._view, self._keys, self._signs
         if not count or view is None or keys is None or signs is None:
             return []
@@ -164,8 +148,6 @@ class Sketches:
     @classmethod
     def load(cls, file: Path, fingerprint: str) -> Sketches:
         """Return the sketches that were kept in `file`, none if they are missing, torn or of another embedding."""
-        import numpy as np
-
         kept = cls(fingerprint)
         with contextlib.suppress(OSError, ValueError, EOFError), open(file, "rb") as saved:
             if saved.readline() == kept._head:
@@ -181,8 +163,6 @@ class Sketches:
 
     def save(self, file: Path) -> None:
         """Keep them in `file`, all or nothing; not while another process does. Raises OSError."""
-        import numpy as np
-
         count, view, keys, signs = self._count, self._view, self._keys, self._signs
         if view is None or keys is None or signs is None:
             return

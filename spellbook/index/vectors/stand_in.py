@@ -9,16 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spellbook.index.opened import Index
-from spellbook.models.base import unit
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from spellbook.models.base import Bytes
+from spellbook.models.base import Bytes, unit
+from spellbook.system.lazy import np, npt
 
 _BLOCK = 4_096
 """Rows that are taken in, or made float32 for a product, at a time: 4 MB."""
@@ -39,8 +33,6 @@ class StandIn:
         `asked` is what the second encoder makes of the question, int8 (width,). Some keys may have been embedded or
         gone out of use since: the caller drops them.
         """
-        import numpy as np
-
         rows = self._refresh()
         named = np.array(rows.keys)
         chosen = np.arange(len(named)) if keys is None else np.flatnonzero(np.isin(named, list(keys)))
@@ -55,8 +47,6 @@ class StandIn:
 
     def _refresh(self) -> _Rows:
         """Bring the vectors up to the catalog: what is new is added, and all are read anew once most are not needed."""
-        import numpy as np
-
         catalog, most = self._index.catalog, self._index.config.exact_most
         with self._guard:
             pending = catalog.counts().pending

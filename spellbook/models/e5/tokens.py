@@ -15,10 +15,9 @@ import re
 from array import array
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from spellbook.models.e5.weights import Bytes, Vocabulary
+from spellbook.models.e5.weights import Bytes, Vocabulary
+from spellbook.system.lazy import np
 
 _BLANK = "▁"  # how pieces write the blank in front of a word
 _UNKNOWN = 10.0
@@ -49,8 +48,6 @@ class Tokens:
 
         It remembers `most_words` words.
         """
-        import numpy as np
-
         with np.load(file) as table:
             self._scores = array("f", table["scores"].tobytes())
             self._ids = array("i", table["ids"].tobytes())
@@ -155,8 +152,6 @@ class Tokens:
 
 def write(vocabulary: Vocabulary, file: Path) -> None:
     """Write what `Tokens` loads."""
-    import numpy as np
-
     scores = vocabulary.scores.copy()
     scores[vocabulary.unknown] = scores.min() - np.float32(_UNKNOWN)
     groups: dict[str, list[int]] = defaultdict(list)

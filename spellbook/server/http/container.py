@@ -13,6 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spellbook.editing import starter
+from spellbook.models import embedders
+from spellbook.models.e5 import prepare as e5
+from spellbook.models.prepared import Unfit
+from spellbook.models.use import prepare as use
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, StorageError
 
@@ -79,8 +84,6 @@ def prepare(found: Layout) -> tuple[str, ...]:
     else:
         _check(found.vault)
         if not any(found.vault.iterdir()):
-            from spellbook.editing import starter
-
             starter.make(found.vault)
             notes += (_made(found.vault),)
     try:
@@ -94,8 +97,6 @@ def prepare(found: Layout) -> tuple[str, ...]:
 
 def embedding(vault: Path) -> str:
     """Say which embedder the vault is used with, by the variables that are set and by its settings."""
-    from spellbook.models import embedders
-
     settings = config.load(vault)
     name = embedders.create(settings.embedder, settings.threads).name
     if settings.embedder and not settings.embedder_given:
@@ -110,10 +111,6 @@ def embedding(vault: Path) -> str:
 
 def prepare_models() -> None:
     """Prepare the fast form of the bundled models, as the image's build does. Raises OSError, ValueError."""
-    from spellbook.models.e5 import prepare as e5
-    from spellbook.models.prepared import Unfit
-    from spellbook.models.use import prepare as use
-
     use.ready()
     try:
         print(e5.ready()[1])

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from spellbook.library.published import PublishedReader
+from spellbook.server.app import build
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served, in_thread
 
@@ -80,7 +82,6 @@ class Doors:
     async def _opened(self, caller: Caller) -> _Door:
         assert self.tasks is not None
         mcp = await in_thread(self._built, caller)
-        from mcp.server.transport_security import TransportSecuritySettings
 
         origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
         security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
@@ -106,8 +107,6 @@ class Doors:
         return door
 
     def _built(self, caller: Caller) -> MCPServer:
-        from spellbook.server.app import build  # slow to import: a server should listen before
-
         book, may_write = self._served.book_of(caller), caller.has("write")
         log = self._served.log
         return build(

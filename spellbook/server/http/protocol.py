@@ -13,7 +13,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spellbook.server.http.faults import fault
 from spellbook.server.http.guard import HEADERS
-from spellbook.server.http.run import HEADER_SECONDS, MOST_CONNECTIONS, READ_SECONDS
+
+MOST_CONNECTIONS = 1_000
+HEADER_SECONDS = 10.0
+"""Seconds within which a client that has connected must have sent the head of a request."""
+
+READ_SECONDS = 30.0
+"""Seconds in which a client must take some of an answer that waits for it."""
 
 
 class Timed(H11Protocol):

@@ -8,27 +8,24 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import uvicorn
+
+from spellbook.server.http.protocol import MOST_CONNECTIONS, Timed
 from spellbook.system.errors import InvalidInput, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 PORT = 17950
-MOST_CONNECTIONS = 1_000
 _FILES = 4_096
 """Open files of this process: a connection is one, and macOS allows 256 at first."""
-
-HEADER_SECONDS = 10.0
-"""Seconds within which a client that has connected must have sent the head of a request."""
-
-READ_SECONDS = 30.0
-"""Seconds in which a client must take some of an answer that waits for it."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE_SECONDS = 75
@@ -103,12 +100,6 @@ def serve(
     `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
     Raises InvalidInput if these cannot be read.
     """
-    import ssl
-
-    import uvicorn
-
-    from spellbook.server.http.protocol import Timed
-
     config = uvicorn.Config(
         app,
         http=Timed,

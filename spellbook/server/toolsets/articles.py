@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
 from spellbook.server.base import CHANGE, READ, adder, as_json, names_files, reporter
-from spellbook.system.lazy import lazy
+from spellbook.server.layouts import articles
 from spellbook.text.quoting import json_of
 from spellbook.verbs import memories
-
-if TYPE_CHECKING:
-    from spellbook.server import articles
-else:  # Imported at the first answer: an idle server stays small.
-    (articles,) = lazy("spellbook.server", "articles")
 
 INSTRUCTIONS = """\
 - save(source, categories) keeps a web page, a PDF or an HTML file as an article; ask(question) returns passages of

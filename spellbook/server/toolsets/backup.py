@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
 
+from spellbook.archive.snapshots import name_of
 from spellbook.library.reader import Reader
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.system import disk
@@ -50,8 +51,6 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Returns the path of the file, in a folder beside the snapshots; tell it to the person.
         """
-        from spellbook.archive.snapshots import name_of
-
         disk.close(folder, book.config.vault)
         done = book.whole.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
         return as_json(

@@ -9,27 +9,21 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
+from spellbook.editing import guides
 from spellbook.editing.sessions import when
 from spellbook.library.reader import Reader
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.server.history import add_undo
+from spellbook.server.layouts import earlier, render
 from spellbook.system.errors import InvalidInput
-from spellbook.system.lazy import lazy
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
 from spellbook.verbs.arguments import MOST_LETTERS
 
 if TYPE_CHECKING:
-    from spellbook.editing import guides
-    from spellbook.library import earlier
     from spellbook.search.question import Answer
-    from spellbook.server import render
-else:  # Imported at the first answer: an idle server stays small.
-    (render,) = lazy("spellbook.server", "render")
-    (guides,) = lazy("spellbook.editing", "guides")
-    (earlier,) = lazy("spellbook.library", "earlier")
 
 
 INSTRUCTIONS = """\

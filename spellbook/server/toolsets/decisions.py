@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
+from spellbook.memories.decisions import Found
 from spellbook.notes.decisions import DECISION
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
-
-if TYPE_CHECKING:
-    from spellbook.memories.decisions import Found
 
 INSTRUCTIONS = (
     "- mama_checkpoint() at the start of work, mama_save when something is decided, mama_update when it has turned out."

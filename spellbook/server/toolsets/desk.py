@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
+from spellbook.editing.combine import Changed
 from spellbook.library.reader import Reader
 from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.server.history import add_undo
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
-
-if TYPE_CHECKING:
-    from spellbook.editing.combine import Changed
 
 
 def register(mcp: MCPServer, book: Reader) -> None:

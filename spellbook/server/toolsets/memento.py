@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -21,14 +21,9 @@ from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.server import consent, searches
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.server.layouts import remembered, render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from spellbook.system.lazy import lazy
 from spellbook.verbs import memories
-
-if TYPE_CHECKING:
-    from spellbook.server import remembered, render
-else:  # Imported at the first call: an idle server stays small.
-    remembered, render = lazy("spellbook.server", "remembered", "render")
 
 INSTRUCTIONS = "- remember(content) keeps a sentence, recall(query) finds it; scribe what should last."
 

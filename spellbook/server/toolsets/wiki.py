@@ -9,18 +9,14 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
+from spellbook.search import presentation
 from spellbook.server.base import READ, adder, as_json, reporter
-from spellbook.system.lazy import lazy
+from spellbook.server.layouts import render
 from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
 if TYPE_CHECKING:
-    from spellbook.search import presentation
     from spellbook.search.ranking import Hit
-    from spellbook.server import render
-else:  # Imported at the first answer: an idle server stays small.
-    (presentation,) = lazy("spellbook.search", "presentation")
-    (render,) = lazy("spellbook.server", "render")
 
 INSTRUCTIONS = "- wiki_search(query) before you read code: the project's documents say what does what, and where."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import threading
 import zlib
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
@@ -137,8 +138,6 @@ def test_tls_is_asked_for_the_name_not_the_address() -> None:
 
         def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
             return answering("127.0.0.1")(host, port)
-
-        import threading
 
         def accept() -> None:
             connection, _ = listening.accept()

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import httpx
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
@@ -229,7 +230,6 @@ def test_the_files_of_the_image() -> None:
     assert "HEALTHCHECK" in image
     compose = (ROOT / "docker-compose.yml").read_text("utf-8")
     assert '"127.0.0.1:17950:17950"' in compose
-    import yaml
 
     service = yaml.safe_load(compose)["services"]["spellbook"]
     assert service["read_only"] is True

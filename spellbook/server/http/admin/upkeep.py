@@ -10,6 +10,7 @@ from spellbook.index import metrics
 from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
+from spellbook.server import searches
 from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
 from spellbook.server.http.api import events
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
@@ -103,8 +104,6 @@ def _names(asked: str) -> list[str]:
 
 def _cached(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
-    from spellbook.server import searches
-
     if kind == "embedding":
         return book.loaded.cached() if book.loaded else {}
     return searches.sizes(book)
@@ -112,8 +111,6 @@ def _cached(book: Reader, kind: str) -> dict[str, int]:
 
 def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
     """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
-    from spellbook.server import searches
-
     matches = _pattern(pattern)
     cleared = left = 0
     for kind in _kinds(cacheType):

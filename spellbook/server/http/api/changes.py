@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from spellbook.server import jobs
+from spellbook.server.articles import listed
 from spellbook.server.http.api import events, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.server.toolsets import backup
 from spellbook.settings.config import model_path
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories, table
@@ -48,8 +50,6 @@ def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any
 
 def articles(call: Call, **asked: Any) -> dict[str, Any]:
     """Articles, newest first, and the categories of all of them."""
-    from spellbook.server.articles import listed
-
     return listed(call.book, **asked)
 
 
@@ -94,8 +94,6 @@ def migrate(call: Call, to: str) -> Reply:
 
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
     """Import a file that export wrote, as a job: all of it, or nothing."""
-    from spellbook.server.toolsets import backup
-
     place = backup.within(backup.exports(call.book), file)
     return _begun(call, "import", jobs.importing(call.book.whole, place, on_conflict))
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -82,7 +83,6 @@ async def events(request: Request) -> Response:
     `degraded` when answers have become incomplete or complete again. A browser that connects again names the last
     event that it got, and gets what it missed.
     """
-    from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 
     class Stream(EventSourceResponse):
         """Ends quietly when the listener is cut off."""

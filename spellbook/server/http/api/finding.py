@@ -11,6 +11,7 @@ from spellbook import __version__
 from spellbook.library import earlier
 from spellbook.library.reader import Reader
 from spellbook.search.question import Answer
+from spellbook.server import render
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
 
@@ -53,16 +54,12 @@ def recent(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
 
 def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
-    from spellbook.server import render
-
     with earlier.at(call.book, as_of) as then:
         return {**render.contents_json(then.contents(scope), max_tokens, then.about), **earlier.fields(then)}
 
 
 def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
-    from spellbook.server import render
-
     with earlier.at(call.book, as_of) as then:
         found = then.topic(name)
         linking = then.backlinks({chunk.path for chunk in found})

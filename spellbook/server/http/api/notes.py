@@ -12,6 +12,7 @@ from spellbook.library import earlier
 from spellbook.library.reader import Reader
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
+from spellbook.server import render
 from spellbook.server.arguments import phrase
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.system.errors import InvalidInput
@@ -88,8 +89,6 @@ def entry_of(book: Reader, verb: str, path: str = "") -> int | None:
 
 def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply:
     """Write a note. A duplicate is not written but named, unless `force`."""
-    from spellbook.server import render
-
     chunk = {"text": text, "metadata": metadata}
     (told,) = render.scribed(call.book.whole.scribe(chunk, labels="derived", force=force))
     return Reply(told, 201 if told["status"] == "success" else 200)

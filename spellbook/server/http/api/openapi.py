@@ -17,6 +17,7 @@ from spellbook.server.http import served as doors
 from spellbook.server.http.endpoints import Endpoint
 from spellbook.server.http.guard import API
 from spellbook.text.quoting import json_of
+from spellbook.verbs import results
 from spellbook.verbs.arguments import MOST_ID
 
 PATH = "/api/openapi.json"
@@ -140,8 +141,6 @@ class _Plain(GenerateJsonSchema):
 
 def _result(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
     """Add the schema of a result to `schemas` and return a reference to it."""
-    from spellbook.verbs import results  # imports all that has one
-
     return _schema(partial(TypeAdapter(getattr(results, name)).json_schema, mode="serialization"), name, schemas)
 
 

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
+from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
 from spellbook.text.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererHTML
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
@@ -96,10 +96,8 @@ def _plain(target: str) -> str:
 
 
 @cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
+def _parser() -> markdown_it.MarkdownIt:
+    made = markdown_it.MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
     made.inline.ruler.before("link", "wikilink", _wikilink)
     made.core.ruler.push("callouts", _callouts)
     made.add_render_rule("image", _picture)
@@ -140,10 +138,8 @@ def _callouts(state: Any) -> None:
                     child.type = "callout_break"
                     break
         elif before == "list_item_open" and (task := _TASK.match(first.content)):
-            from markdown_it.token import Token as Made
-
             first.content = first.content[task.end() :]
-            token.children.insert(0, Made("box", "", 0, content=task[1]))
+            token.children.insert(0, markdown_it.token.Token("box", "", 0, content=task[1]))
 
 
 def _box(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -253,8 +254,6 @@ def test_health_repairs(
 
 def test_a_running_job_is_shown_and_cancelled(browser: Browser, full: dict[str, str], served: Served) -> None:
     """Its bar is on every page, a second one is refused, and its button ends it."""
-    import threading
-
     go = threading.Event()
 
     def work(report: Callable[[str, int, int], None]) -> None:

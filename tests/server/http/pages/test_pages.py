@@ -14,6 +14,7 @@ from jinja2 import nodes
 
 from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
+from spellbook.server.http import pages
 from spellbook.server.http.callers import RIGHTS, SCOPES
 from spellbook.server.http.pages import searching, view
 from tests.helpers import note_writer
@@ -59,8 +60,6 @@ def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str])
 
 def test_the_routes_of_pages_are_all_tried() -> None:
     """A new page is added to the table above."""
-    from spellbook.server.http import pages
-
     got = {each.path for module in pages.MODULES for each in module.routes() if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|graph/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference"}
