@@ -49,7 +49,7 @@ HIT = {
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
 OF_A_RUN = {
     *("vault", "state", "scope", "snapshot_folder", "embedder_given", "chroma_url", "chroma_token"),
-    *("wikis", "beside", "sees", "polls", "published", "named", "guesser"),
+    *("wikis", "beside", "words_of", "polls", "named", "guesser"),
 }
 """What no vault's settings say."""
 REPORT = {
