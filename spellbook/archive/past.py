@@ -17,6 +17,7 @@ from spellbook.archive import snapshots
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
+from spellbook.settings.limits import MOST_WHEN
 from spellbook.system.errors import InvalidInput
 from spellbook.system.git import Blob, Commit, Repository
 from spellbook.text.quoting import counted, one_line
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
     from spellbook.vault.folder import Folder
 
-MOST_WHEN = 200
-"""Letters of a date or a name."""
-
-MOST_TEXT = 1_000_000_000
+_MOST_TEXT = 1_000_000_000
 """Bytes of all notes of one state; more are refused."""
 
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d.*)?)?)?")
@@ -197,7 +195,7 @@ def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
         for path, kept in files.items():
             found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
     _choose(folder, source, found)
-    if (size := sum(stamp.size for stamp in found.stamps.values())) > MOST_TEXT:
+    if (size := sum(stamp.size for stamp in found.stamps.values())) > _MOST_TEXT:
         raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")
     return Written(found.stamps, tuple(found.faults), source.texts)
 

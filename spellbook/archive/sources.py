@@ -26,11 +26,12 @@ from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.formats.conversations import Conversation, convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Source, unreadable
 from spellbook.archive.formats.memories import Memory
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
+from spellbook.settings.limits import MOST_GRAPH, MOST_GROWTH, MOST_TEXT
 from spellbook.system import foreign_sqlite
 from spellbook.system.disk import regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
@@ -40,10 +41,8 @@ from spellbook.vault.rules import belongs
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _ENEX = ".enex"
 _PIECE = 1 << 20
-_MOST_GROWTH = 200
-"""What people write is not two hundred times as long as its zip; what is small may be anything."""
 _SMALL = 10_000_000
-_MOST_GRAPH = 200_000_000
+"""Bytes that a zip may have unpacked however small it is."""
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     entries = archive.infolist()
     # Entries may overlap, so what counts is the file.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
-    if size > _SMALL + packed * _MOST_GROWTH:
+    if size > _SMALL + packed * MOST_GROWTH:
         raise InvalidInput(
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", UNTOUCHED
         )
@@ -320,8 +319,8 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
     """Yield the records of a file. Raises InvalidInput for a line that is none, as the last one of a cut file is."""
     size = 0
     for number, line in enumerate(iter(partial(file.readline, MOST_TEXT), b""), 1):
-        if (size := size + len(line)) > _MOST_GRAPH:
-            raise InvalidInput(f"{name}: the graph is over {_MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
+        if (size := size + len(line)) > MOST_GRAPH:
+            raise InvalidInput(f"{name}: the graph is over {MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
         if not line.strip():
             continue
         try:

@@ -122,7 +122,7 @@ def search(book: Spellbook, query: str | None, as_json: bool, guess: bool, **ask
 def _with_guess(book: Spellbook, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
     """Return `also` with what the language model guesses, as far as there is room, and say so. Raises InvalidInput."""
     from spellbook.models.services.guess import guess
-    from spellbook.search.question import MOST_ALSO
+    from spellbook.settings.limits import MOST_ALSO
 
     texts, failure = guess(book.config.guesser, query)
     texts = (*also, *texts)[: max(MOST_ALSO, len(also))]

@@ -13,6 +13,7 @@ from spellbook.index.filters import fold
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
+from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
@@ -38,9 +39,6 @@ _MOST_READ = 2_000
 
 Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
-
-_MOST_LINE, MOST_SOURCE = 300, 2_000
-"""Letters of a key of one line, and of a source, which may be an address."""
 
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""
@@ -202,7 +200,7 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             if value not in {True, False, "true", "True", "false", "False"}:
                 found.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
-            most = MOST_SOURCE if key == "source" else _MOST_LINE
+            most = MOST_SOURCE if key == "source" else MOST_LINE
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > most:
                 found.errors.append(f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}")
             else:

@@ -190,7 +190,7 @@ def _kinds_of_secrets() -> Iterator[str]:
 
 def _errors() -> set[str]:
     return {
-        node.name for node in ast.parse((ROOT / "errors.py").read_text("utf-8")).body if isinstance(node, ast.ClassDef)
+        node.name for node in ast.parse((ROOT / "system/errors.py").read_text("utf-8")).body if isinstance(node, ast.ClassDef)
     }
 
 

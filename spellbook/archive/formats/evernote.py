@@ -23,12 +23,13 @@ from xml.parsers import expat
 
 from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import moment
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, unreadable
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.safe import escaped, line
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
+from spellbook.settings.limits import MOST_TEXT
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.names import safe_name
 

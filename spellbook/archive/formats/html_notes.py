@@ -24,10 +24,8 @@ from spellbook.archive.pages.html import decoded
 from spellbook.archive.pages.safe import line
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
+from spellbook.settings.limits import MOST_PAGE
 from spellbook.system.errors import InvalidInput
-
-MOST_HTML = 100_000_000
-"""Bytes of an HTML file: images may be within it."""
 
 _HTML, _TEXT = (".html", ".htm"), (".txt",)
 _MOST_TITLE = 300
@@ -55,8 +53,8 @@ def notes(files: Iterator[Incoming], names: Collection[str]) -> Iterator[Incomin
         data = bytearray()
         for piece in each.pieces:
             data += piece
-            if len(data) > MOST_HTML:
-                raise InvalidInput(f"{each.path[:200]} is over {MOST_HTML // 1_000_000} MB.", UNTOUCHED)
+            if len(data) > MOST_PAGE:
+                raise InvalidInput(f"{each.path[:200]} is over {MOST_PAGE // 1_000_000} MB.", UNTOUCHED)
         text = decoded(bytes(data))
         if kinds == _TEXT:
             yield _made(each, {}, cleaned(text).strip("\n"), _name(each.path))

@@ -9,8 +9,6 @@ from spellbook.notes.note import Fault
 from spellbook.system.errors import InvalidInput
 
 UNTOUCHED = "Nothing was imported."
-MOST_TEXT = 20_000_000
-"""Bytes of one note in a source: what people write is shorter."""
 
 
 @dataclass(slots=True)

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from spellbook.archive.formats.conversations import cleaned
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming
 from spellbook.archive.formats.memories import tags_of
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, compose, load
 from spellbook.notes.links import destination
 from spellbook.notes.note import Fault
+from spellbook.settings.limits import MOST_TEXT
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import shortened
 from spellbook.vault.names import safe_name

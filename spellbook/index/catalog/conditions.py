@@ -8,11 +8,9 @@ import json
 from collections.abc import Iterable, Sequence
 
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
+from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
-
-MOST = 100
-"""Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
 
 _MOST_COMPARED = 1_000
 """Values that a misspelt one is compared with: a judgement, for somebody waits for the message."""
@@ -62,8 +60,8 @@ OF_TOOLS = {
 
 def check_count(conditions: Sequence[Condition]) -> None:
     """Raise InvalidInput if there are too many."""
-    if len(conditions) > MOST:
-        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
+    if len(conditions) > MOST_KEYS:
+        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
 
 
 def unknown(key: str, present: Iterable[str]) -> InvalidInput:

@@ -34,7 +34,7 @@ from spellbook.server.http.served import Served
 from spellbook.server.jobs import Change
 from spellbook.server.names import TOOLSETS
 from tests.helpers import note_writer, opened
-from tests.house.test_limited import CANARY, fill
+from tests.library.test_limited import CANARY, fill
 
 OWN = ("zqid", "zqid#the-zqheading", "zqfolder/zqpath.md", "zqtopic", "crane", "notes/crane#lifting", "knowledge/cranes", "hidden/zqid")  # fmt: skip
 """What is asked for: ids, paths, topics and words of both vaults, and of none."""
