@@ -17,7 +17,6 @@ from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
-from spellbook.text.unicode import BROKEN
 
 CATEGORY = "knowledge"
 """Where a memory goes that names no category."""
@@ -141,8 +140,8 @@ def check(
     elif len(text) > MOST_BYTES:
         found.errors.append(_too_large(len(text)))
         text = ""
-    elif BROKEN.search(text):
-        found.errors.append("text holds NUL or half letters (lone surrogates)")
+    elif "\0" in text:
+        found.errors.append("text holds NUL")
     given_meta = given.get("metadata", {})
     if not isinstance(given_meta, Mapping):
         found.errors.append("metadata must be an object")
@@ -183,7 +182,7 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
         own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
         if key in own or fold(key) == privacy.TRUST:
             found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
-        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
+        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
             found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
         elif value is None:
             meta[key] = None
@@ -251,7 +250,7 @@ def _plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, list | tuple):
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
-        return not BROKEN.search(value)
+        return "\0" not in value
     return (
         value is None
         or isinstance(value, bool | float | dt.date)

@@ -29,32 +29,12 @@ WITH RECURSIVE each(word) AS (
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
 """One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
-COMMON_FIELDS = {
-    "category",
-    "topic",
-    "tags",
-    "keywords",
-    "entities",
-    "kind",
-    "scope",
-    "importance",
-    "path",
-    "created",
-    "updated",
-    "when",
-}
-OF_TOOLS = {
-    "categories",
-    "type",
-    "outcome",
-    "status",
-    "scope",
-    "privacy_scope",
-    "source",
-    "saved_from",
-    "trust",
-    "pinned",
-}
+_COMMON = "category topic tags keywords entities kind scope importance path created updated when"
+COMMON_FIELDS = frozenset(_COMMON.split())
+"""Keys that a filter may have whatever the notes have."""
+
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned"
+OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 

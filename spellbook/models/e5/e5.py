@@ -13,6 +13,7 @@ from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import engine
 from spellbook.models.onnx.lazy_engine import Local
 from spellbook.notes.note import TEMPLATE
+from spellbook.text.unicode import mended
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -78,7 +79,7 @@ class E5:
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model makes of `text` alone."""
         counter = self._local if self._local.is_loaded else self._counter
-        return counter.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")) - AROUND
+        return counter.token_count(mended(text)) - AROUND
 
     def engine(self) -> Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
