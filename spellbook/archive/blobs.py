@@ -11,14 +11,12 @@ import gzip
 import os
 import zlib
 from collections.abc import Collection, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from spellbook.system import disk
 from spellbook.system.errors import StorageError
 
-_PIECE = 1 << 20
 _SAMPLE = 1 << 16
 _WORTH = 0.9  # of its size a compressed sample has at most, else a content is kept as it is
 
@@ -134,7 +132,7 @@ class Blobs:
 
 def _read(blob: Path) -> Iterator[bytes]:
     with gzip.open(blob, "rb") if blob.suffix == ".gz" else blob.open("rb") as file:
-        yield from iter(partial(file.read, _PIECE), b"")
+        yield from disk.pieces_of(file)
 
 
 def _hash(blob: Path) -> str | None:

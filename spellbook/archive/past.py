@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from spellbook.archive import snapshots
-from spellbook.archive.restore import Kept
 from spellbook.archive.snapshots import Snapshots
 from spellbook.index.catalog.usage import local
 from spellbook.index.filters import end_of
 from spellbook.notes.note import MOST_BYTES, Fault, Stamp
+from spellbook.settings.limits import MOST_WHEN
 from spellbook.system.errors import InvalidInput
 from spellbook.system.git import Blob, Commit, Repository
 from spellbook.text.quoting import counted, one_line
@@ -29,10 +29,7 @@ from spellbook.vault.ignored import IGNORE_FILE, compiled
 from spellbook.vault.listing import shown
 from spellbook.vault.past import Written
 
-MOST_WHEN = 200
-"""Letters of a date or a name."""
-
-MOST_TEXT = 1_000_000_000
+_MOST_TEXT = 1_000_000_000
 """Bytes of all notes of one state; more are refused."""
 
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d.*)?)?)?")
@@ -140,26 +137,8 @@ def _at(name: str) -> float:
 # -- what it holds
 
 
-class _Source(Protocol):
-    def texts(self, paths: Sequence[str]) -> Iterator[bytes]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _OfGit:
-    repository: Repository
-    blobs: Mapping[str, Blob]
-
-    def texts(self, paths: Sequence[str]) -> Iterator[bytes]:
-        return self.repository.texts([self.blobs[path] for path in paths])
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSnapshot:
-    snapshots: Snapshots
-    files: Mapping[str, Kept]
-
-    def texts(self, paths: Sequence[str]) -> Iterator[bytes]:
-        return (self.snapshots.text(self.files[path]) for path in paths)
+_Texts = Callable[[Sequence[str]], Iterator[bytes]]
+"""Yields the bytes of the files at some paths."""
 
 
 @dataclass(slots=True)
@@ -181,26 +160,21 @@ def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
     What `.spellbookignore` left out then, or leaves out now, is no note. Raises InvalidInput, StorageError.
     """
     found = _Found()
-    source: _Source
     if moment.commit:
-        repository = Repository(folder.root)
-        source = _of_git(repository, Commit(moment.commit, int(moment.at)), found)
+        texts = _of_git(Repository(folder.root), Commit(moment.commit, int(moment.at)), found)
         pointers = [path for path, stamp in found.stamps.items() if stamp.size <= _MOST_POINTER]
-        for path, text in zip(pointers, source.texts(pointers), strict=True):
+        for path, text in zip(pointers, texts(pointers), strict=True):
             if text.startswith(_POINTER):
                 found.omit(path, "a pointer of Git LFS; its text is not in git")
     else:
-        files = taken.files(moment.snapshot)
-        source = _OfSnapshot(taken, files)
-        for path, kept in files.items():
-            found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
-    _choose(folder, source, found)
-    if (size := sum(stamp.size for stamp in found.stamps.values())) > MOST_TEXT:
+        texts = _of_snapshot(taken, moment.snapshot, found)
+    _choose(folder, texts, found)
+    if (size := sum(stamp.size for stamp in found.stamps.values())) > _MOST_TEXT:
         raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")
-    return Written(found.stamps, tuple(found.faults), source.texts)
+    return Written(found.stamps, tuple(found.faults), texts)
 
 
-def _of_git(repository: Repository, commit: Commit, found: _Found) -> _OfGit:
+def _of_git(repository: Repository, commit: Commit, found: _Found) -> _Texts:
     changed, oldest = repository.changed(commit)
     blobs: dict[str, Blob] = {}
     for name, blob in repository.files(commit.hash).items():
@@ -215,14 +189,21 @@ def _of_git(repository: Repository, commit: Commit, found: _Found) -> _OfGit:
         elif not {"", ".", ".."} & set(path.split("/")):
             blobs[path] = blob
             found.stamps[path] = Stamp(blob.size, changed.get(name, oldest) * 1_000_000_000, _number(blob.hash))
-    return _OfGit(repository, blobs)
+    return lambda paths: repository.texts([blobs[path] for path in paths])
 
 
-def _choose(folder: Folder, source: _Source, found: _Found) -> None:
+def _of_snapshot(taken: Snapshots, name: str, found: _Found) -> _Texts:
+    files = taken.files(name)
+    for path, kept in files.items():
+        found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
+    return lambda paths: (taken.text(files[path]) for path in paths)
+
+
+def _choose(folder: Folder, texts: _Texts, found: _Found) -> None:
     """Leave only notes in `found`: Markdown that is not too large, and left out neither then nor now."""
     ignored = None
     if IGNORE_FILE in found.stamps and found.stamps[IGNORE_FILE].size <= MOST_BYTES:
-        [text] = source.texts([IGNORE_FILE])
+        [text] = texts([IGNORE_FILE])
         ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
     for path in [*found.stamps]:
         if (

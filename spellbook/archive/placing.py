@@ -7,7 +7,6 @@ Each goes by its rule for an existing file. A file that was changed since the im
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -156,12 +155,10 @@ def _take_back(vault: Vault, staged: Staged, verdict: Verdict, trash: str) -> No
 
 def bytes_of(stage: BinaryIO, staged: Staged) -> Iterator[bytes]:
     stage.seek(staged.start)
-    sha256, left = hashlib.sha256(), staged.size
-    while piece := stage.read(min(_PIECE, left)):
-        sha256.update(piece)
-        left -= len(piece)
-        yield piece
-    if sha256.hexdigest() != staged.sha256:
+    starts = range(0, staged.size, _PIECE)
+    pieces = disk.Hashed(stage.read(min(_PIECE, staged.size - start)) for start in starts)
+    yield from pieces
+    if pieces.sha256 != staged.sha256:
         raise StorageError(
             f"{staged.path}: what was read of it is damaged; the state folder's disk fails.", "Import it again."
         )

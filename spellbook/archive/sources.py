@@ -24,26 +24,23 @@ from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
-from spellbook.archive.formats.conversations import Conversation, convert, is_conversation
+from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, Source, unreadable
-from spellbook.archive.formats.memories import Memory
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Made, Source, unreadable, whole
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
+from spellbook.settings.limits import MOST_GRAPH, MOST_GROWTH, MOST_TEXT
 from spellbook.system import foreign_sqlite
-from spellbook.system.disk import regular
+from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
 from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
 _ENEX = ".enex"
-_PIECE = 1 << 20
-_MOST_GROWTH = 200
-"""What people write is not two hundred times as long as its zip; what is small may be anything."""
 _SMALL = 10_000_000
-_MOST_GRAPH = 200_000_000
+"""Bytes that a zip may have unpacked however small it is."""
 
 
 @contextmanager
@@ -66,9 +63,9 @@ def opened(place: Path) -> Iterator[Source]:
                 if place.suffix.lower() == ".md":
                     status = os.fstat(file.fileno())
                     mode = stat.S_IMODE(status.st_mode)
-                    yield Source(iter([Incoming(place.name, _read(file), mode, status.st_mtime_ns)]))
+                    yield Source(iter([Incoming(place.name, pieces_of(file), mode, status.st_mtime_ns)]))
                 elif html_notes.endings([place.name]):
-                    one = Incoming(place.name, _read(file), None, os.fstat(file.fileno()).st_mtime_ns)
+                    one = Incoming(place.name, pieces_of(file), None, os.fstat(file.fileno()).st_mtime_ns)
                     yield Source(html_notes.notes(iter([one]), [place.name]))
                 elif place.suffix.lower() == _ENEX:
                     yield _evernote([place.name], lambda _: regular(place))
@@ -76,7 +73,7 @@ def opened(place: Path) -> Iterator[Source]:
                     with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
                         if rows is None:
                             raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
-                        yield Source(map(_note, memories.of_rows(rows)))
+                        yield Source(map(Made.incoming, memories.of_rows(rows)))
                 elif start[:2] == b"PK":
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
@@ -126,10 +123,6 @@ def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager
     return Source(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
 
 
-def _read(file: IO[bytes]) -> Iterator[bytes]:
-    yield from iter(partial(file.read, _PIECE), b"")
-
-
 # -- zips
 
 
@@ -140,7 +133,7 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     entries = archive.infolist()
     # Entries may overlap, so what counts is the file.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
-    if size > _SMALL + packed * _MOST_GROWTH:
+    if size > _SMALL + packed * MOST_GROWTH:
         raise InvalidInput(
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", UNTOUCHED
         )
@@ -184,11 +177,7 @@ def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
         if not each.path.lower().endswith(".md"):
             yield replace(each, path=notion.plain(each.path))
             continue
-        data = b""
-        for piece in each.pieces:
-            data += piece
-            if len(data) > MOST_TEXT:
-                raise InvalidInput(f"{name}: {each.path[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
+        data = whole(each.pieces, MOST_TEXT, f"{name}: {each.path[:200]}")
         page = notion.page(each.path, data.decode("utf-8", "replace"))
         yield Incoming(page.path, iter([page.text.encode("utf-8")]), each.mode, each.mtime_ns, page.id)
 
@@ -217,7 +206,7 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: S
             source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
         else:
             with archive.open(entry) as file:
-                yield Incoming(path, _read(file), mode or None, time_of(entry))
+                yield Incoming(path, pieces_of(file), mode or None, time_of(entry))
 
 
 def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> Source:
@@ -228,7 +217,7 @@ def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str,
 
     def read(path: str) -> Iterator[bytes]:
         with archive.open(by_path[path]) as file:
-            yield from _read(file)
+            yield from pieces_of(file)
 
     # A browser numbers what is downloaded again.
     stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
@@ -267,11 +256,11 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
                 )
                 continue
             if note:
-                yield _note(note)
+                yield note.incoming()
         elif memories.is_memory(value):
             chats += 1
             if memory := memories.convert(value):
-                yield _note(memory)
+                yield memory.incoming()
         elif key != "files":
             head[key] = value
         else:
@@ -293,12 +282,6 @@ def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Ite
         )
 
 
-def _note(made: Conversation | Memory) -> Incoming:
-    """Return a note that was made of something else."""
-    mtime_ns = None if made.updated is None else int(made.updated) * 1_000_000_000
-    return Incoming(made.path, iter([made.text.encode("utf-8")]), None, mtime_ns, made.id)
-
-
 # -- lines of JSON: the knowledge-graph server's
 
 
@@ -313,15 +296,15 @@ def _first_record(file: IO[bytes]) -> object:
 
 
 def _graph(file: IO[bytes], name: str) -> Source:
-    return Source(map(_note, memories.graph(_lines(file, name))))
+    return Source(map(Made.incoming, memories.graph(_lines(file, name))))
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
     """Yield the records of a file. Raises InvalidInput for a line that is none, as the last one of a cut file is."""
     size = 0
     for number, line in enumerate(iter(partial(file.readline, MOST_TEXT), b""), 1):
-        if (size := size + len(line)) > _MOST_GRAPH:
-            raise InvalidInput(f"{name}: the graph is over {_MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
+        if (size := size + len(line)) > MOST_GRAPH:
+            raise InvalidInput(f"{name}: the graph is over {MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
         if not line.strip():
             continue
         try:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator
 from typing import IO, Any
 
+from spellbook.settings.limits import MOST_VALUE
 from spellbook.system.errors import InvalidInput
 
 _FIRST_READ = 1 << 16
-_MOST_VALUE = 500_000_000
 _BLANK = " \t\r\n"
 _AFTER = {*_BLANK, *",:]}"}
 
@@ -97,7 +97,7 @@ class _Text:
     def _read_on(self) -> None:
         self._held = self._held[self._at :]
         self._at = 0
-        if len(self._held) > _MOST_VALUE:
+        if len(self._held) > MOST_VALUE:
             raise self.wrong("one of its values is too large")
         # Twice as much each time, so that a large value is not tried over and over.
         piece = self._file.read(max(_FIRST_READ, len(self._held)))

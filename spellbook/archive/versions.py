@@ -12,15 +12,13 @@ from typing import Any
 from spellbook.archive import snapshots
 from spellbook.archive.snapshots import Snapshots
 from spellbook.notes.note import MOST_BYTES
+from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
 from spellbook.system.git import Repository
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
 from spellbook.vault.rules import TRASH
 from spellbook.vault.vault import Vault
-
-MOST = 200
-"""Most versions that are listed."""
 
 _MOST_PATHS = 5
 """Paths that a note had which git is asked for."""
@@ -66,8 +64,8 @@ def of(vault: Vault, taken: Snapshots, path: str, most: int) -> tuple[tuple[Vers
     Texts that differ in their line ends alone are one version: git keeps others than the disk. Empty if no source has
     it. Raises InvalidInput for a number out of range.
     """
-    if not 1 <= most <= MOST:
-        raise InvalidInput(f"limit={most} is out of range.", f"It is 1 to {MOST}.")
+    if not 1 <= most <= MOST_VERSIONS:
+        raise InvalidInput(f"limit={most} is out of range.", f"It is 1 to {MOST_VERSIONS}.")
     left: list[str] = []
     seen: list[_Seen] = []
     try:

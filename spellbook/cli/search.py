@@ -123,7 +123,7 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **asked:
 def _with_guess(book: Reader, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
     """Return `also` with what the language model guesses, as far as there is room, and say so. Raises InvalidInput."""
     from spellbook.models.services.guess import guess
-    from spellbook.search.question import MOST_ALSO
+    from spellbook.settings.limits import MOST_ALSO
 
     texts, failure = guess(book.config.guesser, query)
     texts = (*also, *texts)[: max(MOST_ALSO, len(also))]

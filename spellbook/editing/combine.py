@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Literal
 
+from spellbook.editing.labels import LISTS, listed, united
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
-from spellbook.notes.relations import RELATIONS
 from spellbook.notes.splitter import sentences
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.text.diff import contradiction
@@ -31,11 +31,7 @@ Take = Literal["", "first", "other", "both"]
 
 _Path = tuple[str, ...]
 
-LISTS = {
-    **{"keywords": r",", "questions": r"\n", "tags": r"[,\s]+", "aliases": r","},
-    **dict.fromkeys(RELATIONS, r"\n"),
-}
-_OWN = {*LISTS, "entities", "importance", "id", "created", "updated", "modified", "title", MERGED}
+_OWN = {*LISTS, "importance", "id", "created", "updated", "modified", "title", MERGED}
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
@@ -375,11 +371,11 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     wanted: dict[str, object] = {}
     for key, split in LISTS.items():
-        ours, theirs = (listed(note.meta.get(key), split) for note in (first, other))
+        ours, theirs = first.meta.get(key), other.meta.get(key)
         if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
-            theirs = [*theirs, other.own_title]
-        wanted |= _more(key, ours, theirs, fold)
-    wanted |= _more("entities", _entities(first.meta), _entities(other.meta), _name)
+            theirs = [*listed(theirs, split), other.own_title]
+        if (value := united(key, None, ours, theirs)) is not ours:
+            wanted[key] = value
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
@@ -388,27 +384,7 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     wanted |= {key: value for key, value in more.items() if key not in first.meta}
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]
-    wanted |= _more(MERGED, list(first.merged), names, str)
+    if new := [name for name in dict.fromkeys(names) if name not in first.merged]:
+        wanted[MERGED] = [*first.merged, *new]
     stays = {key: (first.meta[key], value) for key, value in more.items() if first.meta.get(key, value) != value}
     return wanted, stays
-
-
-def _more(key: str, ours: list[Any], theirs: Sequence[Any], name: Any) -> dict[str, object]:
-    there = {name(each) for each in ours}
-    others = {name(each): each for each in reversed(theirs) if each != ""}
-    new = [each for named, each in others.items() if named not in there]
-    return {key: [*ours, *reversed(new)]} if new else {}
-
-
-def listed(value: object, split: str) -> list[Any]:
-    if isinstance(value, str):
-        return [part.strip() for part in re.split(split, value) if part.strip()]
-    return [] if value is None else list(value) if isinstance(value, list) else [value]
-
-
-def _entities(meta: Mapping[str, Any]) -> list[Any]:
-    return listed(meta.get("entities"), r",")
-
-
-def _name(entity: object) -> str:
-    return fold(entity.get("name") if isinstance(entity, Mapping) else entity)

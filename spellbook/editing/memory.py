@@ -13,10 +13,10 @@ from spellbook.index.filters import fold
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
+from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
-from spellbook.text.unicode import BROKEN
 
 CATEGORY = "knowledge"
 """Where a memory goes that names no category."""
@@ -38,9 +38,6 @@ _MOST_READ = 2_000
 
 Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
-
-_MOST_LINE, MOST_SOURCE = 300, 2_000
-"""Letters of a key of one line, and of a source, which may be an address."""
 
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""
@@ -143,8 +140,8 @@ def check(
     elif len(text) > MOST_BYTES:
         found.errors.append(_too_large(len(text)))
         text = ""
-    elif BROKEN.search(text):
-        found.errors.append("text holds NUL or half letters (lone surrogates)")
+    elif "\0" in text:
+        found.errors.append("text holds NUL")
     given_meta = given.get("metadata", {})
     if not isinstance(given_meta, Mapping):
         found.errors.append("metadata must be an object")
@@ -185,7 +182,7 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
         own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
         if key in own or fold(key) == privacy.TRUST:
             found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
-        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f\ud800-\udfff][^:#\x00-\x1f\ud800-\udfff]{0,79}", key):
+        elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
             found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
         elif value is None:
             meta[key] = None
@@ -202,7 +199,7 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
             if value not in {True, False, "true", "True", "false", "False"}:
                 found.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
-            most = MOST_SOURCE if key == "source" else _MOST_LINE
+            most = MOST_SOURCE if key == "source" else MOST_LINE
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > most:
                 found.errors.append(f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}")
             else:
@@ -253,7 +250,7 @@ def _plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, list | tuple):
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
-        return not BROKEN.search(value)
+        return "\0" not in value
     return (
         value is None
         or isinstance(value, bool | float | dt.date)

@@ -23,7 +23,6 @@ from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, Memo
 from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
-from spellbook.text.unicode import BROKEN
 from spellbook.vault.folder import digest
 
 _TRIES = 100
@@ -127,10 +126,8 @@ def _sensible(asked: Revision) -> dict[str, Any]:
     for text in (asked.content, asked.append):
         if text is not None and not text.strip():
             raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
-    if any(BROKEN.search(part) for text in texts for part in ((text,) if isinstance(text, str) else text)):
-        raise InvalidInput(
-            "The new content holds NUL or half letters (lone surrogates).", "Take them out; nothing was changed."
-        )
+    if any("\0" in part for text in texts for part in ((text,) if isinstance(text, str) else text)):
+        raise InvalidInput("The new content holds NUL.", "Take it out; nothing was changed.")
     findings = Findings()
     changes = metadata(asked.metadata or {}, findings)
     if findings.errors or (asked.metadata and not changes):

@@ -14,10 +14,10 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spellbook.editing.combine import LISTS, listed
+from spellbook.editing import labels
 from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
-from spellbook.index.filters import fold, instant
+from spellbook.index.filters import fold
 from spellbook.notes.chunks import tops
 from spellbook.notes.frontmatter import compose, dump
 from spellbook.notes.note import MERGED, Note, blocks, lines, newline, parse
@@ -132,11 +132,11 @@ def _header(base: Note, ours: Note, theirs: Note, draft: _Draft) -> str:
 def _guarded(header: str, ours: Note, theirs: Note, draft: _Draft) -> str:
     """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
     note = parse(ours.path, header.encode())
-    wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
     try:
-        return with_meta(note, wanted) if wanted else header
+        return labels.guarded(note, ours, theirs)
     except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
         draft.header(0, header)
+        wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
         return compose({**note.meta, **wanted}, "").rstrip("\n") + "\n"
 
 
@@ -151,42 +151,15 @@ def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[
         if same(here, was) or here is None:
             changes[key] = there
         elif there is not None:
-            value = _chosen(key, base, ours, theirs)
+            value = labels.chosen(key, was, ours, theirs)
             if not same(value, here):
                 changes[key] = value
-            if same(value, here) and key not in _RULED and not _holds(value, there):
+            elif key not in labels.RULED and not (isinstance(here, list) and isinstance(there, list)):
                 aside[key] = there
     ids = [note.declared_id for note in (ours, theirs)]
     if all(ids) and ids[0] != ids[1]:
         changes[MERGED] = list(dict.fromkeys([*ours.merged, *theirs.merged, str(ids[1])]))
     return changes, aside
-
-
-_RULED = {"id", "created", "date", "updated", "modified", "importance", "trust", "privacy_scope"}
-"""Keys for which one of two values is the right one."""
-
-
-def _chosen(key: str, base: Note, ours: Note, theirs: Note) -> Any:
-    """Return the value of a key that both sides changed; ours where no rule holds."""
-    here, there = ours.meta[key], theirs.meta[key]
-    times = [instant(str(value)) for value in (here, there)]
-    if key in {"created", "date"} and None not in times:
-        return here if times[0] <= times[1] else there  # type: ignore[operator]
-    if key in {"updated", "modified"} and None not in times:
-        return here if times[0] >= times[1] else there  # type: ignore[operator]
-    if key == "importance":
-        return here if ours.importance >= theirs.importance else there
-    if key in LISTS or (isinstance(here, list) and isinstance(there, list)):
-        was, left, right = (listed(note.meta.get(key), LISTS.get(key, r"\n")) for note in (base, ours, theirs))
-        gone = [each for each in was if each not in left or each not in right]
-        united = [each for each in [*left, *(each for each in right if each not in left)] if each not in gone]
-        return united if united != left else here
-    return here
-
-
-def _holds(value: object, other: object) -> bool:
-    """Say whether a list has all items of another one."""
-    return isinstance(value, list) and isinstance(other, list) and all(each in value for each in other)
 
 
 # -- text

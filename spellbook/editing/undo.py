@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from spellbook.editing import edits, moves
+from spellbook.editing import edits, labels, moves
 from spellbook.editing.revise import with_vectors
-from spellbook.index import privacy, sync
+from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
@@ -205,9 +205,8 @@ def _merged(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     if text is None:
         return None
     note = parse(path, notes[0].encode(text))
-    wanted = privacy.needed(note.meta, *(each.meta for each in notes[1:]))
     try:
-        return note.encode(edits.with_meta(note, wanted)) if wanted else note.encode()
+        return note.encode(labels.guarded(note, *notes[1:]))
     except (Conflict, InvalidInput):
         return None
 

@@ -18,16 +18,13 @@ from functools import lru_cache
 from typing import Any
 
 from spellbook.notes.note import LEVELS
+from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 
 DATES = ("created", "updated", "when")
 
 _MOST_KEY = 1_000
 """Letters of a frontmatter key that can be filtered by: far more than people write."""
-
-_MOST_GLOBS = 2_000
-_MOST_GLOB = 1_000
-"""Globs in a filter, and letters of one: a judgement, far below the 32,766 values that SQLite takes."""
 
 Filter = Mapping[str, object]
 
@@ -228,10 +225,10 @@ def _condition(name: str, value: object) -> Condition:
     if not values or any(isinstance(each, Mapping) or each is None for each in values):
         raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")
     if key == "path":
-        if len(values) > _MOST_GLOBS or any(len(str(each)) > _MOST_GLOB for each in values):
+        if len(values) > MOST_GLOBS or any(len(str(each)) > MOST_GLOB for each in values):
             raise InvalidInput(
                 "The filter path has too much in it.",
-                f"Name folders: {_MOST_GLOBS:,} globs of {_MOST_GLOB:,} letters are the most.",
+                f"Name folders: {MOST_GLOBS:,} globs of {MOST_GLOB:,} letters are the most.",
             )
         return Condition(key, tuple(unicodedata.normalize("NFC", str(each)) for each in values), negated=negated)
     return Condition(key, tuple(fold(_bare(key, each)) for each in values), negated=negated)

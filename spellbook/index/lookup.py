@@ -15,9 +15,6 @@ from spellbook.notes import links
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 
-_MOST_ID = 5_000
-"""Letters of an id: a path has at most 4,096, and its suffix 200."""
-
 
 def note_chunks(index: Index, id: str) -> list[StoredChunk]:
     """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
@@ -36,8 +33,6 @@ def _spellings(id: str) -> Iterable[str]:
 
 def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
-    if len(id) > _MOST_ID:
-        raise MemoryNotFound(f"There is no memory {id[:80]!r}….", "Search for it: ids are in every hit.")
     if found := next(filter(None, map(index.catalog.meant, _spellings(id))), []) or note_chunks(index, id):
         return found[0]
     name = id.rpartition("#")[0] or id

@@ -21,9 +21,10 @@ from spellbook.library import golden
 from spellbook.library.golden import Golden
 from spellbook.notes.note import Note
 from spellbook.search.duplicates import Alike, Contradiction, Piece, compare
-from spellbook.search.question import MOST_QUERY, VERBS, Question, State, state
+from spellbook.search.question import VERBS, Question, State, state
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
+from spellbook.settings.limits import MOST_QUERY
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, InvalidInput, MemoryNotFound

@@ -25,6 +25,7 @@ from spellbook.notes import articles as form
 from spellbook.notes.articles import CATEGORY
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
+from spellbook.settings.limits import MOST_URL
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, SpellbookError, StorageError
 from spellbook.text.quoting import exact, flat, one_line
@@ -190,10 +191,8 @@ class Articles(Opened):
 
 def _address(asked: str, *, is_url: bool, is_text: bool, files: bool) -> str:
     """Return the address or path under which an article is kept. Raises InvalidInput and PermissionDenied."""
-    if not asked or len(asked) > fetch.MOST_URL:
-        raise InvalidInput(
-            f"source has {len(asked):,} letters.", f"Give an address or a path of 1 to {fetch.MOST_URL:,}."
-        )
+    if not asked or len(asked) > MOST_URL:
+        raise InvalidInput(f"source has {len(asked):,} letters.", f"Give an address or a path of 1 to {MOST_URL:,}.")
     if not (is_url or is_text or files):  # before a look that would tell which files there are
         raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
     if is_url:

@@ -22,6 +22,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.search import newest, related
+from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
 from spellbook.text.unicode import door
@@ -239,7 +240,7 @@ class Decisions(Opened):
         found: list[tuple[StoredChunk, float | None, str | None]]
         if query:
             options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
-            answer = self.asked("search", query, limit=newest.MOST if is_pending else limit, **options)
+            answer = self.asked("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             found = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
             total = len(hits) if is_pending else max(answer.found, len(found))

@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 from spellbook.system.lazy import np, npt
+from spellbook.text.unicode import composed, mended
 
 Vectors: TypeAlias = "npt.NDArray[np.float32]"
 Bytes: TypeAlias = "npt.NDArray[np.int8]"
@@ -161,5 +161,4 @@ def unit(kept: Bytes) -> Vectors:
 def clean(text: str) -> str:
     """Return `text` as it is safe to embed: NFC, no NUL, no lone surrogate, of bounded length, never empty."""
     # A composed letter may be up to four.
-    text = unicodedata.normalize("NFC", text[: _MOST_LETTERS * 4].replace("\0", " "))
-    return text[:_MOST_LETTERS].encode("utf-8", "replace").decode("utf-8") or " "
+    return mended(composed(text[: _MOST_LETTERS * 4])[:_MOST_LETTERS]) or " "

@@ -12,12 +12,9 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter, conditions, day_of, without_guides
 from spellbook.index.opened import Index
 from spellbook.search import related
+from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
 from spellbook.system.errors import InvalidInput
 
-MOST = 100
-"""Most notes that are listed at a time."""
-
-_MOST_OFFSET = 10_000_000
 _SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
 
 
@@ -39,10 +36,10 @@ def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Rece
 
     Notes of other scopes and Spellbook's guides are left out as in a search. Raises InvalidInput.
     """
-    if not 1 <= limit <= MOST:
-        raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST}; offset goes on from there.")
-    if not 0 <= offset <= _MOST_OFFSET:
-        raise InvalidInput(f"offset={offset} is out of range.", f"It is 0 to {_MOST_OFFSET:,}, the notes to leave out.")
+    if not 1 <= limit <= MOST_LISTED:
+        raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST_LISTED}; offset goes on from there.")
+    if not 0 <= offset <= MOST_OFFSET:
+        raise InvalidInput(f"offset={offset} is out of range.", f"It is 0 to {MOST_OFFSET:,}, the notes to leave out.")
     asked = conditions(filter)
     found, total = index.catalog.newest((*asked, *without_guides(asked), *index.visible), limit, offset)
     return Recent(tuple(found), total)
@@ -55,8 +52,8 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
     paths = set(index.catalog.paths((*asked, *without_guides(asked), *index.visible)))
     gone = paths & related.superseded(index, paths, ()).keys()
     kept: list[StoredChunk] = []
-    for offset in range(0, len(paths), MOST):
-        kept += [each for each in recent(index, MOST, offset, filter).notes if each.path not in gone]
+    for offset in range(0, len(paths), MOST_LISTED):
+        kept += [each for each in recent(index, MOST_LISTED, offset, filter).notes if each.path not in gone]
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))

@@ -16,17 +16,13 @@ from spellbook.index.filters import Filter, Unmatched
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors
 from spellbook.search.ranking import Candidate, Hit, Mode
+from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
 from spellbook.text.expressions import AnyOf, Expression, Phrase
 
 VERBS: Mapping[str, Mode] = MappingProxyType({"search": "both", "memorize": "semantic", "find": "keyword"})
 """The mode of each search verb."""
-
-MOST_QUERY = 20_000
-MOST_HITS = 100
-MOST_KEYWORDS = 200
-MOST_ALSO = 3
 
 ALSO = "Give the sentence you expect the note to contain, and the words of a note in another language."
 """What further texts of a question should be."""

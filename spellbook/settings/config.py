@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from spellbook.notes.chunk_sizes import CHUNK_TOKENS
 from spellbook.settings import paths
+from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
@@ -48,9 +49,6 @@ _MOST_NUMBER = 1_000_000_000
 
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 """A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
-
-_MOST_SCOPES = 200
-_MOST_GLOB = 1_000
 
 _FORMS = {
     "ollama": "ollama:MODEL[@URL]",
@@ -383,9 +381,9 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
             wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
-    if len(scopes) > _MOST_SCOPES or any(len(glob) > _MOST_GLOB for glob in scopes):
+    if len(scopes) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in scopes):
         raise InvalidInput(
-            f"{file}: scopes are at most {_MOST_SCOPES} globs of {_MOST_GLOB:,} letters.",
+            f"{file}: scopes are at most {MOST_SCOPES} globs of {MOST_GLOB:,} letters.",
             "Put globs together; `work/` is all in work.",
         )
     for category, days in raw.get("half_lives", {}).items():

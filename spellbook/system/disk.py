@@ -14,28 +14,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from spellbook.system import renames
 from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.system.lock import held
 
-_REMOTE = {
-    "9p",
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "coda",
-    "davfs",
-    "drvfs",
-    "fakeowner",
-    "fuse",
-    "gfs2",
-    "gpfs",
-    "lustre",
-}
-_REMOTE |= {"nfs", "nfs4", "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
+
+_REMOTE_LIST = """
+9p afs beegfs ceph cifs coda davfs drvfs fakeowner fuse gfs2 gpfs lustre nfs nfs4 ocfs2 orangefs prl_fs smb3 smbfs
+vboxsf virtiofs vmhgfs
+"""
+_REMOTE = frozenset(_REMOTE_LIST.split())
 """Linux's names of file systems that other machines change without an event here; so does every `fuse.…`."""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
@@ -247,6 +239,12 @@ def folds(folder: Path) -> bool:
     if other is not None:
         return os.path.lexists(folder / other[1])
     return folder.parent != folder and folds(folder.parent)
+
+
+def pieces_of(file: SupportsRead[bytes], size: int = 1 << 20) -> Iterator[bytes]:
+    """Yield what is left of an open file in pieces of `size` bytes."""
+    while piece := file.read(size):
+        yield piece
 
 
 def hash_of(place: Path) -> str:

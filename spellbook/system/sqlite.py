@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.system.disk import closed
-from spellbook.system.errors import InvalidInput, SearchError, StorageError
+from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Database:
             self._local = threading.local()
 
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        """Run one statement and return its rows. Raises StorageError, InvalidInput for text that is no Unicode."""
+        """Run one statement and return its rows. Raises StorageError."""
         connection = self.connection()
         with self._translated(connection):
             return connection.execute(sql, values).fetchall()
@@ -254,8 +254,6 @@ class Database:
         """Say what a SQLite error means to a person, and remember a file that is damaged."""
         try:
             yield
-        except UnicodeEncodeError as error:
-            raise InvalidInput("The text holds half letters (lone surrogates).", "Give valid Unicode.") from error
         except sqlite3.DatabaseError as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:

@@ -9,6 +9,7 @@ file and no index, so a call that holds one is refused instead of being answered
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -34,6 +35,16 @@ def is_whole(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def mended(text: str) -> str:
+    """Return a text that can be written as UTF-8: a blank for each NUL, and `?` for half of a character."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def digest_of(text: str, letters: int) -> str:
+    """Return the first `letters` of the SHA-256 of a text, in hexadecimal, whatever the text holds."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:letters]
 
 
 def composed(text: str) -> str:

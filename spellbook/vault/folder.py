@@ -185,8 +185,7 @@ class Folder:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
         gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
         with self._opened(path, gone) as file:
-            while piece := file.read(size):
-                yield piece
+            yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
     def _opened(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:

@@ -1,13 +1,22 @@
 """
 The verbs of a vault and what they take. No door states a bound, a default or a help of its own for these.
 
-Where a bound is also the verb's own, for programs in Python, a test compares the two.
+A bound that a room checks for programs in Python too has its name in `settings.limits`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from spellbook.settings.limits import (
+    MOST_ALSO,
+    MOST_HITS,
+    MOST_LISTED,
+    MOST_OFFSET,
+    MOST_QUERY,
+    MOST_VERSIONS,
+    MOST_WHEN,
+)
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     MOST_LETTERS,
@@ -28,9 +37,9 @@ from spellbook.verbs.arguments import (
 MOST_CHUNKS = 100
 """Chunks that one call may write."""
 
-QUERY = needed("A question or sentence.", 20_000)
+QUERY = needed("A question or sentence.", MOST_QUERY)
 ID = needed("Id or path.")
-LIMIT = number("Maximum number of hits.", 5, 1, 100)
+LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
 FILTER = mapping(
     'As {"category": "decision", "tags!": ["old"]}; see filter keys.',
     20_000,
@@ -40,7 +49,7 @@ FILTER = mapping(
 )
 AS_OF = text(
     "A date, git revision or snapshot.",
-    200,
+    MOST_WHEN,
     typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
 )
 MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
@@ -55,12 +64,12 @@ HARD = flag(
 )
 MODE = choice("The verb.", "search memorize find", "search")
 ONLY_CATEGORY = text("Only this category.", 200)
-SKIPPED = number("Notes to skip.", 0, 0, 10_000_000)
+SKIPPED = number("Notes to skip.", 0, 0, MOST_OFFSET)
 
 _ALSO = texts(
     "Guesses: a sentence of the note; its words in the other language.",
-    20_000,
-    3,
+    MOST_QUERY,
+    MOST_ALSO,
     typed="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
 )
 _MIN_SCORE = share(
@@ -102,7 +111,7 @@ RECENT = verb(
     "recent",
     "read",
     "Listed",
-    limit=number("Maximum number of notes.", 20, 1, 100),
+    limit=number("Maximum number of notes.", 20, 1, MOST_LISTED),
     offset=SKIPPED,
     filter=FILTER,
     as_of=AS_OF,
@@ -119,7 +128,7 @@ CONTENTS = verb(
 )
 TOPIC = verb("topic", "read", "Topic", topic=needed("topic or category/topic.", 2_000), **_READ)
 SHOW = verb("show", "read", "Note", id=ID, **_READ)
-HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, 200))
+HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
 AROUND = verb("around", "read", "Graph", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
 STATUS = verb("status", "read", "Status")
 

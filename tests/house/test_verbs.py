@@ -16,7 +16,7 @@ import pytest
 import spellbook
 from spellbook.cli import main
 from spellbook.library.book import Spellbook
-from spellbook.search import newest, question
+from spellbook.search import question
 from spellbook.server.app import build
 from spellbook.server.http import admin, api
 from spellbook.server.http.api import openapi
@@ -153,9 +153,6 @@ def test_no_server_module_bounds_an_argument() -> None:
 
 def test_python_has_the_same_defaults_and_bounds() -> None:
     """A program that calls a verb without an option gets what the doors give, and is refused what they refuse."""
-    limits = table.SEARCH.arguments["limit"], table.SEARCH.arguments["also"], table.SEARCH.arguments["query"]
-    assert [each.items or each.most for each in limits] == [question.MOST_HITS, question.MOST_ALSO, question.MOST_QUERY]
-    assert table.RECENT.arguments["limit"].most == newest.MOST
     compared = 0
     for verb in VERBS:
         function = getattr(Spellbook, verb.name, None)

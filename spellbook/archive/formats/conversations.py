@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from spellbook.notes.frontmatter import compose
+from spellbook.archive.formats.incoming import Made, note_text
 from spellbook.notes.note import blocks, lines
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name
@@ -40,16 +40,6 @@ class Said:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A conversation as a note: its stable id, the note's path, its text, and its last change in seconds since 1970."""
-
-    id: str
-    path: str
-    text: str
-    updated: float | None
-
-
 def is_conversation(value: object) -> bool:
     """Say whether an item of an export is a conversation of ChatGPT or Claude."""
     return isinstance(value, Mapping) and (
@@ -57,7 +47,7 @@ def is_conversation(value: object) -> bool:
     )
 
 
-def convert(given: Mapping[str, Any]) -> Conversation | None:
+def convert(given: Mapping[str, Any]) -> Made | None:
     """Convert a conversation to a note; None if it has no text, or no id."""
     kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
     turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
@@ -81,8 +71,7 @@ def convert(given: Mapping[str, Any]) -> Conversation | None:
     body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
     day = f"{created.date().isoformat()} " if created else ""
     path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
-    text = compose({key: value for key, value in meta.items() if value}, body)
-    return Conversation(id, path, text, updated.timestamp() if updated else None)
+    return Made(id, path, note_text(meta, body), updated.timestamp() if updated else None)
 
 
 def _joined(said: Iterator[Said]) -> Iterator[Said]:

@@ -23,12 +23,12 @@ from xml.parsers import expat
 
 from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import moment
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Made, note_text, unreadable
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.safe import escaped, line
-from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
+from spellbook.settings.limits import MOST_TEXT
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.names import safe_name
 
@@ -240,10 +240,8 @@ def _markdown(note: _Note, notebook: Notebook, id: str, known: _Known) -> Incomi
         "created": created,
         "updated": updated,
     }
-    kept = {key: value for key, value in meta.items() if value}
-    text = compose(kept, "\n\n".join(filter(None, parts)))
-    mtime_ns = int(updated.timestamp()) * 1_000_000_000 if updated else None
-    return Incoming(place, iter([text.encode("utf-8", "replace")]), None, mtime_ns, id)
+    text = note_text(meta, "\n\n".join(filter(None, parts)))
+    return Made(id, place, text, updated.timestamp() if updated else None).incoming()
 
 
 # -- XML

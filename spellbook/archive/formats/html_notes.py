@@ -17,17 +17,13 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import cleaned, moment
-from spellbook.archive.formats.incoming import UNTOUCHED, Incoming
+from spellbook.archive.formats.incoming import Incoming, note_text, stable_id, whole
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import Around, File
 from spellbook.archive.pages.html import decoded
 from spellbook.archive.pages.safe import line
-from spellbook.notes.frontmatter import compose
 from spellbook.notes.links import destination
-from spellbook.system.errors import InvalidInput
-
-MOST_HTML = 100_000_000
-"""Bytes of an HTML file: images may be within it."""
+from spellbook.settings.limits import MOST_PAGE
 
 _HTML, _TEXT = (".html", ".htm"), (".txt",)
 _MOST_TITLE = 300
@@ -52,12 +48,7 @@ def notes(files: Iterator[Incoming], names: Collection[str]) -> Iterator[Incomin
         if not kinds or not each.path.lower().endswith(kinds):
             yield each
             continue
-        data = bytearray()
-        for piece in each.pieces:
-            data += piece
-            if len(data) > MOST_HTML:
-                raise InvalidInput(f"{each.path[:200]} is over {MOST_HTML // 1_000_000} MB.", UNTOUCHED)
-        text = decoded(bytes(data))
+        text = decoded(whole(each.pieces, MOST_PAGE, each.path[:200]))
         if kinds == _TEXT:
             yield _made(each, {}, cleaned(text).strip("\n"), _name(each.path))
         else:
@@ -121,7 +112,7 @@ def _made(each: Incoming, about: Mapping[str, str], text: str, title: str) -> In
     created, updated = (
         next((found for name in names if (found := moment(about.get(name)))), None) for names in (_CREATED, _UPDATED)
     )
-    id = f"page-{hashlib.sha256(each.path.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    id = stable_id("page", each.path)
     meta: dict[str, object] = {
         "id": id,
         "title": line(title, _MOST_TITLE),
@@ -130,6 +121,6 @@ def _made(each: Incoming, about: Mapping[str, str], text: str, title: str) -> In
         "created": created,
         "updated": updated,
     }
-    body = compose({key: value for key, value in meta.items() if value}, text)
+    body = note_text(meta, text)
     mtime_ns = int(updated.timestamp()) * 1_000_000_000 if updated else each.mtime_ns
     return Incoming(_place(each.path), iter([body.encode("utf-8", "replace")]), None, mtime_ns, id)

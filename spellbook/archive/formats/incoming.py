@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Fault
 from spellbook.system.errors import InvalidInput
+from spellbook.text.unicode import digest_of
 
 UNTOUCHED = "Nothing was imported."
-MOST_TEXT = 20_000_000
-"""Bytes of one note in a source: what people write is shorter."""
 
 
 @dataclass(slots=True)
@@ -35,6 +35,41 @@ class Source:
     files: Iterator[Incoming]
     folders: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a conversation or a memory: the note's stable id, path and text, and its last change (seconds)."""
+
+    id: str
+    path: str
+    text: str
+    updated: float | None = None
+
+    def incoming(self) -> Incoming:
+        """Return it as a file to import."""
+        mtime_ns = None if self.updated is None else int(self.updated) * 1_000_000_000
+        return Incoming(self.path, iter([self.text.encode("utf-8", "replace")]), None, mtime_ns, self.id)
+
+
+def stable_id(kind: str, name: str) -> str:
+    """Return the id of what its source names so: the same from every export."""
+    return f"{kind}-{digest_of(name, 24)}"
+
+
+def note_text(meta: Mapping[str, object], body: str) -> str:
+    """Return the text of a note with those keys of `meta` that have a value."""
+    return compose({key: value for key, value in meta.items() if value}, body)
+
+
+def whole(pieces: Iterator[bytes], most: int, name: str) -> bytes:
+    """Return all pieces together. Raises InvalidInput, which calls them `name`, if they are over `most` bytes."""
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if len(data) > most:
+            raise InvalidInput(f"{name} is over {most // 1_000_000} MB.", UNTOUCHED)
+    return bytes(data)
 
 
 def unreadable(name: str, why: str) -> InvalidInput:

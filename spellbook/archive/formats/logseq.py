@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
-import hashlib
 import posixpath
 import re
 from collections import Counter
@@ -18,12 +17,12 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from spellbook.archive.formats.conversations import cleaned
-from spellbook.archive.formats.incoming import MOST_TEXT, UNTOUCHED, Incoming
+from spellbook.archive.formats.incoming import Incoming, note_text, stable_id, whole
 from spellbook.archive.formats.memories import tags_of
-from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, compose, load
+from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
 from spellbook.notes.links import destination
 from spellbook.notes.note import Fault
-from spellbook.system.errors import InvalidInput
+from spellbook.settings.limits import MOST_TEXT
 from spellbook.text.quoting import shortened
 from spellbook.vault.names import safe_name
 
@@ -95,25 +94,22 @@ def files(graph: Graph, faults: list[Fault]) -> Iterator[Incoming]:
                 known.pages.setdefault(_written(day, form).casefold(), known.files[path])
     ids: set[str] = set()
     for path in inside:
-        whole = graph.root + path
+        source = graph.root + path
         if path in pages:
-            id = _id(graph.name, pages[path].casefold())
-            id = _id(graph.name, path) if id in ids else id  # files of one page, as other formats of names leave them
+            id = stable_id("logseq", f"{graph.name}/{pages[path].casefold()}")
+            if id in ids:  # files of one page, as other formats of names leave them
+                id = stable_id("logseq", f"{graph.name}/{path}")
             ids.add(id)
             text = _note(_text(graph, path), path, pages[path], id, known)
-            yield Incoming(known.files[path], iter([text.encode("utf-8", "replace")]), None, graph.mtime(whole), id)
+            yield Incoming(known.files[path], iter([text.encode("utf-8", "replace")]), None, graph.mtime(source), id)
         elif not path.startswith("logseq/"):
             if path.lower().endswith(".org"):
                 faults.append(Fault(path, 0, "an Org page is copied as it is, and is no note"))
-            yield Incoming(path, graph.read(whole), None, graph.mtime(whole))
+            yield Incoming(path, graph.read(source), None, graph.mtime(source))
 
 
 def _text(graph: Graph, path: str) -> str:
-    data = bytearray()
-    for piece in graph.read(graph.root + path):
-        data += piece
-        if len(data) > MOST_TEXT:
-            raise InvalidInput(f"{graph.name}: {path[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
+    data = whole(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
     return cleaned(data.decode("utf-8-sig", "replace"))
 
 
@@ -141,10 +137,6 @@ def _new_path(path: str, name: str) -> str:
     folder = path.partition("/")[0]
     parts = [safe_name(part) for part in name.split("/") if part.strip(" .")]
     return f"{folder}/{'/'.join(parts) or 'untitled'}.md"
-
-
-def _id(graph: str, name: str) -> str:
-    return f"logseq-{hashlib.sha256(f'{graph}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 def _written(day: dt.date, form: str) -> str:
@@ -262,8 +254,7 @@ def _note(text: str, path: str, name: str, id: str, known: _Known) -> str:
     }
     if not day and given.get("created"):
         meta["created"] = given["created"]
-    kept = {key: value for key, value in meta.items() if value}
-    return compose(kept, "\n".join(_converted(body, path, place, known)).strip("\n"))
+    return note_text(meta, "\n".join(_converted(body, path, place, known)).strip("\n"))
 
 
 def _converted(body: str, path: str, place: str, known: _Known) -> list[str]:

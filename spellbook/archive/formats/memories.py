@@ -7,31 +7,19 @@ only what is new. The shapes are those that these servers write. Pure.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spellbook.archive.formats.conversations import cleaned, lowered, moment
+from spellbook.archive.formats.incoming import Made, note_text, stable_id
 from spellbook.notes.decisions import title as first_sentence
-from spellbook.notes.frontmatter import compose
 from spellbook.vault.names import safe_name
 
 _MOST_TITLE = 80
 _KEPT = ("user_id", "agent_id", "run_id", "memory_type")
 _SAFE = re.compile(r"[^\w-]")
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory as a note: its stable id, the note's path, its text, and its last change in seconds since 1970."""
-
-    id: str
-    path: str
-    text: str
-    updated: float | None = None
 
 
 def is_memory(value: object) -> bool:
@@ -51,7 +39,7 @@ COLUMNS = (
 """What the database of mcp-memory-service says of a memory."""
 
 
-def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Made]:
     """Yield the memories in the database of mcp-memory-service, but those that were deleted."""
     for row in rows:
         if row.get("deleted_at") is None and is_memory(row):
@@ -63,7 +51,7 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
                 yield made
 
 
-def convert(given: Mapping[str, Any]) -> Memory | None:
+def convert(given: Mapping[str, Any]) -> Made | None:
     """Convert a memory to a note; None if it has no text or no id."""
     server = "mcp-memory-service" if "content_hash" in given else "mem0"
     text = cleaned(str(given.get("content") or given.get("memory") or "")).strip()
@@ -89,8 +77,7 @@ def convert(given: Mapping[str, Any]) -> Memory | None:
         "updated": updated,
     }
     path = f"memories/{server}/{safe_name(title) or number}.md"
-    body = compose({key: value for key, value in meta.items() if value}, lowered(text))
-    return Memory(id, path, body, updated.timestamp() if updated else None)
+    return Made(id, path, note_text(meta, lowered(text)), updated.timestamp() if updated else None)
 
 
 def _is_plain(key: object, value: object) -> bool:
@@ -114,7 +101,7 @@ def is_graph(line: object) -> bool:
     return isinstance(line, Mapping) and line.get("type") in {"entity", "relation"}
 
 
-def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
+def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Made]:
     """Yield the notes of a graph, one for each entity; what it says of others are links below its observations."""
     entities: dict[str, tuple[str, Sequence[Any]]] = {}
     relations: dict[str, list[tuple[str, str]]] = {}
@@ -135,9 +122,9 @@ def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Memory]:
             if to in paths
         ]
         parts = ["\n".join(lines), "\n".join(["## Relations", "", *led]) if led else ""]
-        id = f"graph-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+        id = stable_id("graph", name)
         meta = {"id": id, "title": title, "category": "entity", "topic": _line(kind) or "entity"}
-        yield Memory(id, paths[name], compose(meta, "\n\n".join(filter(None, parts)) or title))
+        yield Made(id, paths[name], note_text(meta, "\n\n".join(filter(None, parts)) or title))
 
 
 def _path_of(name: str, kind: str) -> str:

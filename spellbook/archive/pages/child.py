@@ -18,15 +18,13 @@ from typing import Any
 
 from spellbook.archive.pages import html, pdf, safe
 from spellbook.settings.environment import variables
+from spellbook.settings.limits import MOST_MARKDOWN
 from spellbook.system import processes
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
 
 SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
-MOST_MEMORY = 1_500_000_000
+_MOST_MEMORY = 1_500_000_000
 """Bytes of address space, where the system limits it; a page of 10 MB and a PDF of 50 MB take less than half."""
-
-MOST_MARKDOWN = 9_900_000
-"""Bytes of UTF-8: what a note may hold, without its frontmatter."""
 
 _LOOK_SECONDS = 0.2
 _RAISED: dict[str, type[SpellbookError]] = {each.__name__: each for each in (InvalidInput, FetchError)}
@@ -38,7 +36,7 @@ def parse(
     what: str,
     *,
     seconds: float | None = None,
-    memory: int = MOST_MEMORY,
+    memory: int = _MOST_MEMORY,
     alive: Callable[[], object] | None = None,
     **about: str,
 ) -> dict[str, str]:

@@ -23,6 +23,7 @@ from urllib.parse import urljoin
 
 from spellbook import __version__
 from spellbook.archive.pages import urls
+from spellbook.settings.limits import MOST_HTML, MOST_PDF, MOST_URL
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from spellbook.system.lazy import httpx
 from spellbook.text.quoting import one_line
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 SECONDS = 20.0
 """For all of it: names, connections, redirects, body."""
 
-MOST_HTML, MOST_PDF = 10_000_000, 50_000_000
-"""Bytes of a body, after decompression."""
-
-MOST_URL = 2_000
 _HOPS = 5
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spellbook.archive.pages import child, fetch, safe, urls
+from spellbook.settings.limits import MOST_HTML, MOST_PDF
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text.quoting import one_line
 
-MOST_FILE = fetch.MOST_PDF
 _HTML = frozenset({".html", ".htm"})
 _ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
@@ -79,10 +79,8 @@ def _file(source: str, alive: Callable[[], object] | None) -> Page:
     what = one_line(source)
     if is_pdf:
         return Page(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
-    if len(body) > fetch.MOST_HTML:
-        raise PermissionDenied(
-            f"{what} is over {fetch.MOST_HTML // 1_000_000} MB.", "Give the text that matters instead."
-        )
+    if len(body) > MOST_HTML:
+        raise PermissionDenied(f"{what} is over {MOST_HTML // 1_000_000} MB.", "Give the text that matters instead.")
     parsed = child.parse("html", body, what, alive=alive)
     return Page(**{**parsed, "canonical": ""}, source_type="html")
 
@@ -103,15 +101,15 @@ def _document(source: str) -> tuple[bytes, bool]:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
                 raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")
-            if about.st_size > MOST_FILE:
+            if about.st_size > MOST_PDF:
                 raise PermissionDenied(
-                    f"{what} is over {MOST_FILE // 1_000_000} MB.", "Give the text that matters instead."
+                    f"{what} is over {MOST_PDF // 1_000_000} MB.", "Give the text that matters instead."
                 )
             start = file.read(5)
             is_pdf = start == b"%PDF-"
             if not is_pdf and real.suffix.lower() not in _HTML:
                 raise PermissionDenied(f"{what} is no PDF and no HTML file.", "Give its text instead.")
-            return start + file.read(MOST_FILE), is_pdf
+            return start + file.read(MOST_PDF), is_pdf
     except FileNotFoundError as error:
         raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
     except OSError as error:

@@ -8,11 +8,9 @@ import json
 from collections.abc import Iterable, Sequence
 
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
+from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
-
-MOST = 100
-"""Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
 
 _MOST_COMPARED = 1_000
 """Values that a misspelt one is compared with: a judgement, for somebody waits for the message."""
@@ -31,39 +29,19 @@ WITH RECURSIVE each(word) AS (
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
 """One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
-COMMON_FIELDS = {
-    "category",
-    "topic",
-    "tags",
-    "keywords",
-    "entities",
-    "kind",
-    "scope",
-    "importance",
-    "path",
-    "created",
-    "updated",
-    "when",
-}
-OF_TOOLS = {
-    "categories",
-    "type",
-    "outcome",
-    "status",
-    "scope",
-    "privacy_scope",
-    "source",
-    "saved_from",
-    "trust",
-    "pinned",
-}
+_COMMON = "category topic tags keywords entities kind scope importance path created updated when"
+COMMON_FIELDS = frozenset(_COMMON.split())
+"""Keys that a filter may have whatever the notes have."""
+
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned"
+OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 
 def check_count(conditions: Sequence[Condition]) -> None:
     """Raise InvalidInput if there are too many."""
-    if len(conditions) > MOST:
-        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST} are the most.")
+    if len(conditions) > MOST_KEYS:
+        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
 
 
 def unknown(key: str, present: Iterable[str]) -> InvalidInput:

@@ -4,7 +4,6 @@ The rows of the catalog's tables as plain values; `tables` has the tables.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spellbook.index.catalog.words import Words
 from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
+from spellbook.text.unicode import digest_of
 
 if TYPE_CHECKING:
     from spellbook.notes.chunks import Chunk
@@ -171,7 +171,7 @@ def framed(text: str, lead: str, tail: str) -> str:
 
 def hash_of(text: str) -> str:
     """Return the hash of a section's text, without blank lines around it, to detect changes: 16 hex digits."""
-    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return digest_of(text.strip(), 16)
 
 
 @dataclass(frozen=True, slots=True)

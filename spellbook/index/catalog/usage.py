@@ -7,7 +7,6 @@ They are the one part of the catalog that cannot be rebuilt from the vault.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import sqlite3
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spellbook.system.sqlite import Database
+from spellbook.text.unicode import digest_of
 
 KEPT_DAYS = 30
 """Days for which counts, timings and errors are kept."""
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
     @property
     def id(self) -> str:
         """The id of these errors: 12 hex digits."""
-        return hashlib.sha256("\0".join(self).encode("utf-8", "replace")).hexdigest()[:12]
+        return digest_of("\0".join(self), 12)
 
 
 @dataclass(frozen=True, slots=True)

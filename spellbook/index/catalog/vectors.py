@@ -17,7 +17,7 @@ from spellbook.system.sqlite import Database
 
 OF_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 OF_LABELS = "EXISTS (SELECT 1 FROM labels WHERE labels.key = vectors.key)"
-_IN_USE = f"({OF_CHUNKS} OR {OF_LABELS})"
+IN_USE = f"({OF_CHUNKS} OR {OF_LABELS})"
 _SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
 
 _AT_ONCE = 1_000
@@ -40,7 +40,7 @@ class Vectors:
             if self._meta.fingerprint == fingerprint:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
-            connection.execute(f"UPDATE vectors SET used = ? WHERE {_IN_USE}", (int(time.time()),))
+            connection.execute(f"UPDATE vectors SET used = ? WHERE {IN_USE}", (int(time.time()),))
             connection.execute(
                 "UPDATE chunks SET key = vector_key(embedded_text(embedded, heading, text)) WHERE key IS NOT NULL"
             )
@@ -48,7 +48,7 @@ class Vectors:
             self._meta.put(connection, "fingerprint", fingerprint)
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
-            connection.execute(f"UPDATE vectors SET seq = ? + rowid WHERE {_IN_USE}", (seq,))
+            connection.execute(f"UPDATE vectors SET seq = ? + rowid WHERE {IN_USE}", (seq,))
             self._meta.bump(
                 connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0]
             )
@@ -140,7 +140,7 @@ class Vectors:
 
     def width(self) -> int:
         """Return the dimensions of the vectors in use, 0 if there are none."""
-        rows = self._rows(f"SELECT length(vector) FROM vectors WHERE {_IN_USE} LIMIT 1")
+        rows = self._rows(f"SELECT length(vector) FROM vectors WHERE {IN_USE} LIMIT 1")
         return width_of(rows[0][0]) if rows else 0
 
     def evict(self, most_bytes: int) -> int:
@@ -161,7 +161,7 @@ class Vectors:
             return connection.execute(
                 f"""
                 DELETE FROM vectors WHERE key IN (
-                    SELECT key FROM vectors WHERE NOT {_IN_USE} AND NOT {_SPARED} ORDER BY used, seq LIMIT ?
+                    SELECT key FROM vectors WHERE NOT {IN_USE} AND NOT {_SPARED} ORDER BY used, seq LIMIT ?
                 )
                 """,
                 (int(time.time()), surplus),

@@ -8,7 +8,6 @@ when it is complete: readers never see half of it.
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,12 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.changes import ChangedChunk, batches_by_seq
-from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
+from spellbook.index.catalog.vectors import IN_USE
 from spellbook.index.opened import Index
 from spellbook.index.postgres import words
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.database import Database, literal
 from spellbook.system.lazy import np
+from spellbook.text.unicode import digest_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -98,7 +98,7 @@ def publish(index: Index, database: Database, progress: Progress | None = None) 
                 if progress is not None:
                     progress(min(done, whole), whole)
             for which, mark in ((0, vault.marks[1]), (1, vault.marks[2])):
-                rows = catalog.changes.seconds(mark) if which else _vectors_since(index, mark)
+                rows = catalog.changes.seconds(mark) if which else catalog.vectors.since(mark, IN_USE)
                 for batch in batches_by_seq(rows, VECTORS):
                     _vectors(database, vault, batch, which)
                     vectors += len(batch) * (not which)
@@ -119,10 +119,9 @@ def behind(index: Index, database: Database) -> int:
 
 def _names(index: Index) -> dict[str, object]:
     vault = index.config.vault
-    owner = hashlib.sha256(f"{platform.node()}\0{vault}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {
         "name": clean(vault.name) or "vault",
-        "owner": owner,
+        "owner": digest_of(f"{platform.node()}\0{vault}", 16),
         "origin": f"{index.catalog.changes.catalog}:{index.catalog.fingerprint}",
     }
 
@@ -243,10 +242,6 @@ def _frequencies(connection: psycopg.Connection[Any], notes: tuple[int, list[int
     )
 
 
-def _vectors_since(index: Index, mark: int) -> Iterable[tuple[str, bytes, int]]:
-    return index.catalog.vectors.since(mark, f"({OF_CHUNKS} OR {OF_LABELS})")
-
-
 def _vectors(database: Database, vault: _Vault, batch: Sequence[tuple[str, bytes, int]], which: int) -> None:
     """Give chunks and labels the vectors that came after they were published; with `which`, the second encoder's."""
     column, kind, mark = ("second", "bytea", "second_seq") if which else ("vector", "halfvec", "vectors_seq")
@@ -312,11 +307,6 @@ def _finish(index: Index, database: Database, vault: _Vault) -> str:
     return str(name)
 
 
-def near_index(width: int) -> str:
-    """Return what the HNSW indexes of vectors of `width` numbers are about, as SQL."""
-    return f"(vector::halfvec({width})) halfvec_ip_ops) WHERE vector_dims(vector) = {width}"
-
-
 def make_indexes(database: Database, width: int) -> None:
     """Make the HNSW indexes for vectors of `width` numbers, if there are none."""
     if database.rows("SELECT to_regclass(%(name)s)", {"name": f"spellbook.chunks_near_{width}"})[0][0]:
@@ -324,9 +314,9 @@ def make_indexes(database: Database, width: int) -> None:
     with database.writing() as connection:
         connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
         connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
-        sql = "CREATE INDEX IF NOT EXISTS {0}_near_{1} ON {0} USING hnsw ({2}"
+        of_width = f"(vector::halfvec({width})) halfvec_ip_ops) WHERE vector_dims(vector) = {width}"
         for table in ("chunks", "labels"):
-            connection.execute(sql.format(table, width, near_index(width)))
+            connection.execute(f"CREATE INDEX IF NOT EXISTS {table}_near_{width} ON {table} USING hnsw ({of_width}")
 
 
 def _copy(connection: psycopg.Connection[Any], table: str, rows: Iterable[Sequence[object]]) -> None:

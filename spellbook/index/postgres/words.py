@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from spellbook.index.catalog.tables import WEIGHTS
 from spellbook.text.expressions import AllOf, Expression, Phrase, Without
+from spellbook.text.unicode import mended
 
 K1, B = 1.2, 0.75
 """The constants of FTS5's bm25."""
@@ -161,7 +162,7 @@ def _cut(texts: Sequence[str]) -> list[list[str]]:
             """
         )
     connection.execute("BEGIN")
-    rows = [(i, text.encode("utf-8", "replace").decode().replace("\0", " ")) for i, text in enumerate(texts, 1) if text]
+    rows = [(i, mended(text)) for i, text in enumerate(texts, 1) if text]
     connection.executemany("INSERT INTO cut (rowid, text) VALUES (?, ?)", rows)
     found: list[list[tuple[int, str]]] = [[] for _ in texts]
     for token, i, at in connection.execute('SELECT term, doc, "offset" FROM places'):

@@ -19,9 +19,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from spellbook.index.catalog.vectors import Vectors
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
 
@@ -53,19 +54,6 @@ Vectors that Chroma looks at for a question.
 
 Of 780,000 vectors it then finds 93 in 100 of the nearest. With its default of 100 it finds only 66, 3 ms faster.
 """
-
-
-class Source(Protocol):
-    """What Chroma follows: the vectors in use, as the catalog keeps them. See `catalog.vectors`."""
-
-    def changes(self, seq: int) -> list[tuple[str, int]]:
-        """Return key and seq of the vectors in use that came after `seq`, oldest first."""
-
-    def of(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors of `keys` (float32, little endian)."""
-
-    def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Return the metadata of those of `keys` that are in use."""
 
 
 class Unavailable(Exception):
@@ -164,7 +152,7 @@ class Chroma:
             return math.inf
         return 0.0 if current.generation == generation else abs(time.time() - current.at)
 
-    def catch_up(self, source: Source, most: int, seconds: float = math.inf) -> int:
+    def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:
         """
         Add what came since, for so many seconds or little longer, and return how many vectors were added.
 
@@ -193,7 +181,7 @@ class Chroma:
                 break
         return added
 
-    def compare(self, source: Source, generation: int) -> None:
+    def compare(self, source: Vectors, generation: int) -> None:
         """
         Bring the metadata up to the catalog and delete the rows of keys out of use, as of the catalog's `generation`.
 
@@ -277,7 +265,7 @@ class Chroma:
             self._opened = (current.folder, current.epoch)
             yield collection, current
 
-    def _add(self, collection: Any, current: _Current, keys: Sequence[str], source: Source, seq: int) -> int:
+    def _add(self, collection: Any, current: _Current, keys: Sequence[str], source: Vectors, seq: int) -> int:
         there = set(collection.get(ids=list(keys), include=[])["ids"])
         # Chroma writes a row again at a fifteenth of the speed of a new one.
         fresh = source.of([key for key in keys if key not in there])

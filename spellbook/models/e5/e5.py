@@ -22,6 +22,7 @@ from spellbook.models.onnx.lazy_engine import Local
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
+from spellbook.text.unicode import mended
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `tests/benchmarks/calibrate.py` computes."""
@@ -112,7 +113,7 @@ class E5:
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model makes of `text` alone."""
         counter = self._local if self._local.is_loaded else self._counter
-        return counter.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")) - AROUND
+        return counter.token_count(mended(text)) - AROUND
 
     def engine(self) -> Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""

@@ -23,6 +23,7 @@ from spellbook.models.onnx.runtime import Session
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
+from spellbook.text.unicode import mended
 
 WIDTH = 256
 
@@ -164,7 +165,7 @@ class USE:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model makes of `text`. Raises EmbeddingError."""
-        return self._local.token_count(text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8"))
+        return self._local.token_count(mended(text))
 
     def engine(self) -> Onnx:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from spellbook.archive.pages import child
-from spellbook.archive.pages.source import MOST_FILE, Page, read
+from spellbook.archive.pages.source import Page, read
+from spellbook.settings.limits import MOST_PDF
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from tests.archive.pages.documents import pdf
 from tests.archive.pages.site import Site
@@ -115,7 +116,7 @@ def make(folder: Path, kind: str) -> Path:
         file.symlink_to(file)
     elif kind == "large":
         with file.open("wb") as large:
-            large.truncate(MOST_FILE + 1)
+            large.truncate(MOST_PDF + 1)
     elif kind == "large html":
         with file.open("wb") as large:
             large.truncate(10_000_001)

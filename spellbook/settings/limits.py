@@ -1,0 +1,87 @@
+"""
+What a caller may hand in, for all doors: tools, the API, the command line, imports and fetched pages.
+
+More is refused, with a message that names the bound. Bounds of arguments that no room checks by itself are in `verbs`,
+the largest note is `notes.note.MOST_BYTES`, and an HTTP request is bounded in `server/http/guard.py`.
+"""
+
+from __future__ import annotations
+
+# -- a question
+
+MOST_QUERY = 20_000
+"""Letters of a question, of each further text, and of all its phrases together: a model reads the first 2,000."""
+
+MOST_ALSO = 3
+"""Further texts of a question: each is another search."""
+
+MOST_KEYWORDS = 200
+"""Phrases to be found as they are: each is a look into the index of words."""
+
+MOST_HITS = 100
+"""Hits of an answer: each is packed, counted and shown."""
+
+MOST_LISTED = 100
+"""Notes that `recent` lists at a time; `offset` goes on from there."""
+
+MOST_OFFSET = 10_000_000
+"""Notes that may be left out before a list begins: more than any vault has."""
+
+MOST_WHEN = 200
+"""Letters of a date, a revision of git or the name of a snapshot."""
+
+MOST_VERSIONS = 200
+"""Versions of a note in one answer: each is read from git, a snapshot or the journal."""
+
+# -- a filter
+
+MOST_KEYS = 100
+"""Keys of a filter: a judgement; SQLite allows expressions that are 1,000 deep."""
+
+MOST_GLOBS = 2_000
+"""Globs of paths in a filter: a judgement, far below the 32,766 values that SQLite takes."""
+
+MOST_GLOB = 1_000
+"""Letters of a glob, in a filter or in the settings: it is compared with every path."""
+
+MOST_SCOPES = 200
+"""Scopes in the settings of a vault, which may be anybody's: their globs are compared with every path."""
+
+# -- a memory
+
+MOST_LINE = 300
+"""Letters of a label of one line, such as a topic or a title: it is shown with every hit."""
+
+MOST_SOURCE = 2_000
+"""Letters of a source, which may be an address."""
+
+# -- a page
+
+MOST_URL = 2_000
+"""Letters of a web address: what browsers and servers take."""
+
+MOST_HTML = 10_000_000
+"""Bytes of a web page or an HTML file, unpacked: a parser needs many times as much memory."""
+
+MOST_PDF = 50_000_000
+"""Bytes of a PDF, unpacked: most of it is pictures."""
+
+MOST_MARKDOWN = 9_900_000
+"""Bytes of UTF-8 that are saved of a page: what a note may hold, without its frontmatter."""
+
+# -- an import
+
+MOST_TEXT = 20_000_000
+"""Bytes of one note in a source, which is held in memory: what people write is shorter."""
+
+MOST_PAGE = 100_000_000
+"""Bytes of a note that is an HTML file: its images may be within it."""
+
+MOST_GRAPH = 200_000_000
+"""Bytes of the file of a knowledge graph, whose entities are all held in memory."""
+
+MOST_VALUE = 500_000_000
+"""Letters of one value of an export in JSON, which is held in memory."""
+
+MOST_GROWTH = 200
+"""Times that a zip may grow as it is unpacked: what people write does not, and what would fill the disk does."""
