@@ -200,8 +200,8 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
     if as_json:
         output.as_json({"status": "erased", **output.fields(done)})
     else:
-        where = f" It is in {', '.join(map(one_line, done.trash))}." if done.trash else ""
-        output.say(f"Erased {done.erased}.{where}")
+        places = ", ".join(map(one_line, done.trash))
+        output.say(f"Erased {done.erased}. It is in {places}." if places else f"Erased {done.erased}.")
 
 
 @command(

@@ -125,7 +125,7 @@ def _hit(hit: Hit) -> None:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > 6:
         say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
-    click.echo(click.style(f"      {', '.join(map(translated, reasons(hit)))}", dim=True))
+    click.echo(click.style(f"      {', '.join(reasons(hit, translated))}", dim=True))
     click.echo()
 
 
@@ -177,7 +177,7 @@ def _leg(each: Row, name: str) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return one_line(", ".join(words)) or "nothing"
+    return one_line(", ".join(words)) or translated("nothing")
 
 
 def chunks(found: Sequence[StoredChunk]) -> None:

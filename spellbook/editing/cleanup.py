@@ -11,6 +11,7 @@ from spellbook.editing.revise import Erased, erase_notes
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, instant
 from spellbook.index.opened import Index
+from spellbook.text.quoting import counted
 
 _DAY = 86_400.0
 
@@ -41,7 +42,8 @@ def forget(index: Index, days: float | None = None) -> Erased | None:
     Without `days`, the setting `working_days` counts.
     """
     found = due(index, index.config.working_days if days is None else days, time.time())
-    return erase_notes(index, found, "working memories", "working memories", "forget") if found else None
+    count = counted(len(found), "note")
+    return erase_notes(index, found, f"working memories ({count})", "working memories", "forget") if found else None
 
 
 def _working(index: Index) -> Iterable[StoredChunk]:

@@ -214,10 +214,9 @@ def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
     """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
     section = found.suffix.partition("~")[0]
     parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
-    name = f"the section {flat(parts[0].heading or section[1:])}"
-    name = "the text above the first section" if section == "#" else name
-    part = f"part {1 + parts.index(found)} of {len(parts)} of " if len(parts) > 1 else ""
-    return f"{part}{name} of {flat(found.title)}"
+    heading, title = flat(parts[0].heading or section[1:]), flat(found.title)
+    name = f"the text above the first section of {title}" if section == "#" else f"the section {heading} of {title}"
+    return f"part {1 + parts.index(found)} of {len(parts)} of {name}" if len(parts) > 1 else name
 
 
 def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = False) -> Erased:
@@ -226,7 +225,8 @@ def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = 
     if not found:
         raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
     name = "/".join(filter(None, (category, topic)))
-    return erase_notes(index, found, f"the topic {flat(name)}", name, hard=hard)
+    count = counted(len({each.path for each in found}), "note")
+    return erase_notes(index, found, f"the topic {flat(name)} ({count})", name, hard=hard)
 
 
 def erase_notes(
@@ -240,8 +240,7 @@ def erase_notes(
     paths = list(dict.fromkeys(each.path for each in found))
     with index.vault.change(verb, what, for_good=hard):
         kept = _remove(index, paths, hard)
-    said = f"{called} ({counted(len(paths), 'note')})"
-    return Erased(said, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
+    return Erased(called, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:

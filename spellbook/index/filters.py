@@ -79,16 +79,16 @@ class Unmatched:
     suggestions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"No note has {self.key} {self.value:.80}{did_you_mean(self.suggestions)}"
+        return with_suggestions(f"No note has {self.key} {self.value:.80}", self.suggestions)
 
     def as_dict(self) -> dict[str, object]:
         """Return it as JSON shows it."""
         return {"key": self.key, "value": self.value, "suggestions": list(self.suggestions)}
 
 
-def did_you_mean(suggestions: Sequence[str]) -> str:
-    """Return the end of a sentence that asks whether one of these was meant; a full stop if there are none."""
-    return f"; did you mean {' or '.join(suggestions)}?" if suggestions else "."
+def with_suggestions(sentence: str, suggestions: Sequence[str]) -> str:
+    """Return a sentence, without its full stop given, that asks whether one of these was meant, if there are any."""
+    return f"{sentence}; did you mean {' or '.join(suggestions)}?" if suggestions else f"{sentence}."
 
 
 def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:

@@ -132,12 +132,8 @@ def _links(index: Index) -> list[str]:
     said = [fix, *map(str, offer.left)] if count else [*map(str, offer.left)]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
-        like = f"; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else ""
-        said.append(
-            Remark(
-                f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known{like}"
-            )
-        )
+        broken = f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known"
+        said.append(Remark(f"{broken}; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else broken))
     if len(unknown) > _MOST_LISTED:
         said.append(
             Remark(

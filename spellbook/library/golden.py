@@ -109,20 +109,20 @@ def _golden(node: yaml.Node) -> Golden:
     if unknown:
         raise _Fault(lines[unknown[0]], f"there is no key {unknown[0]!r:.40}; keys are {', '.join(_KEYS)}")
 
-    def wrong(key: str, wanted: str) -> _Fault:
-        return _Fault(lines.get(key, line), f"{key} must be {wanted}")
+    def wrong(key: str, reason: str) -> _Fault:
+        return _Fault(lines.get(key, line), reason)
 
     query, mode, absent = given.get("query", ""), given.get("mode") or "search", given.get("absent") or "false"
     if not isinstance(query, str) or not query.strip():
-        raise wrong("query", "a text")
+        raise wrong("query", "query must be a text")
     if mode not in MODES:
-        raise wrong("mode", f"one of {', '.join(MODES)}, not {mode!r:.40}")
+        raise wrong("mode", f"mode must be one of {', '.join(MODES)}, not {mode!r:.40}")
     if str(absent).lower() not in {"true", "false"}:
-        raise wrong("absent", f"true or false, not {absent!r:.40}")
+        raise wrong("absent", f"absent must be true or false, not {absent!r:.40}")
     named = given.get("expect") or []
     expect = [named] if isinstance(named, str) else named
     if not isinstance(expect, list) or not all(isinstance(each, str) and each.strip() for each in expect):
-        raise wrong("expect", "an id, a path or a topic, or a list of them")
+        raise wrong("expect", "expect must be an id, a path or a topic, or a list of them")
     if bool(expect) == (str(absent).lower() == "true"):
         raise _Fault(line, "a query needs `expect: …` or `absent: true`, and not both")
     filter = given.get("filter") or None

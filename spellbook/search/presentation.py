@@ -6,7 +6,7 @@ Whatever a note says of itself stays within its line; see `text.quoting`. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -98,18 +98,19 @@ def why(hit: Hit) -> str:
     return ", ".join(reasons(hit))
 
 
-def reasons(hit: Hit) -> list[str]:
-    """Return a hit's reasons; the shares add up to its score."""
+def reasons(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
+    """Return a hit's reasons, each by `translate`; the shares add up to its score."""
     from spellbook.text import languages  # compiles many patterns, and few commands show hits
 
-    adjusted = [f"{flat(each['reason'])} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
+    adjusted = [f"{translate(flat(each['reason']))} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
     also = [
         f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
         for path, code in hit.why.get("translations", {}).items()
     ]
     texts = [f"{json_of(cut(one['text'], _SHOWN_TEXT))} {one['score']:.2f}" for one in hit.why.get("texts", ())]
     by_text = [f"by text: {', '.join(texts)}"] if texts else []
-    return [*(shares(hit.why) + adjusted or ["no leg"]), *also, *by_text]
+    parts = [*map(translate, shares(hit.why)), *adjusted] or [translate("no leg")]
+    return [*parts, *map(translate, also + by_text)]
 
 
 def head(hit: Hit) -> str:

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
-from spellbook.index.filters import alike, conditions, did_you_mean, fold
+from spellbook.index.filters import alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
@@ -68,9 +68,8 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
         if topics:
             return topics
     there = {each.category for each in index.catalog.topics(index.visible) if each.category}
-    meant = did_you_mean(alike(scope, sorted(there)))
     raise MemoryNotFound(
-        f"There is no scope, category or folder {scope[:200]!r}{meant}",
+        with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there))),
         "get_index() without a scope shows what there is.",
     )
 
@@ -88,8 +87,8 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
     """Return the error for an unknown topic, with similar names."""
     topics = index.catalog.topics(index.visible)
     names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
-    meant = did_you_mean(alike(name, sorted(names)))
-    return MemoryNotFound(f"There is no topic {name[:200]!r}{meant}", "get_index (or `spellbook topics`) lists them.")
+    sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
+    return MemoryNotFound(sentence, "get_index (or `spellbook topics`) lists them.")
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:

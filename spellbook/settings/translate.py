@@ -1,9 +1,13 @@
 """
 Say messages in the person's language: English as the code has them, or Korean by the table `ko.toml`.
 
-A template of the table is an English message in which each value is a slot: `{0}`, `{1}` … A message is compared
-with the templates, most literal text first, and its values are put into the Korean one. `{0:t}` translates a value that
-is itself a message; `{0:을}` adds the particle that fits its last letter. What no template matches stays English.
+A template of the table is an English message in which each value is a slot: `{0}`, `{1}` … A message is compared with
+the templates, and its values are put into the Korean one. It is text, since many come from the catalog, from another
+process, from a server elsewhere or from click.
+
+A slot may have a kind in the English, so that no value is taken for a part of the message: `{0:n}` is a number, `{0:c}`
+a count, `{0:w}` a word, `{0:q}` what `repr` gives. In the Korean, `{0:t}` translates a value that is itself a message,
+or several in a row; `{0:을}` adds the particle that fits how the value is read. What no template matches stays English.
 The table is read only when the language is Korean.
 """
 
@@ -13,21 +17,50 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from operator import itemgetter
 
 VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 _MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
 """Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
 
+_LABEL = re.compile(r"[^{]+: \{")
+"""The beginning of a template such as `Backup: {0}.`, which is tried first: its value may look like another message."""
+
 _SLOT = re.compile(r"\{(\d+)(?::([^{}]+))?\}")
-_COUNTED = re.compile(r"\{(\d+)\}개")
+_KINDS = {
+    "": r"\S(?:.*?\S)??",
+    ":": r"\S(?:(?!: |, line \d).)*?",
+    "t": ".*?",
+    "n": r"[-+]?\d(?:[\d,.:]*\d)?%?(?: \(#\d+\))?",
+    "c": r"\d[\d,]*(?: of \d[\d,]*)? [a-z][a-z ]*",
+    "w": r"\S+",
+    "q": r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]+|\w*[\[{(].*?[\]})]|"""
+    r"""'(?:[^'\\]|\\.){30,}|"[^"]{30,}|[\[{(].{30,}?""",
+}
+"""
+What a value looks like: any text, such before `: `, a message or nothing; a number, or one with its rank; a count, as
+`3 notes`; a word; what `repr` gives, whole or cut.
+"""
+
 _PREFIX = "spellbook: "
+
+_SEPARATORS = (("; ", "; "), (" and ", ", "), (", ", ", "), (r"(?<=[.?!]) +(?![a-z])", " "))
+"""What stands between messages in a row, and between their translations."""
 
 _PARTICLES = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
 """The form after a closed syllable: the form after an open one."""
 
-_CLOSED = frozenset("013678lmnLMN")
-"""Digits that are read with a final consonant, as 일, and Latin letters that words read so end with."""
+_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou]c?[ckpt]$|ook$")
+"""Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook."""
+
+_CLOSED_NAMES = frozenset("013678LMNR")
+"""Digits and capital letters whose names end with a consonant: 일, 엘."""
+
+_READ_RIEUL = re.compile(r"le?$|[178LR]$")
+"""Those that end with ㄹ, after which 으로 is 로."""
+
+_ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 
 
 def language() -> str:
@@ -69,114 +102,126 @@ def fill(template: str, values: Sequence[object]) -> str:
 
 
 @cache
-def table() -> dict[str, str]:
-    """Return the Korean of each English template."""
+def table(package: str = __package__) -> dict[str, str]:
+    """Return the Korean of each English template, by the `ko.toml` of a package."""
     import tomllib
     from importlib.resources import files
 
-    return tomllib.loads(files(__package__).joinpath("ko.toml").read_text("utf-8"))
+    return tomllib.loads(files(package).joinpath("ko.toml").read_text("utf-8"))
 
 
 @cache
-def _templates() -> list[tuple[list[str], str, list[int]]]:
-    """
-    Return the literal texts between the slots of each template, its Korean, and the slots that it counts by.
+def _templates() -> list[tuple[list[str], str]]:
+    """Return the literal texts between the slots of each template, and the template: first labels, then the longest."""
+    cut = [(_SLOT.split(english)[::3], english) for english in table() if _SLOT.search(english)]
+    return sorted(cut, key=lambda each: (not _LABEL.match(each[1]), -sum(map(len, each[0]))))
 
-    Most literal text comes first.
-    """
-    cut = [
-        (re.split(r"\{\d+\}", english), korean, [int(slot) for slot in _COUNTED.findall(korean)])
-        for english, korean in table().items()
-        if _SLOT.search(english)
-    ]
-    return sorted(cut, key=lambda each: -sum(map(len, each[0])))
+
+@cache
+def _pattern(english: str) -> re.Pattern[str]:
+    """Return what a message by this template looks like, with a group for each slot."""
+    messages = {slot for slot, how in _SLOT.findall(table()[english]) if how == "t"}
+    first, *rest = _SLOT.split(english)
+    found = re.escape(first)
+    for slot, kind, text in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        kind = kind or ("t" if slot in messages else ":" if text.startswith(": ") else "")
+        found += f"({_KINDS[kind]}){re.escape(text)}"
+    return re.compile(found, re.DOTALL)
 
 
 def _line(line: str) -> str:
     text = line.strip()
-    if not text:
-        return line
     prefix = _PREFIX if text.startswith(_PREFIX) else ""
-    before, _, after = line.partition(text)
-    return before + prefix + (_found(text[len(prefix) :]) or text[len(prefix) :]) + after
+    before, _, after = line.partition(text) if text else (line, "", "")
+    return before + prefix + _message(text[len(prefix) :]) + after
 
 
 def shape(text: str) -> str:
     """Return an English message with `…` for its values, "" if the table has none with some words of its own."""
-    if text in table():
-        return text
-    found = "…".join(next((pieces for pieces, *_ in _templates() if _values(pieces, text) is not None), ()))
+    match = _match(text)
+    found = _SLOT.sub("…", match[0]) if match else ""
     return found if re.search("[a-z]{3}", found) else ""
 
 
-def _found(text: str) -> str | None:
-    if exact := table().get(text):
-        return exact
-    for pieces, korean, counted in _templates():
-        values = _values(pieces, text)
-        # "lacks questions" is no number of questions.
-        if values is not None and all(values[slot][:1].isdigit() for slot in counted):
-            return _SLOT.sub(lambda slot, values=values: filled(values[int(slot[1])], slot[2]), korean)  # type: ignore[misc]
-    return None
-
-
-def _values(pieces: list[str], text: str) -> list[str] | None:
-    """Return what stands between the literal `pieces` in `text`; None if it does not have them in this order."""
-    first, *middle, last = pieces
-    place, end = len(first), len(text) - len(last)
-    if place > end or not text.startswith(first) or not text.endswith(last):
-        return None
-    values = []
-    for piece in middle:
-        at = text.find(piece, place, end)
-        if at < 0:
-            return None
-        values.append(text[place:at])
-        place = at + len(piece)
-    return [*values, text[place:end]]
-
-
-def filled(value: str, how: str | None) -> str:
-    if how == "t":
-        return _parts(value)
-    return value + (_particle(value, how) if how else "")
-
-
-def _parts(text: str) -> str:
-    """Translate a message in a message, or the messages that are listed in it."""
+def _message(text: str) -> str:
+    """Return the Korean of a message, or of several in a row; the text itself if one of them is not known."""
     core = text.strip().lstrip(",; ")
     if not core:
         return text
     before, _, after = text.partition(core)
-    if whole := _listed(core):
-        return before + whole + after
-    for pattern in (r"(; )", r"(?<=[.?!])( +)"):
-        parts = re.split(pattern, core)
-        if len(parts) > 1:
-            done = [part if part.isspace() or part == "; " else _found(part) or part for part in parts]
-            return before + "".join(done) + after
-    return text
+    return before + _read(core)[1] + after
 
 
-def _listed(text: str) -> str | None:
-    """Return the Korean of a message, or of a list of messages if each of them is one."""
-    for separator in ("; ", " and ", ", "):
-        done = [_listed(part) for part in text.split(separator)] if separator in text else []
-        if done and all(done):
-            return (", " if separator == " and " else separator).join(filter(None, done))
-    return _found(text)
+@lru_cache
+def _read(text: str) -> tuple[int, str]:
+    """Return how many letters of a text are literal text of messages, and its Korean: the reading with most of them."""
+    known, korean, literals = _found(text)
+    lists = (_listed(text, pattern, between) for pattern, between in _SEPARATORS if not re.search(pattern, literals))
+    return max([(known, korean), *lists], key=itemgetter(0))
+
+
+def _listed(text: str, separator: str, between: str) -> tuple[int, str]:
+    parts = re.split(separator, text)
+    known, done = 0, list[str]()
+    for part in parts if len(parts) > 1 else ():
+        letters, korean = _read(part)
+        if not letters:
+            return 0, text
+        known, done = known + letters, [*done, korean]
+    return known, between.join(done)
+
+
+def _found(text: str) -> tuple[int, str, str]:
+    """Return what `_read` does, of one message, and the literal text of its template."""
+    match = _match(text)
+    if not match:
+        return 0, text, ""
+    english, values, stops = match
+    korean = fill(table()[english], values)
+    korean = korean.removesuffix(".") if stops < 0 else korean + "." * stops
+    messages = {int(slot) for slot, how in _SLOT.findall(table()[english]) if how == "t"}
+    free = sum(len(value) - (_read(value)[0] if number in messages else 0) for number, value in enumerate(values))
+    return (len(text) - free if korean != text else 0), korean, _SLOT.sub("", english)
+
+
+def _match(text: str) -> tuple[str, Sequence[str], int] | None:
+    """
+    Return the template of a message with most literal text, and the values; None if there is none.
+
+    A message in a message has often lost its full stop, or got one: with it how many more `text` has, 1 to -1.
+    """
+    bare = text.removesuffix(".")
+    if exact := next((each for each in (text, bare, f"{bare}.") if each in table()), ""):
+        return exact, (), len(text) - len(exact)
+    for pieces, english in _templates():
+        has_end = pieces[-1] or english.endswith((":n}", ":c}", ":q}"))
+        ended = f"{bare}." if pieces[-1].endswith(".") else bare if has_end else text
+        if ended.startswith(pieces[0]) and ended.endswith(pieces[-1]) and all(piece in ended for piece in pieces):
+            found = _pattern(english).fullmatch(ended)
+            if found:
+                return english, found.groups(), len(text) - len(ended)
+    return None
+
+
+def filled(value: str, how: str | None) -> str:
+    """Return a value as a Korean template asks for it: itself, translated (`t`), or with a particle."""
+    return _message(value) if how == "t" else value + _particle(value, how) if how else value
 
 
 def _particle(value: str, closed: str) -> str:
-    """Return the particle that fits the last letter of `value`: `closed`, or its form after an open syllable."""
+    """Return the particle that fits how `value` is read: `closed`, or its form after a vowel. An aside is not read."""
     opened = _PARTICLES[closed]
-    last = value.rstrip("'\"`)]}”’…. ")[-1:]
+    read = _ASIDE.sub("", value.strip("'\"`”’…. ")).rstrip("'\"`)]}”’…. ")
+    last = read[-1:]
     if "가" <= last <= "힣":
         final = (ord(last) - ord("가")) % 28
-        return opened if not final or (closed == "으로" and final == 8) else closed
-    if last == "%":  # read 퍼센트
+        is_closed, is_rieul = final > 0, final == 8
+    elif last.isascii() and last.isalnum():
+        word = re.split(r"[^A-Za-z\d]", read)[-1]
+        is_closed = bool(last in _CLOSED_NAMES if word.upper() == word else _CLOSED.search(word.lower()))
+        is_rieul = bool(_READ_RIEUL.search(word))
+    elif last == "%":  # read 퍼센트
         return opened
-    if not last.isascii() or not last.isalnum():
+    else:
         return f"{closed}({opened})"
-    is_closed = last in _CLOSED and not (closed == "으로" and last in "178lL")
-    return closed if is_closed else opened
+    return closed if is_closed and not (closed == "으로" and is_rieul) else opened

@@ -33,6 +33,7 @@ SAID = {
     "Remark",
     "said",
     "alert",
+    "with_suggestions",
 }
 """Functions and errors whose texts a person reads."""
 
@@ -48,7 +49,7 @@ TO_AGENTS = {
 REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
-LISTS = {"reasons", "warnings", "said", "half", "secrets"}
+LISTS = {"errors", "reasons", "warnings", "said", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
@@ -57,7 +58,9 @@ PLACED = {
     ("", "progress"): 0,
     ("models", "Good"): 1,
     ("cli", "Client"): 2,
-    ("search", "crowded"): 0,
+    ("cli", "_make"): 2,
+    ("library", "wrong"): 1,
+    ("editing", "erase_notes"): 2,
 }
 """Which argument of a function of a room is a message."""
 
@@ -83,7 +86,8 @@ SENTENCES = {
     "library/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},
-    "index/filters.py": {"__str__", "did_you_mean"},
+    "index/filters.py": {"__str__", "with_suggestions"},
+    "search/ranking.py": {"costs"},
     "search/presentation.py": {"reasons", "shares", "standing", "outside"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},

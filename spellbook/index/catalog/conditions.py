@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike, did_you_mean
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
@@ -47,10 +47,9 @@ def check_count(conditions: Sequence[Condition]) -> None:
 def unknown(key: str, present: Iterable[str]) -> InvalidInput:
     """Return the error for a key that no note has; `present` are those that notes have."""
     listed = sorted({*present, *COMMON_FIELDS})
-    meant = did_you_mean(alike(key, listed)).removeprefix("; ").removesuffix(".").capitalize()
-    return InvalidInput(
-        f"No note has the key {key!r:.80} to filter by.", f"{meant} Keys here are {', '.join(listed[:40])}.".strip()
-    )
+    keys = f"Keys here are {', '.join(listed[:40])}."
+    meant = f"Did you mean {' or '.join(similar)}? {keys}" if (similar := alike(key, listed)) else keys
+    return InvalidInput(f"No note has the key {key!r:.80} to filter by.", meant)
 
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:

@@ -156,10 +156,8 @@ class Client:
         if status in {401, 403}:
             # What it says may repeat the key in part.
             name = " or ".join(self._keys)
-            given = "refuses the key" if self._key else "wants a key"
-            raise AuthenticationError(
-                f"{self.who} {given} (HTTP {status}).", f"Put the right key into {name} and start again."
-            )
+            refusal = f"{self.who} refuses the key" if self._key else f"{self.who} wants a key"
+            raise AuthenticationError(f"{refusal} (HTTP {status}).", f"Put the right key into {name} and start again.")
         after = _seconds(response.headers.get("retry-after", ""))
         if status == 429:
             limited = RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit.")

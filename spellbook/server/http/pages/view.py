@@ -10,11 +10,9 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -147,13 +145,7 @@ class View:
 
 def said(language: str, english: str, *values: object) -> str:
     """Return a message of the pages in a language; `{0}` is the first value."""
-    return translate.fill(korean().get(english, english) if language == "ko" else english, values)
-
-
-@cache
-def korean() -> dict[str, str]:
-    """Return the Korean of what the pages say in English."""
-    return tomllib.loads(files(__package__).joinpath("ko.toml").read_text("utf-8"))
+    return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
 
 
 def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:

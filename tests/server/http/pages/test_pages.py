@@ -17,6 +17,7 @@ from spellbook.notes import decisions as forms
 from spellbook.server.http import pages
 from spellbook.server.http.callers import RIGHTS, SCOPES
 from spellbook.server.http.pages import searching, view
+from spellbook.settings import translate
 from tests.helpers import note_writer
 
 from .conftest import HOSTILE, Browser
@@ -210,7 +211,7 @@ def test_files_of_others_are_whole() -> None:
 
 def test_everything_the_pages_say_is_korean_too() -> None:
     """Each message of the templates has its Korean with the same values, and no Korean is left over."""
-    table = view.korean()
+    table = translate.table(view.__package__)
     said = set(_said())
     assert said - set(table) == set()
     assert set(table) - said == set()
