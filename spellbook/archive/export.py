@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.archive.tree import Item, fault_of, is_setting, tree
+from spellbook.archive.tree import BackupFile, fault_of, is_setting, tree
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
 from spellbook.system.disk import replacing, storage_error
@@ -77,7 +77,7 @@ def run(
         chosen = [item for item in found.files if item.path in only]
     else:
         chosen = [item for item in found.files if attachments or item.is_note or is_setting(item.path)]
-    done: list[Item] = []
+    done: list[BackupFile] = []
     faults = [*found.faults]
     files = _opened(vault, chosen, done, faults)
     write = _write_zip if is_zip else _write_json
@@ -100,10 +100,10 @@ def run(
     return Exported(str(place), notes, len(done) - notes, size, tuple(faults))
 
 
-_Files = Iterator[tuple[Item, Iterator[bytes]]]
+_Files = Iterator[tuple[BackupFile, Iterator[bytes]]]
 
 
-def _opened(vault: Vault, chosen: Sequence[Item], done: list[Item], faults: list[Fault]) -> _Files:
+def _opened(vault: Vault, chosen: Sequence[BackupFile], done: list[BackupFile], faults: list[Fault]) -> _Files:
     """Yield each file with its bytes; one that cannot be opened becomes a fault, the others are `done` afterwards."""
     for item in chosen:
         pieces = vault.pieces(item.path, _PIECE)
@@ -138,7 +138,7 @@ def _write_json(vault: Vault, stream: BinaryIO, folders: Sequence[str], files: _
     stream.write(b'\n], "count": %d}\n' % count)
 
 
-def _records(item: Item, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
+def _records(item: BackupFile, pieces: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
     """Yield the record of a file, or several of a large one: all but the last have `more`, the last has the hash."""
     sha256 = hashlib.sha256()
     head: dict[str, Any] = {"path": item.path, "mtime_ns": item.stamp.mtime_ns, "mode": item.mode}
@@ -195,7 +195,7 @@ def _write_zip(vault: Vault, stream: BinaryIO, folders: Sequence[str], files: _F
                     target.write(piece)
 
 
-def _entry(item: Item) -> zipfile.ZipInfo:
+def _entry(item: BackupFile) -> zipfile.ZipInfo:
     seconds, rest = divmod(item.stamp.mtime_ns, 1_000_000_000)
     entry = zipfile.ZipInfo(item.path, min(max(time.gmtime(seconds)[:6], _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
     entry.compress_type = zipfile.ZIP_DEFLATED

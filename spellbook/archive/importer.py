@@ -83,7 +83,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImportOptions:
     """
     Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
@@ -98,7 +98,7 @@ class Asked:
     drop: bool = False
 
 
-def run(index: Index, place: Path | None, asked: Asked, progress: Progress | None = None) -> Imported:
+def run(index: Index, place: Path | None, asked: ImportOptions, progress: Progress | None = None) -> Imported:
     """
     Import a source (see `sources`), or without one go on with an interrupted import; return what was done.
 
@@ -119,7 +119,7 @@ def run(index: Index, place: Path | None, asked: Asked, progress: Progress | Non
     return done
 
 
-def _begin(index: Index, place: Path, asked: Asked, progress: Progress | None) -> Imported:
+def _begin(index: Index, place: Path, asked: ImportOptions, progress: Progress | None) -> Imported:
     if asked.drop:
         raise InvalidInput("An import cannot be made and dropped at once.", "Drop the interrupted one first.")
     if asked.on_conflict not in RULES:
@@ -155,7 +155,7 @@ def _begin(index: Index, place: Path, asked: Asked, progress: Progress | None) -
         return _finish(index, folder, begun, report, progress)
 
 
-def _resume(index: Index, asked: Asked, progress: Progress | None) -> Imported:
+def _resume(index: Index, asked: ImportOptions, progress: Progress | None) -> Imported:
     """
     Go on with an import that was interrupted, or drop what is left of it; the result is empty if there is none.
 
@@ -267,7 +267,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 
 def _stage(
-    index: Index, place: Path, stage: BinaryIO, asked: Asked, report: Imported, progress: Progress | None
+    index: Index, place: Path, stage: BinaryIO, asked: ImportOptions, report: Imported, progress: Progress | None
 ) -> tuple[list[placing.Staged], list[str]]:
     """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
     staged: list[placing.Staged] = []
@@ -333,7 +333,7 @@ def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
             )
 
 
-def _destination(index: Index, incoming: Incoming, asked: Asked) -> tuple[str, str, str]:
+def _destination(index: Index, incoming: Incoming, asked: ImportOptions) -> tuple[str, str, str]:
     """Return the wanted name of a file, a valid path, and the rule if the path is taken."""
     if is_setting(incoming.path):
         # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
@@ -389,7 +389,7 @@ def _check_settings(path: str, data: bytes) -> None:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 
 
-def _into(asked: Asked, path: str) -> str:
+def _into(asked: ImportOptions, path: str) -> str:
     return f"{asked.into.strip('/')}/{path}".strip("/")
 
 

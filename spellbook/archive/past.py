@@ -27,7 +27,7 @@ from spellbook.vault import names
 from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE, compiled
 from spellbook.vault.listing import shown
-from spellbook.vault.past import Written
+from spellbook.vault.past import PastNotes
 
 _MOST_TEXT = 1_000_000_000
 """Bytes of all notes of one state; more are refused."""
@@ -142,7 +142,7 @@ _Texts = Callable[[Sequence[str]], Iterator[bytes]]
 
 
 @dataclass(slots=True)
-class _Found:
+class _NotesThen:
     """The notes of a state while they are looked through: their stamps, and the faults of the others."""
 
     stamps: dict[str, Stamp] = field(default_factory=dict)
@@ -153,13 +153,13 @@ class _Found:
         self.faults.append(Fault(shown(path), 0, reason))
 
 
-def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
+def written(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
     """
     Return the notes of an earlier state, as the vault's own rules name notes.
 
     What `.spellbookignore` left out then, or leaves out now, is no note. Raises InvalidInput, StorageError.
     """
-    found = _Found()
+    found = _NotesThen()
     if moment.commit:
         texts = _of_git(Repository(folder.root), Commit(moment.commit, int(moment.at)), found)
         pointers = [path for path, stamp in found.stamps.items() if stamp.size <= _MOST_POINTER]
@@ -171,10 +171,10 @@ def written(folder: Folder, taken: Snapshots, moment: Moment) -> Written:
     _choose(folder, texts, found)
     if (size := sum(stamp.size for stamp in found.stamps.values())) > _MOST_TEXT:
         raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")
-    return Written(found.stamps, tuple(found.faults), texts)
+    return PastNotes(found.stamps, tuple(found.faults), texts)
 
 
-def _of_git(repository: Repository, commit: Commit, found: _Found) -> _Texts:
+def _of_git(repository: Repository, commit: Commit, found: _NotesThen) -> _Texts:
     changed, oldest = repository.changed(commit)
     blobs: dict[str, Blob] = {}
     for name, blob in repository.files(commit.hash).items():
@@ -192,14 +192,14 @@ def _of_git(repository: Repository, commit: Commit, found: _Found) -> _Texts:
     return lambda paths: repository.texts([blobs[path] for path in paths])
 
 
-def _of_snapshot(taken: Snapshots, name: str, found: _Found) -> _Texts:
+def _of_snapshot(taken: Snapshots, name: str, found: _NotesThen) -> _Texts:
     files = taken.files(name)
     for path, kept in files.items():
         found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
     return lambda paths: (taken.text(files[path]) for path in paths)
 
 
-def _choose(folder: Folder, texts: _Texts, found: _Found) -> None:
+def _choose(folder: Folder, texts: _Texts, found: _NotesThen) -> None:
     """Leave only notes in `found`: Markdown that is not too large, and left out neither then nor now."""
     ignored = None
     if IGNORE_FILE in found.stamps and found.stamps[IGNORE_FILE].size <= MOST_BYTES:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.archive.blobs import Blobs
-from spellbook.archive.tree import Item, tree
+from spellbook.archive.tree import BackupFile, tree
 from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
 from spellbook.settings.paths import MARKER
@@ -51,12 +51,12 @@ _log = logging.getLogger(__name__)
 class Kept:
     """A file in a snapshot."""
 
-    item: Item
+    item: BackupFile
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class SnapshotManifest:
     """What a snapshot lists: its head, and its files by path."""
 
     name: str
@@ -83,7 +83,7 @@ class Restored:
 
 
 def whole(
-    vault: Vault, blobs: Blobs, manifest: Manifest, *, skip_damaged: bool
+    vault: Vault, blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
     Return the files that can be restored, by path, and the faults of the others.
@@ -135,7 +135,7 @@ def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[
 
 
 def into_folder(
-    blobs: Blobs, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
+    blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
 ) -> Restored:
     """Write `files` to an empty folder, or continue an interrupted restore there. Raises InvalidInput, StorageError."""
     made: list[Path] = []
@@ -196,9 +196,9 @@ class Over:
 
     vault: Vault
     blobs: Blobs
-    manifest: Manifest
+    manifest: SnapshotManifest
     files: Mapping[str, Kept]
-    before: Manifest
+    before: SnapshotManifest
     removed: list[str] = field(default_factory=list)
     written: int = 0
     is_half: bool = False

@@ -21,8 +21,8 @@ from typing import Any
 
 from spellbook.archive import restore
 from spellbook.archive.blobs import DAMAGED, Blobs
-from spellbook.archive.restore import Kept, Manifest, Restored
-from spellbook.archive.tree import Item, fault_of, tree
+from spellbook.archive.restore import Kept, Restored, SnapshotManifest
+from spellbook.archive.tree import BackupFile, fault_of, tree
 from spellbook.index.embed import Progress
 from spellbook.index.sync import is_settled
 from spellbook.notes.note import Fault, Stamp
@@ -146,7 +146,7 @@ class Snapshots:
                 progress("keeping", number, len(found.files))
         return self._list(files, found.folders, faults, stored, started_ns)
 
-    def _is_same(self, item: Item, before: Kept | None, looked_ns: int) -> bool:
+    def _is_same(self, item: BackupFile, before: Kept | None, looked_ns: int) -> bool:
         """
         Say whether the stamp of a file shows that it need not be read.
 
@@ -200,7 +200,7 @@ class Snapshots:
         except _DAMAGED:
             return Snapshot(name, 0, 0, 0, (Fault(str(self._place(name)), 0, "the list is damaged"),))
 
-    def _manifest(self, name: str) -> Manifest:
+    def _manifest(self, name: str) -> SnapshotManifest:
         """Read a snapshot's list. Raises StorageError if it is damaged."""
         try:
             with gzip.open(self._place(name), "rb") as file:
@@ -208,13 +208,13 @@ class Snapshots:
                 files = {kept.item.path: kept for kept in map(_kept, file)}
             if len(files) != head["files"]:
                 raise ValueError(f"it lists {len(files)} of {head['files']} files")
-            return Manifest(name, head, files)
+            return SnapshotManifest(name, head, files)
         except _DAMAGED as error:
             raise StorageError(
                 f"{self._place(name)}: the list is damaged ({error}).", "Restore another snapshot."
             ) from error
 
-    def _newest(self) -> Manifest | None:
+    def _newest(self) -> SnapshotManifest | None:
         for name in self.names():
             with contextlib.suppress(StorageError):
                 return self._manifest(name)
@@ -314,13 +314,15 @@ class Snapshots:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _into(self, manifest: Manifest, files: Mapping[str, Kept], into: Path, progress: Progress | None) -> Restored:
+    def _into(
+        self, manifest: SnapshotManifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
+    ) -> Restored:
         above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
         needed = sum(kept.item.stamp.size for kept in files.values())
         _check_room(above, needed, "the restore", "Name another folder.")
         return restore.into_folder(self._blobs, manifest, files, into, progress)
 
-    def _over(self, manifest: Manifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
+    def _over(self, manifest: SnapshotManifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
         mark, interrupted = self.folder / _RESTORING, self.interrupted
         self._vault.trash.check()
         before = self._manifest(self._create().name)
@@ -397,4 +399,4 @@ def _record(kept: Kept) -> bytes:
 def _kept(line: bytes) -> Kept:
     said = json.loads(line)
     stamp = Stamp(said["size"], said["mtime_ns"], said["inode"], said.get("ctime_ns", 0))
-    return Kept(Item(said["path"], stamp, said["mode"]), said["sha256"])
+    return Kept(BackupFile(said["path"], stamp, said["mode"]), said["sha256"])

@@ -26,7 +26,7 @@ from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Made, Source, unreadable, whole
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, Made, unreadable, whole
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -44,7 +44,7 @@ _SMALL = 10_000_000
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[Source]:
+def opened(place: Path) -> Iterator[ImportSource]:
     """
     Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's.
 
@@ -63,17 +63,17 @@ def opened(place: Path) -> Iterator[Source]:
                 if place.suffix.lower() == ".md":
                     status = os.fstat(file.fileno())
                     mode = stat.S_IMODE(status.st_mode)
-                    yield Source(iter([Incoming(place.name, pieces_of(file), mode, status.st_mtime_ns)]))
+                    yield ImportSource(iter([Incoming(place.name, pieces_of(file), mode, status.st_mtime_ns)]))
                 elif html_notes.endings([place.name]):
                     one = Incoming(place.name, pieces_of(file), None, os.fstat(file.fileno()).st_mtime_ns)
-                    yield Source(html_notes.notes(iter([one]), [place.name]))
+                    yield ImportSource(html_notes.notes(iter([one]), [place.name]))
                 elif place.suffix.lower() == _ENEX:
                     yield _evernote([place.name], lambda _: regular(place))
                 elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
                     with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
                         if rows is None:
                             raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
-                        yield Source(map(Made.incoming, memories.of_rows(rows)))
+                        yield ImportSource(map(Made.incoming, memories.of_rows(rows)))
                 elif start[:2] == b"PK":
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
@@ -86,19 +86,19 @@ def opened(place: Path) -> Iterator[Source]:
         raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", UNTOUCHED) from error
 
 
-def _folder(place: Path) -> Source:
+def _folder(place: Path) -> ImportSource:
     folder = Folder(place.resolve())
     found = tree(folder)
     if books := _notebooks([item.path for item in found.files]):
         return _evernote(books, lambda path: regular(folder.locate(path)))
     times = {item.path: item.stamp.mtime_ns for item in found.files}
     if (root := logseq.root_of([*times])) is not None:
-        source = Source(iter(()), [], [*found.faults])
-        graph = logseq.Graph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
+        source = ImportSource(iter(()), [], [*found.faults])
+        graph = logseq.LogseqGraph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
         source.files = logseq.files(graph, source.faults)
         return source
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return Source(html_notes.notes(_with_ids(files), [*times]), [*found.folders], [*found.faults])
+    return ImportSource(html_notes.notes(_with_ids(files), [*times]), [*found.folders], [*found.faults])
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
@@ -119,14 +119,14 @@ def _notebooks(names: Sequence[str]) -> list[str]:
     return [] if any(name.lower().endswith(".md") for name in names) else found
 
 
-def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Source:
-    return Source(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
+def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> ImportSource:
+    return ImportSource(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
 
 
 # -- zips
 
 
-def _zip(archive: zipfile.ZipFile, name: str) -> Source:
+def _zip(archive: zipfile.ZipFile, name: str) -> ImportSource:
     parts = [entry for entry in archive.infolist() if notion.is_part(entry.filename)]
     if parts and len(parts) == len([entry for entry in archive.infolist() if not entry.is_dir()]):
         return _parts(archive, parts)
@@ -144,7 +144,7 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
         return _evernote(books, archive.open)
     if (root := logseq.root_of([entry.filename for entry in entries])) is not None:
         return _logseq(archive, entries, root, name)
-    source = Source(iter(()))
+    source = ImportSource(iter(()))
     source.files = _with_ids(_entries(archive, entries, source))
     if notion.is_notion([entry.filename for entry in entries]):
         source.files = _pages(source.files, name)
@@ -155,9 +155,9 @@ def _zip(archive: zipfile.ZipFile, name: str) -> Source:
     return source
 
 
-def _parts(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> Source:
+def _parts(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> ImportSource:
     """The zips of a divided export, one after the other."""
-    whole = Source(iter(()))
+    whole = ImportSource(iter(()))
 
     def files() -> Iterator[Incoming]:
         for part in sorted(parts, key=lambda each: each.filename):
@@ -191,7 +191,7 @@ def _root(names: list[str]) -> str:
     return first if is_vault and all(name.startswith((first, "__MACOSX/")) for name in names) else ""
 
 
-def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: Source) -> Iterator[Incoming]:
+def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: ImportSource) -> Iterator[Incoming]:
     root = _root([entry.filename for entry in entries])
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
@@ -209,9 +209,9 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: S
                 yield Incoming(path, pieces_of(file), mode or None, time_of(entry))
 
 
-def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> Source:
+def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> ImportSource:
     """A graph in a zip, whose pages are read twice."""
-    source = Source(iter(()))
+    source = ImportSource(iter(()))
     by_path = {_decent(entry.filename): entry for entry in entries if not entry.is_dir()}
     paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
 
@@ -221,7 +221,7 @@ def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str,
 
     # A browser numbers what is downloaded again.
     stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
-    graph = logseq.Graph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
+    graph = logseq.LogseqGraph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
     source.files = logseq.files(graph, source.faults)
     return source
 
@@ -233,14 +233,14 @@ def _is_regular(entry: zipfile.ZipInfo) -> bool:
 # -- JSON: an export of Spellbook's, or conversations
 
 
-def _chats(opened: Sequence[tuple[IO[bytes], str]]) -> Source:
+def _chats(opened: Sequence[tuple[IO[bytes], str]]) -> ImportSource:
     """One export, which newer ones of ChatGPT's divide among several files."""
-    source = Source(iter(()))
+    source = ImportSource(iter(()))
     source.files = (each for file, name in opened for each in _records(members(file, name), source, name))
     return source
 
 
-def _records(found: Iterator[tuple[str, Any]], source: Source, name: str) -> Iterator[Incoming]:
+def _records(found: Iterator[tuple[str, Any]], source: ImportSource, name: str) -> Iterator[Incoming]:
     head: dict[str, Any] = {}
     count = chats = 0
     for key, value in found:
@@ -295,8 +295,8 @@ def _first_record(file: IO[bytes]) -> object:
         return None
 
 
-def _graph(file: IO[bytes], name: str) -> Source:
-    return Source(map(Made.incoming, memories.graph(_lines(file, name))))
+def _graph(file: IO[bytes], name: str) -> ImportSource:
+    return ImportSource(map(Made.incoming, memories.graph(_lines(file, name))))
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:

@@ -24,7 +24,7 @@ def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
     A value that is a list is yielded item by item. If the file holds a list, its items are yielded with the key "".
     Only one item is held in memory. Raises InvalidInput if the file is no JSON or breaks off; `name` names the file.
     """
-    text = _Text(file, name)
+    text = _HeldText(file, name)
     if text.sign("{[") == "[":
         yield from (("", item) for item in text.items())
     else:
@@ -42,7 +42,7 @@ def members(file: IO[bytes], name: str) -> Iterator[tuple[str, Any]]:
         raise text.wrong("there is more after its end")
 
 
-class _Text:
+class _HeldText:
     """The text of the file, of which as much is held as the value that is read needs."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:

@@ -22,7 +22,7 @@ from spellbook.vault.rules import belongs
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BackupFile:
     """A file by its path in the vault; `mode` are its permissions."""
 
     path: str
@@ -39,7 +39,7 @@ class Item:
 class Tree:
     """What a backup holds of a vault: files and empty folders, sorted by path, and what could not be read."""
 
-    files: tuple[Item, ...]
+    files: tuple[BackupFile, ...]
     folders: tuple[str, ...]
     faults: tuple[Fault, ...]
 
@@ -47,7 +47,7 @@ class Tree:
 def tree(vault: Folder) -> Tree:
     """Look at the whole vault. Raises VaultNotFound if it is not there, or cannot be listed."""
     vault.check_there()
-    files: list[Item] = []
+    files: list[BackupFile] = []
     empty: list[str] = []
     faults: list[Fault] = []
     folders = [""]
@@ -78,7 +78,7 @@ def tree(vault: Folder) -> Tree:
     return Tree(tuple(sorted(files, key=lambda item: item.path)), tuple(sorted(empty)), tuple(faults))
 
 
-def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[Item]:
+def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Iterator[BackupFile]:
     if not is_whole(path):
         faults.append(Fault(shown(path), 0, "the file's name is not UTF-8; rename it"))
         return
@@ -91,7 +91,7 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
             faults.append(Fault(shown(path), 0, "a link that leads out of the vault, or nowhere"))
     else:
         if stat.S_ISREG(status.st_mode):
-            yield Item(path, stamp_of(status), stat.S_IMODE(status.st_mode))
+            yield BackupFile(path, stamp_of(status), stat.S_IMODE(status.st_mode))
         elif not stat.S_ISDIR(status.st_mode):  # of a folder behind a link, what is in it is found where it is
             faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
 

@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
-class Command(help.Spoken, click.Command):
+class Command(help.TranslatedCommand, click.Command):
     """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -50,14 +50,14 @@ class Command(help.Spoken, click.Command):
         return super().invoke(ctx)
 
 
-class _Spoken(logging.Formatter):
+class _TranslatedWarnings(logging.Formatter):
     """Warnings in the person's language."""
 
     def format(self, record: logging.LogRecord) -> str:
         return translated(super().format(record))
 
 
-class Group(help.Spoken, click.Group):
+class Group(help.TranslatedCommand, click.Group):
     """Turns Spellbook's errors into a sentence, the next step and an exit code."""
 
     command_class = Command
@@ -67,7 +67,7 @@ class Group(help.Spoken, click.Group):
             if hasattr(stream, "reconfigure"):  # a console of another code page must not end the program
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_Spoken("spellbook: %(message)s"))
+        handler.setFormatter(_TranslatedWarnings("spellbook: %(message)s"))
         logging.basicConfig(level=logging.WARNING, handlers=[handler])
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spellbook.index.catalog.schema import Place
     from spellbook.library.evaluate import Checked, Failed, Missed, Unlabelled
     from spellbook.library.migrate import Estimate, Migrated
-    from spellbook.search.duplicates import Alike, Contradiction
+    from spellbook.search.duplicates import AlikeChunks, Contradiction
 
 _MOST_PARTS = 3
 _MOST_ALIKE = 5
@@ -145,7 +145,7 @@ def _contradiction(each: Contradiction) -> Iterator[str]:
         yield row(at, "   ".join(said), width)
 
 
-def _alike(each: Alike) -> Iterator[str]:
+def _alike(each: AlikeChunks) -> Iterator[str]:
     shown = each.chunks[:_MOST_ALIKE]
     width = widest([place(chunk) for chunk in shown])
     for number, chunk in enumerate(shown):

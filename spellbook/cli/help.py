@@ -44,7 +44,7 @@ class _Context(click.Context):
         return formatter(width=self.terminal_width, max_width=self.max_content_width)
 
 
-class Spoken(click.Command):
+class TranslatedCommand(click.Command):
     """A command whose help is in the person's language."""
 
     context_class: type[click.Context] = _Context

@@ -15,8 +15,8 @@ from spellbook.cli.app import main, scope_option, vault_option
 from spellbook.system.run_queue import LOG
 
 if TYPE_CHECKING:
-    from spellbook.cli.clients.changes import Change
-    from spellbook.cli.clients.clients import Client
+    from spellbook.cli.clients.changes import FileChange
+    from spellbook.cli.clients.clients import McpClient
     from spellbook.settings.config import Config
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
@@ -135,7 +135,7 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
         output.say(about.next)
 
 
-def _say_secrets(about: Client, secrets: Iterable[str]) -> None:
+def _say_secrets(about: McpClient, secrets: Iterable[str]) -> None:
     """Say which secrets are set here and not written into a client's settings."""
     for secret in secrets:
         if os.environ.get(secret):
@@ -146,7 +146,7 @@ def _say_secrets(about: Client, secrets: Iterable[str]) -> None:
             )
 
 
-def _named(client: Client, file: str | None, project: str | None) -> Path | None:
+def _named(client: McpClient, file: str | None, project: str | None) -> Path | None:
     if file and project:
         raise click.UsageError("--file and --project each name the file: give one.")
     if not project:
@@ -221,7 +221,7 @@ def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
         output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
 
 
-def _make(change: Change, dry_run: bool, told: str) -> None:
+def _make(change: FileChange, dry_run: bool, told: str) -> None:
     if dry_run:
         click.echo(change.difference(), nl=False)
         return

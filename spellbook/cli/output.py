@@ -26,16 +26,16 @@ from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quot
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
-    from spellbook.editing.moves import Changed, Moved
+    from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
     from spellbook.index.catalog.schema import StoredChunk, Topic
     from spellbook.index.sync import Report
-    from spellbook.search.explain import Explanation, Row
+    from spellbook.search.explain import ExplainedChunk, Explanation
     from spellbook.search.newest import Recent
     from spellbook.search.question import Answer
     from spellbook.search.ranking import Hit
     from spellbook.search.related import Around
-    from spellbook.search.toc import About, Category
+    from spellbook.search.toc import Category, TopicSummary
     from spellbook.vault.journal import Entry
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ def explanation(given: Explanation) -> None:
         say(f"Degraded: {one_line(given.index['reason'])}", err=True)
 
 
-def _leg(each: Row, name: str) -> str:
+def _leg(each: ExplainedChunk, name: str) -> str:
     """Return the share and the rank of one leg as two columns."""
     leg = each.legs.get(name, {"share": None, "rank": None})
     share = "-" if leg["share"] is None else f"{leg['share']:.2f}"
@@ -226,7 +226,7 @@ def recent(found: Recent) -> None:
         say("No notes.", err=True)
 
 
-def contents(listed: Sequence[Category], about: Callable[[Topic], About]) -> None:
+def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary]) -> None:
     """Print the table of contents as a tree: categories, their topics, and what each is about."""
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for category in listed:
@@ -322,7 +322,7 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(f"{links} in {notes} can be repaired: repeat with --yes.{told}", err=True)
 
 
-def _differences(changed: Sequence[Changed]) -> None:
+def _differences(changed: Sequence[RelinkedNote]) -> None:
     for each in changed:
         click.echo(plain(each.difference))
 
@@ -333,7 +333,7 @@ def left_out(faults: Sequence[Fault]) -> None:
         say(f"spellbook: {one_line(str(fault))}.", err=True)
 
 
-def _links(changed: Sequence[Changed]) -> tuple[str, str]:
+def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
     return counted(sum(each.links for each in changed), "link"), counted(len(changed), "note")
 
 

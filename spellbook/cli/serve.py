@@ -119,7 +119,9 @@ def serve(
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and doors.tokens.is_empty:
                 _first_token(doors.tokens.add("first"), address)
-            rules = guard.Rules(guard.hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE))
+            rules = guard.AccessRules(
+                guard.hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE)
+            )
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None

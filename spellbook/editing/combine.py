@@ -50,7 +50,7 @@ _LEAST_ALIKE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedPair:
     """Two sentences that contradict each other; `parts` are the pairs of words in which they differ."""
 
     first: str
@@ -64,7 +64,7 @@ class Joined:
 
     text: str
     added: tuple[str, ...]
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedPair, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Unit:
 
 
 @dataclass(slots=True)
-class _Page:
+class _NoteUnits:
     """A note as units in order, the end of each block, the last block of each section, and the headings as written."""
 
     units: list[_Unit] = field(default_factory=list)
@@ -105,10 +105,10 @@ class _Page:
     headings: dict[_Path, str] = field(default_factory=dict)
 
 
-class _Draft:
+class _CombinedDraft:
     """The first note and its planned insertions: after units, in place of units, after blocks, and above all blocks."""
 
-    def __init__(self, note: Note, page: _Page) -> None:
+    def __init__(self, note: Note, page: _NoteUnits) -> None:
         self._note = note
         self._page = page
         self._newline = newline(note.text)
@@ -149,7 +149,7 @@ class _Draft:
         is_last = self._final[anchor.block] <= anchor.start
         return bool(_ENDED.search(before)) and (is_last or bool(_ENDED.search(unit.text)))
 
-    def text(self, other: _Page) -> str:
+    def text(self, other: _NoteUnits) -> str:
         """Return the whole text. Sections that only `other` has follow the section that they belong to."""
         gap = self._newline * 2
         put = {end: "".join(texts) for end, texts in self._behind.items()}
@@ -173,7 +173,7 @@ class _Draft:
             text = text[:at] + gap.join(above) + (gap if body.strip() else self._newline) + text[at:]
         return text
 
-    def _needed(self, other: _Page) -> Iterator[_Path]:
+    def _needed(self, other: _NoteUnits) -> Iterator[_Path]:
         """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
         filled = {unit.section for unit in other.units}.intersection(other.headings)
         full, new = (
@@ -227,11 +227,11 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 f"{note.path} has {len(page.units):,} sentences and items, and notes are merged up to {_MOST_UNITS:,}.",
                 "Divide it, or put the two together by hand; nothing was changed.",
             )
-    alike = _Alike(here.units)
+    alike = _UnitIndex(here.units)
     known = {unit.said: unit for unit in reversed(here.units)}
-    draft = _Draft(first, here)
+    draft = _CombinedDraft(first, here)
     added: list[str] = []
-    changed: list[Changed] = []
+    changed: list[ChangedPair] = []
     given: set[str] = set()
     let_go: set[str] = set()
     before: _Unit | None = None
@@ -251,7 +251,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
             continue  # said twice in the other note, once is enough
         contrary, parts = alike.contrary(unit)
         if contrary is not None:
-            changed.append(Changed(contrary.bare, unit.bare, parts))
+            changed.append(ChangedPair(contrary.bare, unit.bare, parts))
             anchor, is_near = contrary, True
             if take == "first":
                 let_go.add(unit.said)
@@ -277,7 +277,7 @@ def _check(first: Note, text: str, wanted: set[str]) -> None:
         )
 
 
-class _Alike:
+class _UnitIndex:
     """An index of a note's units by their words."""
 
     def __init__(self, units: Iterable[_Unit]) -> None:
@@ -309,10 +309,10 @@ def _above(path: _Path) -> list[_Path]:
     return [path[:depth] for depth in range(1, len(path) + 1)]
 
 
-def _page(note: Note) -> _Page:
+def _page(note: Note) -> _NoteUnits:
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
-    page = _Page()
+    page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False
     for block in _all(note, source):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spellbook.editing import combine, edits
-from spellbook.editing.combine import Changed
+from spellbook.editing.combine import ChangedPair
 from spellbook.editing.relink import Shift, mended, unlinked
 from spellbook.editing.revise import dated, with_vectors
 from spellbook.index import sync
@@ -47,14 +47,14 @@ class Merged:
     trash: str
     difference: str
     added: tuple[str, ...]
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedPair, ...]
     differs: Mapping[str, tuple[object, object]]
     linking: tuple[str, ...]
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _MergeSide:
     """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
 
     found: StoredChunk
@@ -120,11 +120,11 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
 
-def _side(index: Index, id: str) -> _Side:
+def _side(index: Index, id: str) -> _MergeSide:
     found = resolve(index, id)
     data = index.vault.read(found.path)[0]
     note = parse(found.path, data)
-    return _Side(found, note, digest(data), instant(note.created) or found.mtime_ns / 1e9)
+    return _MergeSide(found, note, digest(data), instant(note.created) or found.mtime_ns / 1e9)
 
 
 def _shift(index: Index, first: Note, other: Note) -> Shift:
@@ -168,8 +168,8 @@ def _linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, .
     return tuple(found)
 
 
-def _swapped(each: Changed) -> Changed:
-    return Changed(each.other, each.first, tuple((b, a) for a, b in each.parts))
+def _swapped(each: ChangedPair) -> ChangedPair:
+    return ChangedPair(each.other, each.first, tuple((b, a) for a, b in each.parts))
 
 
 def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple[object, object]]]:

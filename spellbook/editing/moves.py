@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class RelinkedNote:
     """A note with rewritten links: its new path, the number of links, and a unified diff."""
 
     path: str
@@ -61,13 +61,13 @@ class Moved:
     old: str
     new: str
     moved: tuple[tuple[str, str], ...]
-    changed: tuple[Changed, ...]
+    changed: tuple[RelinkedNote, ...]
     left: tuple[Fault, ...]
     generation: int
 
 
 @dataclass(slots=True)
-class _Plan:
+class _MovePlan:
     """
     A planned move: texts before and after by new path, and the number of rewritten links in each.
 
@@ -160,14 +160,14 @@ def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
 # -- planning
 
 
-def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _Plan:
+def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _MovePlan:
     old, new = _places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.stored_links.aliases()
     after = _renamed(files, aliases, moved)
     entry = undoes or _taken_back(index.vault.journal, old, new)
-    plan = _Plan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
+    plan = _MovePlan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
     plan.symlinks |= symlinks.planned(index.vault, old, new, then)
     sources = _concerned(index, plan.shift) | {
@@ -219,7 +219,7 @@ def _concerned(index: Index, shift: Shift) -> set[str]:
     }
 
 
-def _plan_note(index: Index, plan: _Plan, source: str, at: str) -> None:
+def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
     """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
     path = plan.shift.now(source)
     for planned in (plan.texts, plan.spans, plan.same):
@@ -328,20 +328,20 @@ def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, st
 
 
 def _change(
-    index: Index, plan: _Plan, undoes: Entry | None, *, resumes: bool = False
+    index: Index, plan: _MovePlan, undoes: Entry | None, *, resumes: bool = False
 ) -> AbstractContextManager[list[str]]:
     if undoes is None:
         return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
 
 
-def _note_same(index: Index, plan: _Plan, paths: Iterable[str]) -> None:
+def _note_same(index: Index, plan: _MovePlan, paths: Iterable[str]) -> None:
     """Record in the journal notes that keep their text but have links that lead somewhere by chance from now on."""
     if changes := [Change(path, plan.same[path], plan.same[path], links=plan.spans[path]) for path in paths]:
         index.vault.journal.note(changes)
 
 
-def _mend(index: Index, plan: _Plan) -> StorageError | None:
+def _mend(index: Index, plan: _MovePlan) -> StorageError | None:
     """Write the new links, planned again in notes that changed meanwhile. Returns the error that stops the move."""
     for path, reason in symlinks.write(index.vault, plan.symlinks).items():
         plan.left.append(Fault(path, 0, reason))
@@ -365,7 +365,7 @@ def _mend(index: Index, plan: _Plan) -> StorageError | None:
     return None
 
 
-def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
+def _commit(index: Index, plan: _MovePlan, trouble: StorageError | None) -> None:
     """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
     sync.scan_paths(
@@ -379,14 +379,14 @@ def _commit(index: Index, plan: _Plan, trouble: StorageError | None) -> None:
     (index.config.state / UNDER_WAY).unlink(missing_ok=True)
 
 
-def _report(index: Index, plan: _Plan) -> Moved:
+def _report(index: Index, plan: _MovePlan) -> Moved:
     changed = []
     for path, pair in sorted(plan.texts.items()):
         before, after = (decode(path, data)[0] for data in pair)
-        changed.append(Changed(path, plan.counts[path], unified(before, after, f"a/{path}", f"b/{path}")))
+        changed.append(RelinkedNote(path, plan.counts[path], unified(before, after, f"a/{path}", f"b/{path}")))
     for path, (before, after) in sorted(plan.symlinks.items()):
         if before != after:
-            changed.append(Changed(path, 1, unified(before, after, f"a/{path}", f"b/{path}")))
+            changed.append(RelinkedNote(path, 1, unified(before, after, f"a/{path}", f"b/{path}")))
     moved = tuple(sorted(plan.shift.moved.items()))
     return Moved(plan.old, plan.new, moved, tuple(changed), tuple(plan.left), index.catalog.generation)
 
@@ -394,7 +394,7 @@ def _report(index: Index, plan: _Plan) -> Moved:
 # -- after a kill
 
 
-def _write_down(file: Path, plan: _Plan, inode: int, undoes: Entry | None) -> None:
+def _write_down(file: Path, plan: _MovePlan, inode: int, undoes: Entry | None) -> None:
     texts = {path: digest(after) for path, (_, after) in plan.texts.items()}
     said = {"old": plan.old, "new": plan.new, "inode": inode, "texts": texts, "symlinks": plan.symlinks}
     with disk.replacing(file) as target:
@@ -444,14 +444,14 @@ def _entry(journal: Journal, number: int | None) -> Entry | None:
         return None
 
 
-def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _Plan:
+def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _MovePlan:
     """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.stored_links.aliases()
     moved = {home: path for path, home in homes.items()}
     shift = Shift(_renamed(files, aliases, homes), Files(files, aliases), moved)
-    plan = _Plan(old, new, shift, _rewrites(index.vault.journal, undoes))
+    plan = _MovePlan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():
         with contextlib.suppress(MemoryNotFound):
             if digest(index.vault.read(path)[0]) != sha256:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 
-from spellbook.editing.moves import Changed
+from spellbook.editing.moves import RelinkedNote
 from spellbook.editing.relink import rewritten
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
@@ -50,7 +50,7 @@ class Offer:
     """Broken links, the notes with repaired links (or links that would be repaired), and what was left."""
 
     guesses: tuple[Guess, ...]
-    changed: tuple[Changed, ...]
+    changed: tuple[RelinkedNote, ...]
     left: tuple[Fault, ...]
     generation: int
 
@@ -58,7 +58,7 @@ class Offer:
 def guesses(index: Index) -> tuple[Guess, ...]:
     """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
     with index.catalog.reading():
-        known = _Known(index)
+        known = _KnownFiles(index)
         found = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
     return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
 
@@ -90,7 +90,7 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
         if guess.path is not None:
             meant[guess.source][guess.target] = guess
     files = Files(index.vault.files())
-    changed: list[Changed] = []
+    changed: list[RelinkedNote] = []
     left: list[Fault] = []
     texts: dict[str, tuple[bytes, str]] = {}
     for path, targets in sorted(meant.items()):
@@ -107,7 +107,7 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             where = ", ".join(str(link.line) for link in done.left)
             left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
         if done.count:
-            changed.append(Changed(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
+            changed.append(RelinkedNote(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
     return Offer(found, tuple(changed), tuple(left), index.catalog.generation), texts
 
@@ -128,7 +128,7 @@ def _shown(note: Note, link: Link, guess: Guess) -> str:
     return f"\\|{link.target}" if in_table else f"|{link.target}"
 
 
-class _Known:
+class _KnownFiles:
     """What is known of a vault's files: their names, aliases and titles, and where they were."""
 
     def __init__(self, index: Index) -> None:

@@ -32,7 +32,7 @@ _LEAST_ALIKE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedNote:
     """The bytes of the merged note, and the keys, and the headings or the title, at which both sides stand in it."""
 
     data: bytes
@@ -45,7 +45,7 @@ _ENDED = {"paragraph", "bullet_list", "ordered_list", "table"}
 """Blocks that a heading ends without a blank line."""
 
 
-class _Unit(NamedTuple):
+class _SpacedBlock(NamedTuple):
     """
     A block of a note with the line ends after it.
 
@@ -64,11 +64,11 @@ class _Unit(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Section:
+class _SectionBlocks:
     """A `##` section: its heading, "" above the first one, and its blocks, the heading's included."""
 
     heading: str
-    units: list[_Unit] = field(default_factory=list)
+    units: list[_SpacedBlock] = field(default_factory=list)
 
     @property
     def said(self) -> list[str]:
@@ -76,7 +76,9 @@ class _Section:
         return [unit.bare for unit in self.units]
 
 
-def merge(path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str] = ("ours", "theirs")) -> Merged:
+def merge(
+    path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str] = ("ours", "theirs")
+) -> MergedNote:
     """
     Return the three-way merge of a note; `base` is empty if both sides added it.
 
@@ -84,18 +86,20 @@ def merge(path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, 
     Raises UnreadableNote if a version is not a note.
     """
     if theirs in (base, ours):
-        return Merged(ours)
+        return MergedNote(ours)
     if ours == base:
-        return Merged(theirs)
+        return MergedNote(theirs)
     original = parse(path, ours)
     of_base, of_ours, of_theirs = (_unified(parse(path, data)) for data in (base, ours, theirs))
-    draft = _Draft(names, of_ours.title)
+    draft = _MergeDraft(names, of_ours.title)
     header = _guarded(_header(of_base, of_ours, of_theirs, draft), of_ours, of_theirs, draft)
     tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
     above = draft.above()
     text = header + (above + tail.lstrip("\n") if above else tail)
     end = newline(original.text)
-    return Merged(original.encode(text.replace("\n", end) if end != "\n" else text), tuple(dict.fromkeys(draft.both)))
+    return MergedNote(
+        original.encode(text.replace("\n", end) if end != "\n" else text), tuple(dict.fromkeys(draft.both))
+    )
 
 
 def _unified(note: Note) -> Note:
@@ -107,7 +111,7 @@ def _unified(note: Note) -> Note:
 # -- frontmatter
 
 
-def _header(base: Note, ours: Note, theirs: Note, draft: _Draft) -> str:
+def _header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter as text, and tell `draft` which values of theirs it does not have."""
     was, here, there = (note.text[: note.body_at] for note in (base, ours, theirs))
     if there in (was, here):
@@ -129,7 +133,7 @@ def _header(base: Note, ours: Note, theirs: Note, draft: _Draft) -> str:
     return here
 
 
-def _guarded(header: str, ours: Note, theirs: Note, draft: _Draft) -> str:
+def _guarded(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
     note = parse(ours.path, header.encode())
     try:
@@ -165,26 +169,26 @@ def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[
 # -- text
 
 
-def _sections(note: Note, side: str) -> list[_Section]:
+def _sections(note: Note, side: str) -> list[_SectionBlocks]:
     """Return the sections of a note's body; together their blocks are the body."""
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=0)]
     starts = [0, *(block.start for block in note.blocks), len(source)]
     kinds = ["", *(block.kind for block in note.blocks)]
     first = set(tops(note))
-    sections = [_Section("")]
+    sections = [_SectionBlocks("")]
     for at, (kind, (start, end)) in enumerate(zip(kinds, pairwise(starts), strict=True)):
         if at - 1 in first:
-            sections.append(_Section(note.blocks[at - 1].text))
+            sections.append(_SectionBlocks(note.blocks[at - 1].text))
         if end > start:
             text = note.body[offsets[start] : offsets[end]]
             ends = text[len(text.rstrip("\n")) :]
             last = _FINAL if end == len(source) else at
-            sections[-1].units.append(_Unit(text, kind, {side: at}, {side: (last, ends)}))
+            sections[-1].units.append(_SpacedBlock(text, kind, {side: at}, {side: (last, ends)}))
     return sections
 
 
-class _Draft:
+class _MergeDraft:
     """The merged text as it grows, and where both sides stand in it."""
 
     def __init__(self, names: tuple[str, str], title: str) -> None:
@@ -218,18 +222,20 @@ class _Draft:
         """Return the callouts above the text."""
         return "\n" + "".join(self._above) if self._above else ""
 
-    def body(self, sides: Sequence[list[_Section]]) -> str:
+    def body(self, sides: Sequence[list[_SectionBlocks]]) -> str:
         """Return the merged text of the sections of base, ours and theirs."""
         self._is_korean = any("가" <= letter <= "힣" for unit in sides[1][0].units for letter in unit.text) or any(
             "가" <= letter <= "힣" for section in sides[1] for letter in section.heading
         )
         base, ours, theirs = _named(sides)
-        units: list[_Unit] = []
+        units: list[_SpacedBlock] = []
         for name in _order(list(base), list(ours), list(theirs)):
             units += self._section(base.get(name), ours.get(name), theirs.get(name))
         return _joined(units)
 
-    def _section(self, base: _Section | None, ours: _Section | None, theirs: _Section | None) -> list[_Unit]:
+    def _section(
+        self, base: _SectionBlocks | None, ours: _SectionBlocks | None, theirs: _SectionBlocks | None
+    ) -> list[_SpacedBlock]:
         if ours and theirs:
             return self._units(base.units if base else [], ours, theirs)
         there, gone = (ours, 1) if ours else (theirs, 0)
@@ -238,16 +244,16 @@ class _Draft:
         if base is None:
             return there.units
         self.both.append(there.heading or self._title)
-        return [*there.units, _Unit(self._deleted(gone), "callout")]
+        return [*there.units, _SpacedBlock(self._deleted(gone), "callout")]
 
-    def _units(self, base: list[_Unit], ours: _Section, theirs: _Section) -> list[_Unit]:
+    def _units(self, base: list[_SpacedBlock], ours: _SectionBlocks, theirs: _SectionBlocks) -> list[_SpacedBlock]:
         bare = [[unit.bare for unit in units] for units in (base, ours.units, theirs.units)]
         if not base:  # both added the section: what they have in common is as if it had been there
             spans = changed_spans(bare[1], bare[2])
             edges = [(0, 0), *((span[0], span[1]) for span in spans), (len(bare[1]), len(bare[1]))]
             base = [unit for (_, a), (b, _) in pairwise(edges) for unit in ours.units[a:b]]
             bare[0] = [unit.bare for unit in base]
-        merged: list[_Unit] = []
+        merged: list[_SpacedBlock] = []
         for was, here, there in weave(*bare):
             before, us, them = base[was], ours.units[here], theirs.units[there]
             if bare[1][here] == bare[2][there]:
@@ -262,7 +268,9 @@ class _Draft:
                 merged += _instead(self._changed(before, us, them, ours.heading), before, us, them)
         return merged
 
-    def _changed(self, before: list[_Unit], ours: list[_Unit], theirs: list[_Unit], heading: str) -> list[_Unit]:
+    def _changed(
+        self, before: list[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock], heading: str
+    ) -> list[_SpacedBlock]:
         """Return what stands in the place of blocks that both sides changed, or where both inserted some."""
         if not before:
             have = {unit.bare for unit in ours}
@@ -275,12 +283,12 @@ class _Draft:
             )
             text = woven(was, here, there, _both_inserted)
             if text is not None:
-                return [_Unit(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
+                return [_SpacedBlock(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
         self.both.append(heading or self._title)
         if not ours:
-            return [*theirs, _Unit(self._deleted(0), "callout")]
+            return [*theirs, _SpacedBlock(self._deleted(0), "callout")]
         kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._deleted(1)
-        return [*ours, _Unit(kept, "callout")]
+        return [*ours, _SpacedBlock(kept, "callout")]
 
 
 def _by_sentence(text: str) -> list[str]:
@@ -300,7 +308,9 @@ def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str
     return [*ours, *(part for part in theirs if part not in ours)]
 
 
-def _instead(units: list[_Unit], before: Sequence[_Unit], ours: list[_Unit], theirs: list[_Unit]) -> list[_Unit]:
+def _instead(
+    units: list[_SpacedBlock], before: Sequence[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock]
+) -> list[_SpacedBlock]:
     """Return units that stand in the place of those of both sides."""
     sides = [side for side in (ours, theirs) if side]
     if units:
@@ -312,7 +322,7 @@ def _instead(units: list[_Unit], before: Sequence[_Unit], ours: list[_Unit], the
     return units
 
 
-def _joined(units: Sequence[_Unit]) -> str:
+def _joined(units: Sequence[_SpacedBlock]) -> str:
     """Return the text of units. Those that follow each other in a side are as far apart as there, others by a line."""
     texts = []
     for before, unit in pairwise(units):
@@ -347,7 +357,7 @@ def _spans(text: str) -> list[tuple[str, int, int]]:
 # -- which sections are the same
 
 
-def _named(sides: Sequence[list[_Section]]) -> list[dict[int, _Section]]:
+def _named(sides: Sequence[list[_SectionBlocks]]) -> list[dict[int, _SectionBlocks]]:
     """Return the sections of base, ours and theirs by a number that is the same for the same section."""
     base = dict(enumerate(sides[0]))
     named = [base]
@@ -363,7 +373,9 @@ def _named(sides: Sequence[list[_Section]]) -> list[dict[int, _Section]]:
     return named
 
 
-def _pairs(old: Sequence[_Section], new: Sequence[_Section], *, by_heading_alone: bool = False) -> dict[int, int]:
+def _pairs(
+    old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks], *, by_heading_alone: bool = False
+) -> dict[int, int]:
     """Return which section of `old` each of `new` is: by its heading, by equal text, by its place and words."""
     keys = [_counted(side) for side in (old, new)]
     places = {key: i for i, key in enumerate(keys[0])}
@@ -384,7 +396,7 @@ def _pairs(old: Sequence[_Section], new: Sequence[_Section], *, by_heading_alone
     return pairs
 
 
-def _counted(side: Sequence[_Section]) -> list[tuple[str, int]]:
+def _counted(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
     """Return each section's heading, and how many sections before it have the same."""
     count: dict[str, int] = {}
     keys = []
@@ -395,7 +407,7 @@ def _counted(side: Sequence[_Section]) -> list[tuple[str, int]]:
     return keys
 
 
-def _alike(a: _Section, b: _Section) -> bool:
+def _alike(a: _SectionBlocks, b: _SectionBlocks) -> bool:
     one, other = ({line for text in section.said[1:] for line in text.split("\n") if line} for section in (a, b))
     return bool(one and other) and len(one & other) >= _LEAST_ALIKE * min(len(one), len(other))
 

@@ -43,7 +43,7 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _UndoStep:
     """A file, its bytes `now` and the bytes to restore, None for no file."""
 
     path: str
@@ -138,7 +138,7 @@ def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _Step | None:
+def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _UndoStep | None:
     """Return how to undo a change of one file; None if there is nothing to do."""
     now = _now(index, trace.path)
     found = None if now is None else digest(now)
@@ -150,7 +150,7 @@ def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, s
     if found == trace.before:
         return None
     if found == trace.after:
-        return _Step(trace.path, now, _text(index, entry, trace.before), trace.mode)
+        return _UndoStep(trace.path, now, _text(index, entry, trace.before), trace.mode)
     before, after = (_text(index, entry, sha256) for sha256 in (trace.before, trace.after))
     then = None if before is None or after is None or now is None else _merged(trace.path, after, now, before)
     if then is None:
@@ -159,7 +159,7 @@ def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, s
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
             unified(_read(trace.path, after), _read(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
         )
-    return _Step(trace.path, now, then, trace.mode) if then != now else None
+    return _UndoStep(trace.path, now, then, trace.mode) if then != now else None
 
 
 def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
@@ -218,13 +218,13 @@ def _read(path: str, data: bytes | None) -> str:
         return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
-def _shown(step: _Step) -> str:
+def _shown(step: _UndoStep) -> str:
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
     new = f"b/{step.path}" if step.then is not None else "/dev/null"
     return unified(_read(step.path, step.now), _read(step.path, step.then), old, new)
 
 
-def _take(index: Index, steps: list[_Step]) -> None:
+def _take(index: Index, steps: list[_UndoStep]) -> None:
     """Apply the steps. A file that only moves keeps its times."""
     gone = {digest(step.now): step for step in steps if step.now is not None and step.then is None}
     moved: set[str] = set()

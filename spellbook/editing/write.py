@@ -89,7 +89,7 @@ def may_supersede(older: Sequence[Overturned]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenNote:
     """A note that was written: its id, its path, and the generation of the index that contains it."""
 
     chunk_id: str
@@ -98,7 +98,7 @@ class Written:
     pending: bool = False
 
 
-class Options(TypedDict, total=False):
+class ScribeOptions(TypedDict, total=False):
     """
     What `Spellbook.scribe` takes by keyword, as `Spellbook.scribe_all` does.
 
@@ -128,14 +128,14 @@ class Scribed:
     `may_supersede`, which only a reader can tell.
     """
 
-    written: tuple[Written, ...]
+    written: tuple[WrittenNote, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
     warnings: tuple[tuple[str, ...], ...]
     may_supersede: tuple[tuple[Overturned, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _NoteDraft:
     note: Note
     text: str
     rows: tuple[tuple[str, str], ...]  # key and text of what will be embedded
@@ -207,7 +207,7 @@ def _labelled(index: Index, given: Memory) -> Memory:
 
 def _write(
     index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False, session: str | None = None
-) -> tuple[list[Written], list[list[Duplicate]], list[list[Overturned]]]:
+) -> tuple[list[WrittenNote], list[list[Duplicate]], list[list[Overturned]]]:
     """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, each, now) for each in memories]
@@ -235,13 +235,13 @@ def _write(
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation = index.catalog.generation
     written = [
-        Written(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
+        WrittenNote(index.catalog.where_is(path) or path, path, generation, len(draft.vectors) < len(draft.rows))
         for path, draft in zip(paths, drafts, strict=True)
     ]
     return written, repeats, older
 
 
-def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
+def _draft(index: Index, given: Memory, now: dt.datetime) -> _NoteDraft:
     from ulid import ULID  # slow to import, and most processes write nothing
 
     text = given.note(str(ULID()), now)
@@ -253,7 +253,7 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _Draft:
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
     folds = tuple(row.same for row in entry.chunks if row.chunk.text.strip())
-    return _Draft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
+    return _NoteDraft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
 
 
 def _overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
@@ -266,7 +266,7 @@ def _overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: s
     return list(found.values())[:_MOST_OVERTURNED]
 
 
-def _duplicates(index: Index, draft: _Draft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
+def _duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
     for found in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
         if found.text.strip():
@@ -288,7 +288,7 @@ def _duplicates(index: Index, draft: _Draft, near: Sequence[tuple[StoredChunk, f
     return repeated
 
 
-def _near(index: Index, searcher: Searcher, draft: _Draft) -> list[tuple[StoredChunk, float]]:
+def _near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tuple[StoredChunk, float]]:
     """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
     near = [
         (found, draft.texts[key], value)

@@ -16,7 +16,7 @@ from spellbook.index.catalog.schema import Counts, StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
-from spellbook.index.vectors.about import About
+from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
 from spellbook.settings.config import Config
 from spellbook.text.expressions import Expression, Phrase
@@ -95,7 +95,7 @@ class Engine(Linking, Protocol):
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a vector; those without one are left out."""
 
-    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
+    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         """Return what a question and the notes of `chunks` have to do with each other, by path."""
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:

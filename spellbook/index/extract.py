@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.index import privacy
-from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, Entry, Known, LabelRow, LinkRow
+from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, FileEntry, KnownFile, LabelRow, LinkRow
 from spellbook.index.catalog.words import NO_WORDS, findable, shared_words
 from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import scopes_of
@@ -60,7 +60,7 @@ class Rules:
     sees: str = ""
 
 
-def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> Entry | None:
+def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None) -> FileEntry | None:
     """
     Read one file as the catalog keeps it; None if it is gone.
 
@@ -74,21 +74,21 @@ def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> 
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return Entry(
+        return FileEntry(
             path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),)
         )
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
-        return Entry(path, stamp, read_ns, sha256)
+        return FileEntry(path, stamp, read_ns, sha256)
     if rules.sees and not privacy.shows(rules.sees, path, data):
         return None
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
-        return Entry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
+        return FileEntry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
-        return Entry(
+        return FileEntry(
             path,
             stamp,
             read_ns,
@@ -97,7 +97,7 @@ def read(vault: Folder, path: str, rules: Rules, known: Known | None = None) -> 
         )
 
 
-def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> Entry:
+def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
     """Return what the catalog keeps of a note. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     faults = [*note.faults, *_left_out(note, labels)]
@@ -154,7 +154,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         if text.strip()
     )
     filters = frozenset((*_fields(named, note.meta), *_language(note)))
-    return Entry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
+    return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 
 def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:

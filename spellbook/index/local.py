@@ -14,7 +14,7 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
-from spellbook.index.vectors.about import About, NoteVectors
+from spellbook.index.vectors.about import NoteCosines, NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
@@ -25,7 +25,7 @@ _COUNTED, _NUMBERED = 4_000, 64
 
 
 class Local:
-    """See `engine.Engine` for each method. It keeps vectors in memory as long as it is there."""
+    """See `engine.E5Engine` for each method. It keeps vectors in memory as long as it is there."""
 
     def __init__(self, index: Index) -> None:
         self._catalog = index.catalog
@@ -96,7 +96,7 @@ class Local:
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         return self._nearest.cosines(vector, keys)
 
-    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
+    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         return self._notes.of(vector, chunks)
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from spellbook.index.catalog.usage import KEPT_DAYS, Failures, Kind, Usage
+from spellbook.index.catalog.usage import KEPT_DAYS, FailureKind, Failures, Usage
 from spellbook.settings import translate
 from spellbook.system.errors import SpellbookError
 
@@ -61,7 +61,7 @@ class Meter:
         self._usage = usage
         self._guard = threading.Lock()
         self._counts: Counter[tuple[str, int]] = Counter()
-        self._failures: dict[Kind, Failures] = {}
+        self._failures: dict[FailureKind, Failures] = {}
         self._flushed = time.monotonic()
         self._slowest: dict[str, tuple[bool, float, int]] = {}
         self._warm: deque[tuple[float, float]] = deque(maxlen=_MOST_WARM)
@@ -128,7 +128,7 @@ class Meter:
     def refused(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> bool:
         """Count an error as `failed` does, without writing anything down: an event loop may call it."""
         code = code or (error.code if isinstance(error, SpellbookError) else SpellbookError.code)
-        kind, now = Kind(code, verb, door, message or shape_of(error)), time.time()
+        kind, now = FailureKind(code, verb, door, message or shape_of(error)), time.time()
         with self._guard:
             before = self._failures.get(kind, Failures(kind, 0, now, now))
             self._failures[kind] = Failures(kind, before.count + 1, before.first, now)

@@ -23,12 +23,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
-from spellbook.index.catalog.schema import Entry, Known
+from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.extract import Rules, read
 from spellbook.system import processes
 from spellbook.vault.folder import Folder
 
-Piece = Mapping[str, Known | None]
+Piece = Mapping[str, KnownFile | None]
 """Files to read, and what is known of them."""
 
 _COUNT = 2
@@ -43,7 +43,7 @@ PATIENCE = 60.0
 _SIZE = struct.Struct("!Q")
 
 
-def entries(vault: Folder, rules: Rules, piece: Piece) -> list[Entry]:
+def entries(vault: Folder, rules: Rules, piece: Piece) -> list[FileEntry]:
     """Read a piece in this process; files that are gone are left out."""
     return [entry for path, known in piece.items() if (entry := read(vault, path, rules, known))]
 
@@ -54,11 +54,11 @@ class Readers:
     def __init__(self, vault: Folder, rules: Rules) -> None:
         self._vault, self._rules = vault, rules
         self._threads = ThreadPoolExecutor(_COUNT, thread_name_prefix="spellbook-reader")
-        self._idle: SimpleQueue[_Reader] = SimpleQueue()
-        self._all: list[_Reader] = []
+        self._idle: SimpleQueue[_ParseProcess] = SimpleQueue()
+        self._all: list[_ParseProcess] = []
         with contextlib.suppress(OSError):  # no memory, or no Python where it was
             while _may_help() and len(self._all) < _COUNT:
-                self._all.append(_Reader(vault.lies_in, rules))
+                self._all.append(_ParseProcess(vault.lies_in, rules))
                 self._idle.put(self._all[-1])
 
     def __enter__(self) -> Readers:
@@ -76,7 +76,7 @@ class Readers:
         """The processes, alive or not."""
         return [reader.process for reader in self._all]
 
-    def read(self, pieces: Iterable[Piece]) -> Iterator[list[Entry]]:
+    def read(self, pieces: Iterable[Piece]) -> Iterator[list[FileEntry]]:
         """Yield what `entries` returns for each of `pieces`, in their order."""
         if not self._all:
             yield from (entries(self._vault, self._rules, piece) for piece in pieces)
@@ -96,11 +96,11 @@ class Readers:
         finally:
             self._idle.put(reader)  # a dead one too: it fails at once, and nobody waits for it
 
-    def _answered(self, piece: Piece, answer: Future[bytes]) -> list[Entry]:
+    def _answered(self, piece: Piece, answer: Future[bytes]) -> list[FileEntry]:
         # Taken apart here and not in the threads, which would keep this one from writing meanwhile.
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             try:
-                found: list[Entry] = pickle.loads(answer.result(PATIENCE))
+                found: list[FileEntry] = pickle.loads(answer.result(PATIENCE))
                 return found
             except Late:
                 for reader in self._all:
@@ -108,7 +108,7 @@ class Readers:
         return entries(self._vault, self._rules, piece)
 
 
-class _Reader:
+class _ParseProcess:
     """One process, which answers one piece at a time."""
 
     def __init__(self, root: Path, rules: Rules) -> None:
@@ -151,7 +151,7 @@ def _may_help() -> bool:
 
 
 def serve() -> None:
-    """Answer what `_Reader` asks on stdin, on what was stdout; returns when nobody is there to ask."""
+    """Answer what `_ParseProcess` asks on stdin, on what was stdout; returns when nobody is there to ask."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time

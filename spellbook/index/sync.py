@@ -18,7 +18,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spellbook.index.catalog.schema import Entry, Known
+from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
 from spellbook.index.vectors.nearest import Nearest
@@ -104,7 +104,7 @@ class Report:
 
 def plan(
     disk: Mapping[str, Stamp],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownFile],
     hidden: Sequence[str] = (),
     *,
     full: bool = False,
@@ -133,7 +133,7 @@ def is_settled(stamp: Stamp, read_ns: int) -> bool:
     return stamp.mtime_ns + SETTLED_NS <= read_ns and stamp.ctime_ns + tick <= read_ns
 
 
-def is_unlikely(work: Plan, known: Mapping[str, Known]) -> bool:
+def is_unlikely(work: Plan, known: Mapping[str, KnownFile]) -> bool:
     """Say whether so much is gone at once, and nothing new in its place, that a drive may be unmounted."""
     fresh = sum(path not in known for path in work.read)
     lost = len(work.gone) - fresh
@@ -260,7 +260,7 @@ def _take(
     index: Index,
     work: Plan,
     disk: Mapping[str, Stamp],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownFile],
     report: Report,
     *,
     full: bool = False,
@@ -302,7 +302,7 @@ def _take(
 @contextlib.contextmanager
 def _reader(
     index: Index, pieces: int
-) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[Entry]]]]]:
+) -> Iterator[tuple[tuple[int, int], Callable[[Sequence[Piece]], Iterator[list[FileEntry]]]]]:
     """
     Yield how many files and bytes are read at a time, and the reader.
 
@@ -323,8 +323,8 @@ def _reader(
 
 def _commit(
     index: Index,
-    entries: Sequence[Entry],
-    before: Mapping[str, Known | None],
+    entries: Sequence[FileEntry],
+    before: Mapping[str, KnownFile | None],
     lost: Counter[str],
     heirs: set[str],
     report: Report,

@@ -125,13 +125,13 @@ class Spellbook(Reader):
 
     # -- writing
 
-    def scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
+    def scribe(self, chunk: object, **options: Unpack[write.ScribeOptions]) -> write.Scribed:
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, given: Sequence[object], **options: Unpack[write.Options]) -> write.Scribed:
+    def scribe_all(self, given: Sequence[object], **options: Unpack[write.ScribeOptions]) -> write.Scribed:
         """
-        Save finished chunks, each as one note; the options are those of `write.Options`. Search finds them at once.
+        Save finished chunks, each as one note; `options` are those of `write.ScribeOptions`. Search finds them at once.
 
         All are checked first: raises InvalidInput; if one repeats a chunk, nothing is written unless `force` is set.
         """
@@ -238,14 +238,16 @@ class Spellbook(Reader):
         """
         Import an export, a folder, a zip or a note: all of it, or nothing; without a source, go on with an earlier one.
 
-        The options are those of `archive.importer.Asked`. Search by words finds the notes when this returns.
+        The options are those of `archive.importer.ImportOptions`. Search by words finds the notes when this returns.
         An import that was cut short goes on, or with `drop` ends, when it is called without a source; until then, a
         source raises Conflict.
         """
         self.index.vault.check_there()
         self.refresh()  # the catalog knows where earlier imports put their notes
         given = None if source is None else Path(source).expanduser()
-        return importer.run(self.index, given, importer.Asked(on_conflict, dry_run, into, attachments, drop), progress)
+        return importer.run(
+            self.index, given, importer.ImportOptions(on_conflict, dry_run, into, attachments, drop), progress
+        )
 
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None

@@ -20,7 +20,7 @@ from spellbook.index.opened import Index
 from spellbook.library import golden
 from spellbook.library.golden import Golden
 from spellbook.notes.note import Note
-from spellbook.search.duplicates import Alike, Contradiction, Piece, compare
+from spellbook.search.duplicates import AlikeChunks, ComparedChunk, Contradiction, compare
 from spellbook.search.question import VERBS, Question, State, state
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
@@ -109,7 +109,7 @@ class Checked:
     missed: tuple[Missed, ...]
     golden: int
     golden_failed: tuple[Failed, ...]
-    duplicates: tuple[Alike, ...]
+    duplicates: tuple[AlikeChunks, ...]
     contradictions: tuple[Contradiction, ...]
     unlabelled: tuple[Unlabelled, ...]
     lacking: Mapping[str, int]
@@ -182,17 +182,17 @@ def _share(ranks: Sequence[int], first: int) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
+class _EvaluatedNote:
     place: Place
     is_memory: bool
     questions: tuple[str, ...]
     lacks: tuple[str, ...]
 
 
-def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[Piece]]:
+def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_EvaluatedNote], list[ComparedChunk]]:
     """Return all notes by path, and the pieces of their chunks, in reading order."""
-    notes: dict[str, tuple[int, _Note]] = {}
-    pieces: list[tuple[str, int, Piece]] = []
+    notes: dict[str, tuple[int, _EvaluatedNote]] = {}
+    pieces: list[tuple[str, int, ComparedChunk]] = []
     keys = index.catalog.keys(limits)
     for start in range(0, len(keys), _AT_ONCE):
         for found in index.catalog.by_key(keys[start : start + _AT_ONCE], limits):
@@ -201,8 +201,8 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
             if found.path not in notes or found.ordinal < notes[found.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
                 place = replace(found.place, id=found.note)
-                notes[found.path] = found.ordinal, _Note(place, note.kind == "memory", note.questions, lacks)
-            if piece := Piece.of(found, note):
+                notes[found.path] = found.ordinal, _EvaluatedNote(place, note.kind == "memory", note.questions, lacks)
+            if piece := ComparedChunk.of(found, note):
                 pieces.append((found.path, found.ordinal, piece))
     listed = [note for _, (_, note) in sorted(notes.items())]
     return listed, [piece for *_, piece in sorted(pieces, key=lambda each: each[:2])]
@@ -212,7 +212,7 @@ def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_Note], list[
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Ranks:
     """Ranks of each question's own note (0 past ten), and `reason` if search by meaning failed."""
 
     ranks: list[int] = field(default_factory=list)
@@ -226,9 +226,13 @@ class _Deaf(Exception):
 
 
 def _ask_all(
-    index: Index, searcher: Searcher, notes: Sequence[_Note], queries: Sequence[Golden], progress: Progress | None
-) -> _Asked:
-    asked = _Asked()
+    index: Index,
+    searcher: Searcher,
+    notes: Sequence[_EvaluatedNote],
+    queries: Sequence[Golden],
+    progress: Progress | None,
+) -> _Ranks:
+    asked = _Ranks()
     by_words = [query for query in queries if query.mode == "find"]
     by_meaning = [query for query in queries if query.mode != "find"]
     for done, query in enumerate(by_words, 1):
@@ -268,9 +272,11 @@ def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     return answer.hits
 
 
-def _ask(searcher: Searcher, notes: Iterable[_Note], progress: Progress | None) -> tuple[list[int], list[Missed]]:
+def _ask(
+    searcher: Searcher, notes: Iterable[_EvaluatedNote], progress: Progress | None
+) -> tuple[list[int], list[Missed]]:
     """Ask every question of every note; return the ranks of its note (0 past ten), and what was missed."""
-    asked: dict[str, list[_Note]] = {}
+    asked: dict[str, list[_EvaluatedNote]] = {}
     for note in notes:
         for question in note.questions:
             asked.setdefault(question[:MOST_QUERY], []).append(note)

@@ -45,15 +45,15 @@ class Golden:
 def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
     """Parse the file's text; `name` is the file's name. Raises InvalidInput that names the line."""
     read: list[Golden] = []
-    faults: list[_Fault] = []
+    faults: list[_QueryFault] = []
     try:
         nodes = _nodes(text)
-    except _Fault as fault:
+    except _QueryFault as fault:
         nodes, faults = [], [fault]
     for node in nodes:
         try:
             read.append(_golden(node))
-        except _Fault as fault:
+        except _QueryFault as fault:
             faults.append(fault)
     if faults:
         told = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_TOLD]]
@@ -62,7 +62,7 @@ def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
     return tuple(read)
 
 
-class _Fault(ValueError):
+class _QueryFault(ValueError):
     """An error, and its line, counted from 0."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -80,21 +80,23 @@ def _nodes(text: str) -> list[yaml.Node]:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             line = event.start_mark.line if event.start_mark else 0
             if depth > _MOST_DEPTH:
-                raise _Fault(line, "lists and mappings are nested too deep")
+                raise _QueryFault(line, "lists and mappings are nested too deep")
             if isinstance(event, yaml.AliasEvent):
-                raise _Fault(line, "aliases (`*name`) are not read here; write it out")
+                raise _QueryFault(line, "aliases (`*name`) are not read here; write it out")
         root = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _Fault(mark.line if mark else 0, f"the file is not YAML ({error.problem or error.context})") from error
+        raise _QueryFault(
+            mark.line if mark else 0, f"the file is not YAML ({error.problem or error.context})"
+        ) from error
     except yaml.reader.ReaderError as error:
         letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
         line = text[: max(0, text.find(letter))].count("\n")
-        raise _Fault(line, f"the file is not YAML (the character {letter!r} is not allowed)") from error
+        raise _QueryFault(line, f"the file is not YAML (the character {letter!r} is not allowed)") from error
     if root is None or root.tag == _NULL:
         return []
     if not isinstance(root, yaml.SequenceNode):
-        raise _Fault(root.start_mark.line, "the file must be a list of queries, each `- query: …`")
+        raise _QueryFault(root.start_mark.line, "the file must be a list of queries, each `- query: …`")
     nodes: list[yaml.Node] = root.value
     return nodes
 
@@ -102,15 +104,15 @@ def _nodes(text: str) -> list[yaml.Node]:
 def _golden(node: yaml.Node) -> Golden:
     line = node.start_mark.line
     if not isinstance(node, yaml.MappingNode):
-        raise _Fault(line, "a query is `query: …` with `expect: …`")
+        raise _QueryFault(line, "a query is `query: …` with `expect: …`")
     given = dict(_pairs(node))
     lines = {key.value: key.start_mark.line for key, _ in node.value}
     unknown = [key for key in given if key not in _KEYS]
     if unknown:
-        raise _Fault(lines[unknown[0]], f"there is no key {unknown[0]!r:.40}; keys are {', '.join(_KEYS)}")
+        raise _QueryFault(lines[unknown[0]], f"there is no key {unknown[0]!r:.40}; keys are {', '.join(_KEYS)}")
 
-    def wrong(key: str, reason: str) -> _Fault:
-        return _Fault(lines.get(key, line), reason)
+    def wrong(key: str, reason: str) -> _QueryFault:
+        return _QueryFault(lines.get(key, line), reason)
 
     query, mode, absent = given.get("query", ""), given.get("mode") or "search", given.get("absent") or "false"
     if not isinstance(query, str) or not query.strip():
@@ -124,12 +126,12 @@ def _golden(node: yaml.Node) -> Golden:
     if not isinstance(expect, list) or not all(isinstance(each, str) and each.strip() for each in expect):
         raise wrong("expect", "expect must be an id, a path or a topic, or a list of them")
     if bool(expect) == (str(absent).lower() == "true"):
-        raise _Fault(line, "a query needs `expect: …` or `absent: true`, and not both")
+        raise _QueryFault(line, "a query needs `expect: …` or `absent: true`, and not both")
     filter = given.get("filter") or None
     try:
         conditions(filter)
     except InvalidInput as error:
-        raise _Fault(lines["filter"], error.message.rstrip(".")) from error
+        raise _QueryFault(lines["filter"], error.message.rstrip(".")) from error
     return Golden(query, line + 1, tuple(each.strip() for each in expect), mode, filter)
 
 
@@ -137,9 +139,9 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:
     seen: set[str] = set()
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _Fault(key.start_mark.line, "a key must be a word")
+            raise _QueryFault(key.start_mark.line, "a key must be a word")
         if key.value in seen:
-            raise _Fault(key.start_mark.line, f"the key {key.value!r:.40} is there twice")
+            raise _QueryFault(key.start_mark.line, f"the key {key.value!r:.40} is there twice")
         seen.add(key.value)
         yield key.value, _value(value)
 

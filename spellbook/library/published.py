@@ -18,13 +18,13 @@ from typing import Any
 
 from spellbook.index.opened import Index
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
-from spellbook.index.postgres.database import URL, Database, configured
-from spellbook.index.postgres.opened import Published
-from spellbook.index.postgres.reader import Vault, vaults
+from spellbook.index.postgres.database import URL, PostgresDatabase, configured
+from spellbook.index.postgres.opened import PublishedSource
+from spellbook.index.postgres.reader import VaultRow, vaults
 from spellbook.library.reader import Reader
 from spellbook.search import related
 from spellbook.search.question import State, state
-from spellbook.search.related import Around, Backlink, Graph
+from spellbook.search.related import Around, Backlink, NoteGraph
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config, paths
 from spellbook.system.errors import PermissionDenied, StorageError
@@ -33,7 +33,9 @@ MOST_SEEN = 64
 """Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
 
 
-def open(names: Sequence[str] = (), database: Database | None = None, scope: str | None = None) -> PublishedReader:
+def open(
+    names: Sequence[str] = (), database: PostgresDatabase | None = None, scope: str | None = None
+) -> PublishedReader:
     """
     Open the published vaults `names`, or all, of a database: that of SPELLBOOK_DATABASE_URL unless one is given.
 
@@ -52,7 +54,7 @@ def open(names: Sequence[str] = (), database: Database | None = None, scope: str
 class PublishedReader(Reader):
     """The published vaults `names` of a database, all of them if it is empty."""
 
-    def __init__(self, settings: config.Config, database: Database, names: tuple[str, ...]) -> None:
+    def __init__(self, settings: config.Config, database: PostgresDatabase, names: tuple[str, ...]) -> None:
         super().__init__(settings, Index.open(settings))
         self._database, self._names = database, names
         self._local = self.index
@@ -64,7 +66,7 @@ class PublishedReader(Reader):
     def _show(self, sees: str, only: tuple[str, ...] | None) -> None:
         """Show the notes of a scope and of the vaults `only`, None for all; what else there is does not exist."""
         local = self._local
-        self._source = Published(
+        self._source = PublishedSource(
             local.config, self._database, local.embedder, local.second, local.reranker, self._names, sees, only
         )
         self._engine = self._source.engine()
@@ -91,7 +93,7 @@ class PublishedReader(Reader):
         return found
 
     @property
-    def vaults(self) -> list[Vault]:
+    def vaults(self) -> list[VaultRow]:
         """The vaults that are read, by name."""
         return self._engine.reader.vaults
 
@@ -125,7 +127,7 @@ class PublishedReader(Reader):
             related=tuple(replace(each, path=head + each.path, id=head + each.id) for each in found.related),
         )
 
-    def graph(self, id: str, most: int) -> Graph:
+    def graph(self, id: str, most: int) -> NoteGraph:
         """Return at most `most` notes around a note, which comes first. Raises MemoryNotFound."""
         book, path, head = self._within(self.resolve(id).path)
         found = related.graph(book.index, path, most)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spellbook.memories import memories
     from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
-    from spellbook.search.question import Answer, Options
+    from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with nothing to do needs none of them.
     (taken,) = lazy("spellbook.archive", "snapshots")
@@ -114,7 +114,7 @@ class Reader:
 
     # -- finding
 
-    def search(self, query: str, **options: Unpack[Options]) -> Answer:
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> Answer:
         """
         Search by meaning and by words.
 
@@ -123,15 +123,17 @@ class Reader:
         """
         return self._ask("search", query, **options)
 
-    def memorize(self, query: str, **options: Unpack[Options]) -> Answer:
+    def memorize(self, query: str, **options: Unpack[SearchOptions]) -> Answer:
         """Search by meaning alone; `options` as for `search`."""
         return self._ask("memorize", query, **options)
 
-    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Answer:
+    def find(self, keywords: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Answer:
         """Search by words: each keyword is a phrase, `match` is `any` or `all` of them; `options` as for `search`."""
         return self._ask("find", keywords, match, **options)
 
-    def why(self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[Options]) -> Explanation:
+    def why(
+        self, query: str, id: str | None = None, verb: str = "search", **options: Unpack[SearchOptions]
+    ) -> Explanation:
         """
         Explain what `search`, `memorize` or `find` makes of `query`, or what became of the chunk or note `id` in it.
 
@@ -142,7 +144,12 @@ class Reader:
         return explain.why(self.index, self._searcher, asked, id)
 
     def _ask(
-        self, verb: str, query: str | Sequence[str], match: str = "any", look: bool = True, **options: Unpack[Options]
+        self,
+        verb: str,
+        query: str | Sequence[str],
+        match: str = "any",
+        look: bool = True,
+        **options: Unpack[SearchOptions],
     ) -> Answer:
         asked = question.question(verb, query, match, **options)
         is_by_words = asked.mode == "keyword"
@@ -190,7 +197,7 @@ class Reader:
         self.refresh()
         return related.around(self.index, lookup.resolve(self.index, id).path)
 
-    def graph(self, id: str, most: int) -> related.Graph:
+    def graph(self, id: str, most: int) -> related.NoteGraph:
         """Return at most `most` notes around a note, which comes first, and their links. Raises MemoryNotFound."""
         return related.graph(self.index, self.resolve(id).path, most)
 
@@ -209,7 +216,7 @@ class Reader:
             self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
         )
 
-    def about(self, topic: Topic) -> toc.About:
+    def about(self, topic: Topic) -> toc.TopicSummary:
         """Return a topic's title and a one-line summary, from its main note."""
         return toc.about(self.index, topic)
 

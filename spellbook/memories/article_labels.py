@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from spellbook.archive.pages import html, safe
-from spellbook.archive.pages.source import Page
+from spellbook.archive.pages.source import ArticlePage
 from spellbook.index.filters import fold
 from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
@@ -22,7 +22,7 @@ _MOST_NAMES, _MOST_NAME, _MOST_LABELS, _MOST_SUMMARY, _MOST_LINE = 10, 60, 50, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class ArticleLabels:
     """What the caller says of an article; what is missing is taken from the page."""
 
     summary: str = ""
@@ -43,10 +43,10 @@ def categories_of(categories: Sequence[str]) -> list[str]:
     return names
 
 
-def labels_of(metadata: object) -> Labels:
+def labels_of(metadata: object) -> ArticleLabels:
     """Return what the caller says of an article. Raises InvalidInput."""
     if metadata is None:
-        return Labels()
+        return ArticleLabels()
     if not isinstance(metadata, Mapping):
         raise InvalidInput("metadata must be an object.", f"Its keys are {', '.join(_KEYS)}.")
     if unknown := [str(key) for key in metadata if key not in _KEYS]:
@@ -70,7 +70,7 @@ def labels_of(metadata: object) -> Labels:
                 raise InvalidInput(f"metadata.{key} has {len(found[key]):,} letters.", f"Give at most {most:,}.")
     if found.get("published") and not _day(found["published"]):
         raise InvalidInput(f"metadata.published is no date: {found['published']!r:.40}.", "For example 2026-03-14.")
-    return Labels(**found)
+    return ArticleLabels(**found)
 
 
 def _day(text: str) -> dt.date | None:
@@ -86,7 +86,7 @@ def refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
 
 
 def header(
-    page: Page, names: Sequence[str], given: Labels, address: str, asked: str, *, is_read: bool
+    page: ArticlePage, names: Sequence[str], given: ArticleLabels, address: str, asked: str, *, is_read: bool
 ) -> dict[str, Any]:
     """Return the frontmatter of a new article, without what `scribe` adds."""
     author = given.author or page.author
@@ -107,7 +107,7 @@ def header(
     return {key: value for key, value in meta.items() if value}
 
 
-def _named_by(page: Page, asked: str) -> str:
+def _named_by(page: ArticlePage, asked: str) -> str:
     """Return what an article is called that does not say it: by the end of its address, or its file's name."""
     if page.url:
         parts = urlsplit(page.url)

@@ -19,7 +19,7 @@ from spellbook.archive.pages import source as pages
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.article_labels import Labels, categories_of, header, labels_of, refuse_secrets, texts
+from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets, texts
 from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes.articles import CATEGORY
@@ -159,7 +159,9 @@ class Articles(Opened):
         listed = self._recent(100, filter={"category": CATEGORY, "source": source}).notes
         return next((each for each in listed if form.read(lookup.body(self.index, each.path)).text == text), None)
 
-    def _again(self, chunk: StoredChunk, names: Sequence[str], labels: Labels, asked: str = "") -> dict[str, Any]:
+    def _again(
+        self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, asked: str = ""
+    ) -> dict[str, Any]:
         """Add categories, labels, and the address asked for, to an article that is there; give it the summary."""
         there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
         known = [*texts(chunk.meta.get("source")), *there["saved_from"]]

@@ -40,7 +40,7 @@ _NONE = "These notes are empty so far."
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class NewestCheckpoint:
     """The newest checkpoint: its chunk, what it says, and the decisions since, newest first."""
 
     chunk: StoredChunk
@@ -74,7 +74,7 @@ class Briefing:
     pinned notes; all newest first. `contents` is the table of contents: category, topic and its notes.
     """
 
-    checkpoint: Checkpoint | None
+    checkpoint: NewestCheckpoint | None
     open: tuple[StoredChunk, ...]
     open_total: int
     pinned: tuple[StoredChunk, ...]
@@ -140,7 +140,7 @@ def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     return Briefing(checkpoint(index), living, listed.total, own, topics, compacted)
 
 
-def checkpoint(index: Index) -> Checkpoint | None:
+def checkpoint(index: Index) -> NewestCheckpoint | None:
     """Return the newest checkpoint that is not archived, as its file says it now; None if there is none."""
     filter: Filter = {"category": form.CHECKPOINT, "status!": "archived", **TRUSTED}
     notes = newest.recent(index, _MOST_LISTED, 0, filter).notes
@@ -149,7 +149,7 @@ def checkpoint(index: Index) -> Checkpoint | None:
     body = lookup.body(index, chunk.path)
     decided = newest.recent(index, _MOST_LISTED, 0, {"category": form.DECISION, **TRUSTED}).notes
     since = tuple(each for each in decided if each.when > chunk.when and not is_outside(each))
-    return Checkpoint(chunk, form.read_checkpoint(body), since)
+    return NewestCheckpoint(chunk, form.read_checkpoint(body), since)
 
 
 def named(chunk: StoredChunk) -> str:

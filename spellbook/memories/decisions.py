@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.write import Duplicate, Written
+from spellbook.editing.write import Duplicate, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
@@ -43,7 +43,7 @@ _SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DecisionItem:
     """A decision or a checkpoint as an answer shows it; `similarity` is its score, None where nothing was asked."""
 
     chunk: StoredChunk
@@ -85,10 +85,10 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDecisions:
     """What `find` found: `items`, and how many there are in all; `best` if they are the best, else the newest."""
 
-    items: tuple[Item, ...]
+    items: tuple[DecisionItem, ...]
     total: int
     best: bool
 
@@ -222,7 +222,7 @@ class Decisions(Opened):
         outcome: str = "",
         max_tokens: int = 2_000,
         min_score: float | None = None,
-    ) -> Found:
+    ) -> FoundDecisions:
         """
         Return decisions and checkpoints: by a question the best, one entry a note; without one the newest.
 
@@ -250,12 +250,12 @@ class Decisions(Opened):
             by = {path: known.by[1] for path, known in above.items() if known.by}
             found, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
         items = [
-            Item(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), successor)
+            DecisionItem(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), successor)
             for chunk, score, successor in found
         ]
-        return Found(tuple(items), total, bool(query))
+        return FoundDecisions(tuple(items), total, bool(query))
 
-    def newest_checkpoint(self) -> briefing.Checkpoint | None:
+    def newest_checkpoint(self) -> briefing.NewestCheckpoint | None:
         """Return the newest checkpoint with the decisions since, None if there is none."""
         return briefing.checkpoint(self.index)
 
@@ -274,7 +274,7 @@ class Decisions(Opened):
 
     def _write(
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
-    ) -> tuple[Written | None, tuple[Duplicate, ...]]:
+    ) -> tuple[WrittenNote | None, tuple[Duplicate, ...]]:
         """
         Write a chunk, also if it repeats another one; but if a note at one of the paths `unless` has the same words,
         return which, and write nothing. Raises InvalidInput for what looks like a secret unless `force`.

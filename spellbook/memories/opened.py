@@ -45,7 +45,7 @@ class Opened:
         """Return notes by their dates, newest first."""
         return newest.recent(self.index, limit, offset, filter)
 
-    def _scribe(self, chunk: object, **options: Unpack[write.Options]) -> write.Scribed:
+    def _scribe(self, chunk: object, **options: Unpack[write.ScribeOptions]) -> write.Scribed:
         """Write one note, with keywords of its own text if it has none."""
         options["labels"] = "derived"
         self._check()

@@ -62,7 +62,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _PromptWord:
     """A word of a prompt as the catalog is asked for it, how many chunks have it, and its idf."""
 
     expression: Phrase
@@ -105,7 +105,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         limits = (NO_GUIDES, *index.visible)
         found = catalog.match(str(AnyOf(tuple(each.expression for each in rare))), limits, _CANDIDATES)
         scores = dict(found)
-        has: dict[int, list[_Word]] = {number: [] for number in scores}
+        has: dict[int, list[_PromptWord]] = {number: [] for number in scores}
         for word in rare:
             for number, _ in catalog.match_among(str(word.expression), list(scores)):
                 has[number].append(word)
@@ -140,9 +140,9 @@ def text(passages: tuple[Passage, ...]) -> str:
     return "\n".join([HEAD, "Related to this prompt:", *lines]) if lines else ""
 
 
-def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[_Word]:
+def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[_PromptWord]:
     """Return the prompt's words without stop words, each in the most exact form that is one expression of the index."""
-    words: dict[Phrase, _Word] = {}
+    words: dict[Phrase, _PromptWord] = {}
     for term in fts_query.parse(prompt).terms:
         forms = [form[0] for form in term.forms if len(form) == 1]
         if not forms:
@@ -150,7 +150,7 @@ def _words(prompt: str, total: int, frequency: Callable[[Phrase], int]) -> list[
         counts: Mapping[Phrase, int] = {form: frequency(form) for form in forms}
         chosen = next((form for form in forms if counts[form]), forms[0])
         count = counts[chosen]
-        words[chosen] = _Word(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
+        words[chosen] = _PromptWord(chosen, count, math.log(1 + (total - count + 0.5) / (count + 0.5)))
         if len(words) >= 2 * _MOST_WORDS:
             break
     return [*words.values()]
@@ -161,7 +161,7 @@ def _content(text: str) -> set[Phrase]:
     return {form for term in fts_query.parse(text).terms for (form, *rest) in term.forms if not rest}
 
 
-def _is_titled(title: str, said: set[Phrase], shared: list[_Word]) -> bool:
+def _is_titled(title: str, said: set[Phrase], shared: list[_PromptWord]) -> bool:
     """Say whether a prompt has all words of a title, two at least, of which one is rare."""
     wanted = [{form for (form, *rest) in term.forms if not rest} for term in fts_query.parse(title).terms]
     return (
@@ -171,7 +171,7 @@ def _is_titled(title: str, said: set[Phrase], shared: list[_Word]) -> bool:
     )
 
 
-def _passage(text: str, words: list[_Word]) -> str:
+def _passage(text: str, words: list[_PromptWord]) -> str:
     """Return the paragraph that has most of the words, rather prose than code, cut to 400 letters."""
     parts = [part.strip() for part in _BLANK_LINE.split(_HEADING.sub(r"\1\n", text.strip()))]
     best = max(parts, key=lambda part: sum(word.said in part.casefold() for word in words) - 0.5 * ("```" in part))

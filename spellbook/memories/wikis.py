@@ -24,7 +24,7 @@ from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index
 from spellbook.index.sync import Report
 from spellbook.notes.note import Fault
-from spellbook.search.question import Answer, Options, State
+from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
@@ -63,7 +63,7 @@ class Book(Protocol):
 
     def reindex(self, *, full: bool = False, progress: Progress | None = None) -> Report: ...
 
-    def search(self, query: str, **options: Unpack[Options]) -> Answer: ...
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> Answer: ...
 
     def state(self) -> State: ...
 

@@ -37,7 +37,7 @@ class Unfit(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class PreparedManifest:
     """The SHA-256 of each file of a folder, and what is known `about` it, or why it was `refused`."""
 
     sums: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Manifest:
     refused: str = ""
 
 
-def ready(folder: Path, make: Callable[[Path], str]) -> Manifest:
+def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """
     Return the manifest of `folder`, which `make` fills if need be, and says what is known about it.
 
@@ -64,15 +64,15 @@ def ready(folder: Path, make: Callable[[Path], str]) -> Manifest:
     return manifest
 
 
-def read(folder: Path) -> Manifest | None:
+def read(folder: Path) -> PreparedManifest | None:
     """Return the manifest of `folder`; None if there is none that can be read."""
     try:
-        return Manifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
+        return PreparedManifest(**json.loads((folder / MANIFEST).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def checked(folder: Path) -> Manifest | None:
+def checked(folder: Path) -> PreparedManifest | None:
     """
     Return the manifest of `folder` if every file is as it was made; None if it has to be made.
 
@@ -105,7 +105,7 @@ def tidy(folder: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _make(folder: Path, make: Callable[[Path], str]) -> Manifest:
+def _make(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """Make `folder` anew, whatever it held. Not for two at a time. Raises OSError and what `make` raises but Unfit."""
     if shutil.disk_usage(folder.parent).free < _FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -118,9 +118,9 @@ def _make(folder: Path, make: Callable[[Path], str]) -> Manifest:
         made.mkdir()
         try:
             about = make(made)
-            manifest = Manifest({file.name: disk.hash_of(file) for file in sorted(made.iterdir())}, about)
+            manifest = PreparedManifest({file.name: disk.hash_of(file) for file in sorted(made.iterdir())}, about)
         except Unfit as error:
-            made, manifest = empty, Manifest(refused=str(error))
+            made, manifest = empty, PreparedManifest(refused=str(error))
             made.mkdir()
         (made / MANIFEST).write_text(json.dumps(asdict(manifest)), "utf-8")
         for file in (*made.iterdir(), made):

@@ -91,7 +91,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     """
     source = lines(note.body)
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
-    page = _Page(note.text, source, offsets, turns(note, source), max_tokens)
+    page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
@@ -245,7 +245,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _NoteLines:
     """A note laid out in lines of its body; `offsets` are their characters in `text`, `most` the tokens of a part."""
 
     text: str

@@ -57,7 +57,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckpointTask:
     """A task of a checkpoint that a person may have ticked."""
 
     text: str
@@ -69,7 +69,7 @@ class Checkpoint:
     """What a checkpoint's note says: where the work stands, what comes next, and which files are open."""
 
     summary: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CheckpointTask, ...] = ()
     files: tuple[str, ...] = ()
 
 
@@ -109,7 +109,9 @@ def read_decision(body: str) -> Decision:
 def read_checkpoint(body: str) -> Checkpoint:
     """Return what the body of a checkpoint's note says, with the boxes as a person left them."""
     parts = dict(_parts(body))
-    steps = tuple(Step(item["text"].strip(), (item["box"] or " ") in "xX") for item in _items(parts.get(_STEPS, "")))
+    steps = tuple(
+        CheckpointTask(item["text"].strip(), (item["box"] or " ") in "xX") for item in _items(parts.get(_STEPS, ""))
+    )
     files = []
     for item in _items(parts.get(_FILES, "")):
         code = _CODE.search(item["text"])

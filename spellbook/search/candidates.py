@@ -22,7 +22,7 @@ from spellbook.search.when import When
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class QueryText:
     """A text of a question, with its unit vector and the second encoder's (int8); None where it has none."""
 
     text: str
@@ -34,7 +34,7 @@ def gather(
     engine: Engine,
     index: Source,
     question: Question,
-    texts: Sequence[Text],
+    texts: Sequence[QueryText],
     limits: Sequence[Condition],
     wanted: Sequence[int],
     reasons: list[str],
@@ -48,7 +48,7 @@ def gather(
     counts = engine.counts()
     guides = engine.guides() if NO_GUIDES in limits else 0
     if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
-        texts = [Text(text.text) for text in texts]
+        texts = [QueryText(text.text) for text in texts]
         reasons.append("searched by words only: another process indexes this vault with another embedder")
     helps = index.second is not None and engine.second_fingerprint == index.second.fingerprint
     if not helps:
@@ -65,7 +65,7 @@ def gather(
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
-    written = [retrieve.Written.of_chunk(chunk) for chunk in chunks]
+    written = [retrieve.TextScripts.of_chunk(chunk) for chunk in chunks]
     is_read = [chunk.text.isascii() or each.is_read for chunk, each in zip(chunks, written, strict=True)]
     rows: dict[str, bytes] = {}
     matches = [lookup.matches(chunks, written, is_read, rows) for lookup in lookups]
@@ -86,7 +86,7 @@ def gather(
 class Lookup:
     """What one text of a question finds, by chunk number, and what it says of each chunk."""
 
-    def __init__(self, engine: Engine, index: Source, question: Question, text: Text, wanted: int) -> None:
+    def __init__(self, engine: Engine, index: Source, question: Question, text: QueryText, wanted: int) -> None:
         self._engine, self._index, self._wanted = engine, index, wanted
         self._question = question if text.text == question.text else replace(question, text=text.text, also=())
         self._most_words = weights.WORDS if text.text == question.text else weights.WORDS_OF_FURTHER
@@ -134,7 +134,7 @@ class Lookup:
     def matches(
         self,
         chunks: Sequence[StoredChunk],
-        written: Sequence[retrieve.Written],
+        written: Sequence[retrieve.TextScripts],
         is_read: Sequence[bool],
         rows: dict[str, bytes],
     ) -> list[Match]:
@@ -154,7 +154,7 @@ class Lookup:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
         # With one leg alone no credit is given for another language.
         is_both = self._is_by_words and vector is not None
-        asked = retrieve.Written.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        asked = retrieve.TextScripts.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
         notes: Mapping[str, OfNote] = {}
         helper = None
         if self._question.mode != "keyword":  # which asks for chunks with these words

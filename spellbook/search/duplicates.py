@@ -46,7 +46,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class AlikeChunks:
     """
     Chunks that repeat each other in one language; `score` is 1 for the same words, else the lowest that joins them.
 
@@ -66,7 +66,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ComparedChunk:
     """
     What is needed of a chunk for the comparison, without its text, to save memory.
 
@@ -83,7 +83,7 @@ class Piece:
     language: str
 
     @classmethod
-    def of(cls, found: StoredChunk, note: Note) -> Piece | None:
+    def of(cls, found: StoredChunk, note: Note) -> ComparedChunk | None:
         """Return the piece of a chunk of `note`, None if it has next to no text below its headings."""
         lines = (line for line in found.text.split("\n") if not _HEADING.match(line))
         words = (word for line in lines for word in _WORD.finditer(line))
@@ -107,7 +107,7 @@ class Piece:
 class _Languages:
     """The language of each piece: by its frontmatter, by its file name beside a translation's, or by its text."""
 
-    def __init__(self, catalog: Catalog, pieces: Sequence[Piece]) -> None:
+    def __init__(self, catalog: Catalog, pieces: Sequence[ComparedChunk]) -> None:
         self._catalog = catalog
         self._pieces = pieces
         self._told: dict[int, str] = {}
@@ -166,8 +166,8 @@ class _Groups:
 
 
 def compare(
-    index: Index, pieces: Sequence[Piece], progress: Progress | None = None
-) -> tuple[tuple[Alike, ...], tuple[Contradiction, ...]]:
+    index: Index, pieces: Sequence[ComparedChunk], progress: Progress | None = None
+) -> tuple[tuple[AlikeChunks, ...], tuple[Contradiction, ...]]:
     """
     Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
 
@@ -208,7 +208,9 @@ def compare(
             doubt(i, j)
         else:
             groups.join(i, j, alike, (languages.of(i), languages.of(j)))
-    repeated = [Alike(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()]
+    repeated = [
+        AlikeChunks(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()
+    ]
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)
         for i, j in doubted.values()
@@ -220,17 +222,17 @@ def compare(
     )
 
 
-def _is_series(a: Piece, b: Piece) -> bool:
+def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
     """Return whether both have numbers of their own, which tell things such as days or servers apart."""
     return a.subject != b.subject and diff.masked(a.subject)[0] == diff.masked(b.subject)[0]
 
 
-def _contradiction(catalog: Catalog, a: Piece, b: Piece) -> tuple[tuple[str, str], ...]:
+def _contradiction(catalog: Catalog, a: ComparedChunk, b: ComparedChunk) -> tuple[tuple[str, str], ...]:
     texts = {found.number: found.text for found in catalog.by_number([a.chunk, b.chunk])}
     return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
 
 
-def _near(index: Index, pieces: Sequence[Piece], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
+def _near(index: Index, pieces: Sequence[ComparedChunk], progress: Progress | None) -> Iterator[tuple[int, int, float]]:
     """Yield the pairs of pieces that are duplicates by their vectors, with their scores."""
     catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:

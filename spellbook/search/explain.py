@@ -16,7 +16,7 @@ from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_gu
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
-from spellbook.search.question import Question, Ranked, Word
+from spellbook.search.question import QueryWord, Question, Ranked
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, compared, hits, nearly
 from spellbook.text import terms
@@ -27,7 +27,7 @@ _MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Place):
+class ExplainedChunk(Place):
     """
     What the search made of one chunk.
 
@@ -56,10 +56,10 @@ class Explanation:
 
     query: str
     mode: str
-    words: tuple[Word, ...]
+    words: tuple[QueryWord, ...]
     known: float | None
     candidates: int
-    rows: tuple[Row, ...]
+    rows: tuple[ExplainedChunk, ...]
     index: dict[str, Any]
     unmatched: tuple[Unmatched, ...] = ()
     when: str = ""
@@ -130,11 +130,11 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     )
 
 
-def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: int | None) -> Row:
+def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
     words = {_label(word): word.expression for word in found.words}
     # Ask the index: it matches a word by its stem, or by a part of a name.
     has = [label for label, expression in words.items() if engine.match_among(expression, [each.chunk.number])]
-    return Row(
+    return ExplainedChunk(
         **asdict(each.chunk.place),
         place=place,
         verdict=verdict,
@@ -147,7 +147,7 @@ def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: in
     )
 
 
-def _label(word: Word) -> str:
+def _label(word: QueryWord) -> str:
     return terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', ""))
 
 

@@ -88,7 +88,7 @@ class Query:
         is_nowhere = bool(self.instead) and not all(map(count, self.required))
         required = () if is_nowhere else self.required
         parts: dict[Phrase, None] = dict.fromkeys(required)
-        alike: list[Alike] = []
+        alike: list[WordSynonyms] = []
         for term in self.instead if is_nowhere else self.terms:
             if len(parts) >= _MOST_PARTS:
                 break
@@ -96,7 +96,7 @@ class Query:
             # A chunk must contain what is quoted, and a synonym is not.
             if not required and len(alike) < _MOST_ALIKE and (same := tuple(filter(count, term.same))):
                 found = found or ()
-                alike.append(Alike(term.word, found, same, AnyOf(same), count(AnyOf(same))))
+                alike.append(WordSynonyms(term.word, found, same, AnyOf(same), count(AnyOf(same))))
             parts |= dict.fromkeys(term.forms[-1] if found is None else found)
         listed = list(parts)[:_MOST_PARTS]
         asked = (*required, *listed)
@@ -111,7 +111,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class WordSynonyms:
     """
     The synonyms of one `word` that the vault has: each of `same`, and all of them as one `expression`, which so many
     `chunks` match. `parts` is the word as it is asked for; nothing, if the vault does not have it.
@@ -143,7 +143,7 @@ class Chosen:
     parts: tuple[Phrase, ...]
     frequencies: tuple[int, ...]
     quotes: bool = False
-    alike: tuple[Alike, ...] = ()
+    alike: tuple[WordSynonyms, ...] = ()
 
 
 def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:

@@ -180,7 +180,7 @@ class Question:
             raise InvalidInput(f"per_note={self.per_note} is out of range.", "Give 1 or more, or 0 for no bound.")
 
 
-class Options(TypedDict, total=False):
+class SearchOptions(TypedDict, total=False):
     """What `search`, `memorize`, `find` and `why` take by keyword; the fields of `Question` say what each means."""
 
     limit: int
@@ -191,7 +191,7 @@ class Options(TypedDict, total=False):
     also: str | Sequence[str]
 
 
-def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[Options]) -> Question:
+def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:
     """
     Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput.
 
@@ -214,7 +214,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class QueryWord:
     """
     A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25).
 
@@ -262,7 +262,7 @@ class Ranked:
     candidates: list[Candidate]
     counts: Counts
     reasons: list[str]
-    words: tuple[Word, ...]
+    words: tuple[QueryWord, ...]
     expected: float | None
     vector: Vectors | None
     quotes: bool
@@ -270,5 +270,5 @@ class Ranked:
     is_cached: bool = False
     when: str = ""
     is_time_all: bool = False
-    further: tuple[Word, ...] = ()
+    further: tuple[QueryWord, ...] = ()
     guides: int = 0

@@ -185,7 +185,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class NoteGraph:
     """
     The notes around a note, which comes first, and how they are connected.
 
@@ -197,7 +197,7 @@ class Graph:
     edges: tuple[tuple[int, int, str], ...]
 
 
-def graph(index: Index, path: str, most: int = 60) -> Graph:
+def graph(index: Index, path: str, most: int = 60) -> NoteGraph:
     """Return at most `most` notes around the note at `path`: its neighbours, then theirs by link."""
     with index.catalog.reading():
         near = around(index, path)
@@ -225,7 +225,7 @@ def graph(index: Index, path: str, most: int = 60) -> Graph:
                     edges.setdefault((source, each.path), each.relation or "link")
     place = {each: number for number, each in enumerate(found)}
     joined = tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place)
-    return Graph(tuple((each, *found[each]) for each in found), joined)
+    return NoteGraph(tuple((each, *found[each]) for each in found), joined)
 
 
 def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
 from spellbook.index.filters import Condition
-from spellbook.index.vectors.about import About
+from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
-from spellbook.search.question import Question, Word
+from spellbook.search.question import QueryWord, Question
 from spellbook.search.scoring import Both, Leg, OfNote
 from spellbook.system.lazy import np
 from spellbook.text import korean, languages, terms
@@ -55,7 +55,7 @@ class Words:
     """
 
     legs: dict[int, Leg]
-    asked: tuple[Word, ...]
+    asked: tuple[QueryWord, ...]
     quotes: bool = False
     form: Callable[[Expression], Expression] = _as_it_is
     more: Callable[[Sequence[int]], dict[int, Leg]] = lambda numbers: {}
@@ -189,16 +189,16 @@ def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: in
     return found
 
 
-def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
+def _asked(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
     """Return what is asked for with its idf among `total` chunks; a word that the vault lacks, by its synonyms."""
     same: dict[Phrase, tuple[Phrase, ...]] = {part: each.same for each in chosen.alike for part in each.parts}
     return (
         *(
-            Word(part, count, terms.idf(total, count), same.get(part, ()))
+            QueryWord(part, count, terms.idf(total, count), same.get(part, ()))
             for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
         ),
         *(
-            Word(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:])
+            QueryWord(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:])
             for each in chosen.alike
             if not each.parts
         ),
@@ -206,7 +206,13 @@ def _asked(chosen: fts_query.Chosen, total: int) -> tuple[Word, ...]:
 
 
 def of_notes(
-    engine: Engine, words: Words, about: Mapping[str, About], scale: Scale, helper: Helper | None, *, unprompted: bool
+    engine: Engine,
+    words: Words,
+    about: Mapping[str, NoteCosines],
+    scale: Scale,
+    helper: Helper | None,
+    *,
+    unprompted: bool,
 ) -> dict[str, OfNote]:
     """
     Return the scores of whole notes, by path: by meaning on an embedder's scale and by its `helper`, and by `words`.
@@ -245,7 +251,7 @@ class Helper:
             self.scores = {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
 
 
-def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) -> dict[str, float]:
+def _share_of_words(engine: Engine, words: Words, about: Mapping[str, NoteCosines]) -> dict[str, float]:
     asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
     most = sum(word.weight for word in asked)
     if not most or not about:
@@ -259,24 +265,24 @@ def _share_of_words(engine: Engine, words: Words, about: Mapping[str, About]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TextScripts:
     """The scripts that a text is written in, with their shares, and its language if several have its script."""
 
     scripts: Mapping[str, float]
     language: str
 
     @classmethod
-    def of(cls, text: str) -> Written:
+    def of(cls, text: str) -> TextScripts:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
     @classmethod
-    def of_chunk(cls, chunk: StoredChunk) -> Written:
+    def of_chunk(cls, chunk: StoredChunk) -> TextScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
         sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH]
         return cls(_scripts(sample), languages.language(chunk.text))
 
-    def foreign(self, chunk: Written, words: float) -> float:
+    def foreign(self, chunk: TextScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
@@ -297,7 +303,7 @@ def _is_read(scripts: Mapping[str, float]) -> bool:
     return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
 
 
-ANY_LANGUAGE = Written({}, "")
+ANY_LANGUAGE = TextScripts({}, "")
 """Finds no chunk foreign."""
 
 

@@ -21,7 +21,7 @@ from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.models.base import Bytes, Vectors, score
 from spellbook.search import candidates, packing, ranking, related, retrieve, successors, translations, weights, when
-from spellbook.search.candidates import Text
+from spellbook.search.candidates import QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.system.errors import EmbeddingError
@@ -151,16 +151,16 @@ class Searcher:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
-    def _read(self, text: str, meant: str, mode: ranking.Mode, reasons: list[str]) -> Text:
+    def _read(self, text: str, meant: str, mode: ranking.Mode, reasons: list[str]) -> QueryText:
         """Return a text with the vectors of what is meant; without them if it is asked by words, or the model fails."""
         if mode == "keyword":
-            return Text(text)
+            return QueryText(text)
         try:
             vector = self._embedded(meant)
         except EmbeddingError as error:
             reasons.append(f"searched by words only: {error}")
-            return Text(text)
-        return Text(text, vector, self._second_vector(meant) if retrieve.Written.of(meant).is_read else None)
+            return QueryText(text)
+        return QueryText(text, vector, self._second_vector(meant) if retrieve.TextScripts.of(meant).is_read else None)
 
     def _embedded(self, text: str) -> Vectors:
         with self._guard:

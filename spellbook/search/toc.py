@@ -53,7 +53,7 @@ class Category:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class TopicSummary:
     """A topic's title and a one-line summary, from its main note; whether that note `is_outside` text."""
 
     title: str
@@ -117,13 +117,13 @@ def totals(listed: Sequence[Category]) -> dict[str, Any]:
     return {"total_topics": topics, "total_chunks": chunks, "last_updated": latest}
 
 
-def about(index: Index, topic: Topic) -> About:
+def about(index: Index, topic: Topic) -> TopicSummary:
     """Return the title and the summary of a topic, "" where its notes have none."""
     opening = index.catalog.opening(topic.category, topic.topic, index.visible)
     if not opening:
-        return About("", "")
+        return TopicSummary("", "")
     title = opening[0].title if topic.notes == 1 or _stands_for(opening[0].path, topic.topic) else ""
-    return About(title, _summary(opening), is_outside(opening[0]))
+    return TopicSummary(title, _summary(opening), is_outside(opening[0]))
 
 
 def _described(index: Index) -> dict[str, str]:

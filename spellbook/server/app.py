@@ -105,7 +105,7 @@ def build(
         for name in sorted(dict.fromkeys(toolsets), key=lambda name: name != "core")
     }
     said = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
-    mcp = _Server(
+    mcp = _McpServer(
         book.meter,
         door,
         called or threading.Event(),
@@ -128,7 +128,7 @@ def build(
     return mcp
 
 
-class _Server(MCPServer):
+class _McpServer(MCPServer):
     """
     An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
 

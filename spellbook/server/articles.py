@@ -183,7 +183,7 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Passage:
+class _CitedPassage:
     """A passage of an answer, with the number of its source from 1."""
 
     hit: Hit
@@ -195,12 +195,12 @@ class _Passage:
         return self.hit.text or self.hit.chunk.whole
 
 
-def _passages(hits: Sequence[Hit]) -> list[_Passage]:
+def _passages(hits: Sequence[Hit]) -> list[_CitedPassage]:
     numbers: dict[str, int] = {}
-    return [_Passage(hit, numbers.setdefault(hit.path, len(numbers) + 1)) for hit in hits]
+    return [_CitedPassage(hit, numbers.setdefault(hit.path, len(numbers) + 1)) for hit in hits]
 
 
-def _sources(passages: Sequence[_Passage]) -> list[StoredChunk]:
+def _sources(passages: Sequence[_CitedPassage]) -> list[StoredChunk]:
     return list({each.hit.path: each.hit.chunk for each in passages}.values())
 
 
@@ -208,7 +208,7 @@ def asked_text(found: Answer, max_tokens: int) -> str:
     """Return passages and sources as text of at most so many tokens."""
     most = int(max_tokens * _LETTERS)
 
-    def written(passages: Sequence[_Passage], texts: Sequence[str]) -> str:
+    def written(passages: Sequence[_CitedPassage], texts: Sequence[str]) -> str:
         sources = _sources(passages)
         mark = f" {_UNTRUSTED}" if any(map(presentation.is_outside, sources)) else ""
         head = f"{counted(len(passages), 'passage')} of {counted(len(sources), 'article')}.{mark}"
@@ -232,7 +232,7 @@ def asked_json(found: Answer, max_tokens: int) -> dict[str, Any]:
     """Return passages and sources for JSON of at most so many tokens."""
     most = int(max_tokens * _LETTERS)
 
-    def written(passages: Sequence[_Passage], texts: Sequence[str]) -> dict[str, Any]:
+    def written(passages: Sequence[_CitedPassage], texts: Sequence[str]) -> dict[str, Any]:
         chunks = [
             {
                 "article_id": each.hit.chunk.note,
@@ -249,7 +249,7 @@ def asked_json(found: Answer, max_tokens: int) -> dict[str, Any]:
         ]
         return {"chunks": chunks, "sources": sources, "index": found.index.as_dict()}
 
-    def size(each: _Passage, text: str) -> int:
+    def size(each: _CitedPassage, text: str) -> int:
         return len(json_of(render.fenced_text(text, each.hit.chunk)))
 
     return written(*_packed(found.hits, most, lambda *told: len(json_of(written(*told))), size))
@@ -258,9 +258,9 @@ def asked_json(found: Answer, max_tokens: int) -> dict[str, Any]:
 def _packed(
     hits: Sequence[Hit],
     most: int,
-    whole: Callable[[Sequence[_Passage], Sequence[str]], int],
-    size: Callable[[_Passage, str], int],
-) -> tuple[list[_Passage], list[str]]:
+    whole: Callable[[Sequence[_CitedPassage], Sequence[str]], int],
+    size: Callable[[_CitedPassage, str], int],
+) -> tuple[list[_CitedPassage], list[str]]:
     """
     Return the best passages, each as long as fits, so that the answer has at most `most` letters.
 

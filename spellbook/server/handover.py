@@ -78,7 +78,7 @@ arguments: ContextVar[Mapping[str, Any]] = ContextVar("arguments")
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Target:
     """The vault that a write is for, and what stands before its ids here."""
 
     vault: str
@@ -251,7 +251,7 @@ class Writers:
 
     # -- where
 
-    def _place(self, book: PublishedReader, named: str, ids: Sequence[str]) -> _Place:
+    def _place(self, book: PublishedReader, named: str, ids: Sequence[str]) -> _Target:
         """Return the vault that is meant. Raises InvalidInput if that is not clear, PermissionDenied if none is."""
         there = [each.name for each in book.vaults]
         if not there:
@@ -282,9 +282,9 @@ class Writers:
                 f"This server has no files, and knows no machine of the vault {vault[:100]!r}. Nothing was written.",
                 "Write where the vault's files are, or start this server with --writes-to.",
             )
-        return _Place(vault, f"{vault}/" if len(there) > 1 else "")
+        return _Target(vault, f"{vault}/" if len(there) > 1 else "")
 
-    def _is_visible(self, book: PublishedReader, place: _Place, generation: object) -> bool:
+    def _is_visible(self, book: PublishedReader, place: _Target, generation: object) -> bool:
         """Wait until a generation of the vault is published; say whether it is."""
         if not isinstance(generation, int):
             return True
@@ -300,7 +300,7 @@ class Writers:
 
     # -- the connection
 
-    def _asked(self, place: _Place, method: str, path: str, headers: Mapping[str, str], **what: Any) -> httpx.Response:
+    def _asked(self, place: _Target, method: str, path: str, headers: Mapping[str, str], **what: Any) -> httpx.Response:
         who, url = place.shown, self._urls[place.vault]
         own = {HANDED: "1", "authorization": f"Bearer {self._token}"}
         headers = {"content-type": "application/json", **headers, **own}
@@ -385,7 +385,7 @@ def _ids(given: Mapping[str, Any]) -> Iterable[str]:
             yield from (each for each in value if isinstance(each, str))
 
 
-def _strange(place: _Place) -> FetchError:
+def _strange(place: _Target) -> FetchError:
     return FetchError(
         f"The machine of the vault {place.shown} answered as no Spellbook does. "
         "It is not known whether it was written.",
@@ -393,14 +393,14 @@ def _strange(place: _Place) -> FetchError:
     )
 
 
-def _decoded(place: _Place, answer: httpx.Response) -> Any:
+def _decoded(place: _Target, answer: httpx.Response) -> Any:
     try:
         return answer.json()
     except (ValueError, RecursionError) as error:
         raise _strange(place) from error
 
 
-def _error(place: _Place, told: Any, status: int) -> SpellbookError:
+def _error(place: _Target, told: Any, status: int) -> SpellbookError:
     """Return an error of the vault's machine as one of this server."""
     try:
         found = told["error"]
@@ -420,7 +420,7 @@ def _error(place: _Place, told: Any, status: int) -> SpellbookError:
     return kind(message, hint)
 
 
-def _tool_error(place: _Place, text: str) -> SpellbookError:
+def _tool_error(place: _Target, text: str) -> SpellbookError:
     """Return the error that a tool of the vault's machine ended with."""
     first, _, difference = text.partition("\n")
     found = re.match(r"(?:Error executing tool \S+: )?([A-Z_]+): (.*)", first)

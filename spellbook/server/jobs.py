@@ -83,7 +83,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LatestValue:
     """The latest value of something that changes. `number` grows with every change of anything."""
 
     number: int
@@ -91,7 +91,7 @@ class Change:
     data: Any
 
 
-class Changes:
+class LatestValues:
     """
     The latest value of each thing that changes, for any number of listeners.
 
@@ -104,7 +104,7 @@ class Changes:
         self.looked = float("-inf")
         """When somebody last looked at the index for all listeners (monotonic clock, seconds)."""
         self._guard = threading.Lock()
-        self._latest: dict[str, Change] = {}
+        self._latest: dict[str, LatestValue] = {}
         self._number = 0
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._is_closed = False
@@ -114,7 +114,7 @@ class Changes:
         with self._guard:
             self._number += 1
             self._latest.pop(key, None)  # a dict keeps the order of insertion
-            self._latest[key] = Change(self._number, event, data)
+            self._latest[key] = LatestValue(self._number, event, data)
         self._wake()
 
     def set(self, key: str, data: Any) -> None:
@@ -139,14 +139,14 @@ class Changes:
         with self._guard:
             self._latest.pop(key, None)
 
-    def after(self, number: int) -> list[Change]:
+    def after(self, number: int) -> list[LatestValue]:
         """Return the latest value of everything that has changed since `number`, oldest first."""
         with self._guard:
             return [change for change in self._latest.values() if change.number > number]
 
     async def listen(
         self, after: int = 0, *, every: float | None = None, pause: float = 0.0
-    ) -> AsyncGenerator[Change | None]:
+    ) -> AsyncGenerator[LatestValue | None]:
         """
         Yield what has changed since the number `after`, and then every change, until `close`.
 
@@ -195,7 +195,7 @@ class Jobs:
     def __init__(
         self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
     ) -> None:
-        self.feed = Changes()
+        self.feed = LatestValues()
         """What the jobs change, as event "job"; the server adds what else its listeners want to know."""
         self._state = state
         self._failed = failed

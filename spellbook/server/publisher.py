@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from spellbook.index.postgres.database import Database, configured
+from spellbook.index.postgres.database import PostgresDatabase, configured
 from spellbook.index.postgres.publish import publish
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import SpellbookError
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Publishes the catalog of a book in a thread, whenever it changed; see `index.postgres.publish`."""
 
-    def __init__(self, book: Spellbook, database: Database) -> None:
+    def __init__(self, book: Spellbook, database: PostgresDatabase) -> None:
         self._book, self._database = book, database
         self._stopped = threading.Event()
         self._said = ""

@@ -24,12 +24,12 @@ from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
-from spellbook.search.toc import About, Category
+from spellbook.search.toc import Category, TopicSummary
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
 if TYPE_CHECKING:
-    from spellbook.editing.moves import Changed, Moved
+    from spellbook.editing.moves import Moved, RelinkedNote
     from spellbook.editing.repair_links import Offer
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class AnswerLayout:
     """
     How hits are told: `head` stands above a text, `pointer` instead of one, and `named` is a near match.
 
@@ -69,7 +69,7 @@ class Layout:
     nothing: str
 
 
-NOTES = Layout(
+NOTES = AnswerLayout(
     presentation.head,
     presentation.pointer,
     presentation.named,
@@ -78,7 +78,7 @@ NOTES = Layout(
 )
 
 
-def answer(found: Answer, layout: Layout = NOTES, *, takes_also: bool = False) -> str:
+def answer(found: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False) -> str:
     """Return a search's answer. If the tool `takes_also`, a question without an answer says that it may be given."""
     state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
     again = f" {_AGAIN}" if takes_also and not found.also else ""
@@ -99,7 +99,7 @@ def answer(found: Answer, layout: Layout = NOTES, *, takes_also: bool = False) -
     return "\n\n".join([*parts, state])
 
 
-def _told(hit: Hit, layout: Layout) -> str:
+def _told(hit: Hit, layout: AnswerLayout) -> str:
     if hit.why["text"] == "pointer":
         return layout.pointer(hit)
     excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
@@ -249,7 +249,7 @@ def offered(made: Offer, is_preview: bool) -> str:
     return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
 
 
-def _mended(changed: Sequence[Changed], left: Sequence[Fault]) -> list[str]:
+def _mended(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
     parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
     room = _MOVE_TOKENS
     for number, each in enumerate(changed):
@@ -261,7 +261,9 @@ def _mended(changed: Sequence[Changed], left: Sequence[Fault]) -> list[str]:
     return parts
 
 
-def contents(categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], About]) -> str:
+def contents(
+    categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], TopicSummary]
+) -> str:
     """
     Return the table of contents within `max_tokens`: categories with their topics, largest first.
 
@@ -285,7 +287,7 @@ def contents(categories: Sequence[Category], state: State, max_tokens: int, abou
     return "\n".join([*lines, *(line for each in held for line in each), *last])
 
 
-def contents_json(categories: Sequence[Category], max_tokens: int, about: Callable[[Topic], About]) -> Fields:
+def contents_json(categories: Sequence[Category], max_tokens: int, about: Callable[[Topic], TopicSummary]) -> Fields:
     """
     Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
 
@@ -303,7 +305,7 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
         room, half = room - half + left, left
         told["categories"].append({**row, "topics": []})
     turns = sorted(_largest(categories[: len(told["categories"])]), key=lambda each: each[1])
-    rows = [(topic, at, _topic_row(topic, About("", ""), ())) for at, _, topic in turns]
+    rows = [(topic, at, _topic_row(topic, TopicSummary("", ""), ())) for at, _, topic in turns]
     sizes = [_size(row) for _, _, row in rows]
     most, shown = room if sum(sizes) <= room else room * 2 // 3, 0
     while shown < len(rows) and sizes[shown] <= most:
@@ -327,7 +329,7 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     return {**told, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
 
 
-def _topic_row(topic: Topic, main: About, keywords: Sequence[str]) -> Fields:
+def _topic_row(topic: Topic, main: TopicSummary, keywords: Sequence[str]) -> Fields:
     return {
         "id": presentation.filed(topic.category, topic.topic),
         "title": (presentation.cut(main.title) if main.is_outside else main.title) or topic.topic,
@@ -339,7 +341,9 @@ def _topic_row(topic: Topic, main: About, keywords: Sequence[str]) -> Fields:
     }
 
 
-def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]) -> None:
+def _tell(
+    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
+) -> None:
     """Add descriptions of categories to their `lines`, then summaries of topics, the largest first, while they fit."""
     longer: list[tuple[int, int, Callable[[], str]]] = [
         *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
@@ -354,7 +358,7 @@ def _tell(lines: list[list[str]], categories: Sequence[Category], left: int, abo
 
 
 def _pick_out(
-    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], About]
+    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
 ) -> None:
     """Give the largest topics lines of their own, with summaries, while they fit; the others keep their names."""
     for at, number, topic in _largest(categories):
@@ -426,7 +430,7 @@ def _topic_name(topic: Topic) -> str:
     return presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
 
 
-def _row_about(topic: Topic, about: Callable[[Topic], About]) -> str:
+def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     """Return the line of a topic with its title, summary and keywords."""
     main = about(topic)
     title = main.title if fold(main.title) not in fold(topic.topic) else ""

@@ -229,7 +229,7 @@ def woven(
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _WordToken:
     """A word as it is compared, and its place in the text. A number is compared as "0"; `number` has its value."""
 
     word: str
@@ -282,14 +282,14 @@ def overturns(new: str, old: str) -> bool:
     return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
 
 
-def _negated(left: Sequence[_Token], right: Sequence[_Token]) -> bool:
+def _negated(left: Sequence[_WordToken], right: Sequence[_WordToken]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
     is_left, is_right = (any(_NEGATION.fullmatch(token.word) for token in tokens) for tokens in (left, right))
     return is_left != is_right
 
 
-def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:
+def _around(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> str:
     """Return the text of the tokens `first` to `last`, exclusive, with two tokens before and one after."""
     shown = tokens[max(0, first - 2) : last + 1]
     start, end = (shown[0].start, shown[-1].end) if shown else (0, 0)
@@ -297,14 +297,14 @@ def _around(text: str, tokens: Sequence[_Token], first: int, last: int) -> str:
     return ("… " if re.search(r"\w", text[:start]) else "") + words + (" …" if re.search(r"\w", text[end:]) else "")
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str) -> list[_WordToken]:
     found = []
     for match in _TOKEN.finditer(text):
         if match["quantity"] is None:
-            found.append(_Token(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
+            found.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
         else:
             sign = _sign(text, match.start())
-            found.append(_Token("0", _quantity(text, match), match.start() - len(sign), match.end()))
+            found.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
     return found
 
 

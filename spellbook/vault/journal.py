@@ -140,7 +140,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Draft:
+class EntryDraft:
     """An entry being written; `id` is None until something changed. The caller receives `warnings`."""
 
     verb: str
@@ -190,7 +190,7 @@ class Journal:
         always: bool = False,
         resumes: bool = False,
         session: str = "",
-    ) -> Iterator[Draft]:
+    ) -> Iterator[EntryDraft]:
         """
         Record all changes of this thread as one entry; nested calls join the outermost one.
 
@@ -199,13 +199,13 @@ class Journal:
         With `resumes` the entry continues one that a kill left unfinished, if there is one. `session` is the id of the
         client's session that it belongs to.
         """
-        outer: Draft | None = getattr(self._here, "draft", None)
+        outer: EntryDraft | None = getattr(self._here, "draft", None)
         if outer is not None:
             yield outer
             return
         begun = self._unfinished(verb, what) if resumes else None
         always = always or undoes is not None or begun is not None
-        draft = self._here.draft = Draft(verb, what, undoes, for_good, always, session, begun)
+        draft = self._here.draft = EntryDraft(verb, what, undoes, for_good, always, session, begun)
         try:
             yield draft
         except BaseException:
@@ -223,7 +223,7 @@ class Journal:
         if getattr(self._here, "draft", None) is None:
             with self.entry("change"):
                 return self.note(changes)
-        draft: Draft = self._here.draft
+        draft: EntryDraft = self._here.draft
         if draft.for_good:
             self._database.rows("PRAGMA secure_delete = ON")
         traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
@@ -237,7 +237,7 @@ class Journal:
         draft.made |= zip(numbers, traces, strict=True)
         return numbers
 
-    def _record(self, draft: Draft, changes: Sequence[Change], traces: Sequence[Trace]) -> list[int]:
+    def _record(self, draft: EntryDraft, changes: Sequence[Change], traces: Sequence[Trace]) -> list[int]:
         numbers: list[int] = []
         with self._database.transaction() as connection:
             known = connection.execute("SELECT entry FROM entries WHERE entry = ?", (draft.id,)).fetchone()
@@ -274,14 +274,14 @@ class Journal:
         """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
-        draft: Draft | None = getattr(self._here, "draft", None)
+        draft: EntryDraft | None = getattr(self._here, "draft", None)
         if draft is not None:
             for number in numbers:
                 draft.made.pop(number, None)
 
     def warn(self, warning: str) -> None:
         """Add a warning to the entry that this thread makes, if it makes one."""
-        draft: Draft | None = getattr(self._here, "draft", None)
+        draft: EntryDraft | None = getattr(self._here, "draft", None)
         if draft is not None:
             draft.warnings.append(warning)
 
@@ -292,12 +292,12 @@ class Journal:
             (entry for (entry,) in self._database.rows(sql, (verb, what[:_MOST_WHAT])) if entry not in undone), None
         )
 
-    def _begin(self, connection: Any, draft: Draft) -> int:
+    def _begin(self, connection: Any, draft: EntryDraft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
         row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session)
         return int(connection.execute(sql, row).lastrowid or 0)
 
-    def _finish(self, draft: Draft) -> None:
+    def _finish(self, draft: EntryDraft) -> None:
         if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
             self._drop(draft.id)
         elif draft.id is not None or draft.always:

@@ -27,7 +27,7 @@ _AHEAD = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PastNotes:
     """
     The notes of an earlier time: their stamps by path, and what of the vault then cannot be read.
 
@@ -42,7 +42,7 @@ class Written:
 class Past(Vault):
     """The notes that `load` returns, which is called at the first use. `state` holds an empty journal."""
 
-    def __init__(self, state: Path, load: Callable[[], Written]) -> None:
+    def __init__(self, state: Path, load: Callable[[], PastNotes]) -> None:
         super().__init__(state / _NOWHERE, state)
         self._writer = NoWriter(self, state, self.journal)
         self.trash = Trash(self, self._writer)
@@ -52,7 +52,7 @@ class Past(Vault):
         self._next = 0
 
     @cached_property
-    def _written(self) -> Written:
+    def _written(self) -> PastNotes:
         return self._load()
 
     @cached_property

@@ -141,7 +141,7 @@ SEARCH_ARTICLES = verb("articles_search", query=QUERY, category=ONLY_CATEGORY, l
 LIST_ARTICLES = verb(
     "list",
     "read",
-    "Articles",
+    "ArticlesResult",
     category=ONLY_CATEGORY,
     limit=number("Maximum number of articles.", 10, 1, 100),
     offset=SKIPPED,

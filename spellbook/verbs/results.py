@@ -14,7 +14,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from spellbook.editing import moves, revise
 from spellbook.editing.revise import Revised as Revised
 from spellbook.notes.note import Fault
-from spellbook.search.explain import Row
+from spellbook.search.explain import ExplainedChunk
 from spellbook.search.related import Backlink, Leading, Related
 
 Rows = list[dict[str, Any]]
@@ -31,7 +31,7 @@ class Error(TypedDict):
     error: ErrorBody
 
 
-class Place(TypedDict):
+class PlaceResult(TypedDict):
     id: str
     path: str
     line: int
@@ -39,14 +39,14 @@ class Place(TypedDict):
     heading: str
 
 
-class Filed(Place):
+class Filed(PlaceResult):
     text: str
     topic: str
     category: str
     hash: str
 
 
-class Hit(Filed):
+class HitResult(Filed):
     score: float
     why: dict[str, Any]
     keywords: list[str]
@@ -57,12 +57,12 @@ class Hit(Filed):
     backlinks: int
 
 
-class Closest(Place):
+class Closest(PlaceResult):
     score: float
     text: str
 
 
-class Recent(Filed):
+class RecentResult(Filed):
     chunk_id: str
     when: str
     keywords: list[str]
@@ -70,7 +70,7 @@ class Recent(Filed):
     importance: float
 
 
-class Chunk(Filed):
+class ChunkResult(Filed):
     end_line: int
     importance: float
     created: str | None
@@ -82,7 +82,7 @@ class File(TypedDict):
     change: Literal["added", "changed", "removed"]
 
 
-class Entry(TypedDict):
+class EntryResult(TypedDict):
     entry: int
     at: str
     verb: str
@@ -93,7 +93,7 @@ class Entry(TypedDict):
     files: list[File]
 
 
-class State(TypedDict):
+class StateResult(TypedDict):
     generation: int
     notes: int
     chunks: int
@@ -104,10 +104,10 @@ class State(TypedDict):
 
 class Found(TypedDict):
     query: str
-    hits: list[Hit]
+    hits: list[HitResult]
     found: int
     ms: float
-    index: State
+    index: StateResult
     closest: NotRequired[list[Closest]]
     unmatched: NotRequired[Rows]
 
@@ -120,11 +120,11 @@ class History(TypedDict):
 
 
 class Listed(TypedDict):
-    notes: list[Recent]
+    notes: list[RecentResult]
     total: int
 
 
-class Category(TypedDict):
+class CategoryResult(TypedDict):
     id: str
     name: str
     description: str
@@ -133,7 +133,7 @@ class Category(TypedDict):
 
 
 class Contents(TypedDict):
-    categories: list[Category]
+    categories: list[CategoryResult]
     total_topics: int
     total_chunks: int
     last_updated: str | None
@@ -147,8 +147,8 @@ class Why(TypedDict):
     words: Rows
     known: float | None
     candidates: int
-    rows: list[Row]
-    index: State
+    rows: list[ExplainedChunk]
+    index: StateResult
     when: str
 
 
@@ -166,9 +166,9 @@ class Graph(TypedDict):
     edges: list[GraphEdge]
 
 
-class Topic(TypedDict):
+class TopicResult(TypedDict):
     topic: str
-    chunks: list[Chunk]
+    chunks: list[ChunkResult]
     backlinks: list[Backlink]
     left_out: NotRequired[Rows]
     left_out_count: NotRequired[int]
@@ -191,25 +191,25 @@ class Status(TypedDict):
     faults: list[Fault]
 
 
-class Use(TypedDict):
+class UseResult(TypedDict):
     count: int
     last: str
 
 
-class Note(TypedDict):
+class NoteResult(TypedDict):
     id: str
     note: str
     path: str
     hash: str
     meta: dict[str, Any]
     text: str
-    chunks: list[Chunk]
+    chunks: list[ChunkResult]
     links: list[Leading]
     backlinks: list[Backlink]
     related: list[Related]
     relations: dict[str, list[str]]
-    use: Use | None
-    log: list[Entry]
+    use: UseResult | None
+    log: list[EntryResult]
     fault: list[Fault]
 
 
@@ -226,7 +226,7 @@ class Written(TypedDict):
 
 
 @dataclass(frozen=True)
-class Erased(revise.Erased):
+class ErasedResult(revise.Erased):
     """What was erased, and the entry of the log that undoes it; None if it is gone for good."""
 
     status: str
@@ -234,11 +234,11 @@ class Erased(revise.Erased):
 
 
 @dataclass(frozen=True)
-class Moved(moves.Moved):
+class MovedResult(moves.Moved):
     dry_run: bool
 
 
-class Merged(TypedDict):
+class MergedResult(TypedDict):
     id: str
     path: str
     gone: str
@@ -247,13 +247,13 @@ class Merged(TypedDict):
     dry_run: bool
 
 
-class Restored(TypedDict):
+class RestoredResult(TypedDict):
     status: str
     paths: list[str]
     generation: int
 
 
-class Undone(TypedDict):
+class UndoneResult(TypedDict):
     entry: int
     verb: str
     what: str
@@ -264,11 +264,11 @@ class Undone(TypedDict):
 
 
 class Log(TypedDict):
-    entries: list[Entry]
+    entries: list[EntryResult]
     warning: NotRequired[str]
 
 
-class Articles(TypedDict):
+class ArticlesResult(TypedDict):
     categories: Rows
     articles: Rows
     total: int
@@ -292,12 +292,12 @@ class Outcome(TypedDict):
     generation: int
 
 
-class Snapshots(TypedDict):
+class SnapshotsResult(TypedDict):
     folder: str
     snapshots: Rows
 
 
-class Job(TypedDict):
+class JobResult(TypedDict):
     id: str
     kind: str
     state: Literal["running", "done", "failed", "cancelled"]
@@ -310,12 +310,12 @@ class Job(TypedDict):
     ended: NotRequired[str]
 
 
-class Begun(TypedDict):
-    job: Job
+class BegunResult(TypedDict):
+    job: JobResult
 
 
-class Jobs(TypedDict):
-    jobs: list[Job]
+class JobsResult(TypedDict):
+    jobs: list[JobResult]
 
 
 class Told(TypedDict):
@@ -339,7 +339,7 @@ class Health(TypedDict):
     reason: NotRequired[str]
 
 
-class Document(TypedDict):
+class DocumentResult(TypedDict):
     openapi: str
     info: dict[str, Any]
     paths: dict[str, Any]

@@ -126,8 +126,8 @@ CONTENTS = verb(
     as_of=AS_OF,
     format=FORM,
 )
-TOPIC = verb("topic", "read", "Topic", topic=needed("topic or category/topic.", 2_000), **_READ)
-SHOW = verb("show", "read", "Note", id=ID, **_READ)
+TOPIC = verb("topic", "read", "TopicResult", topic=needed("topic or category/topic.", 2_000), **_READ)
+SHOW = verb("show", "read", "NoteResult", id=ID, **_READ)
 HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
 AROUND = verb("around", "read", "Graph", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
 STATUS = verb("status", "read", "Status")
@@ -200,7 +200,7 @@ REVISE = verb(
 ERASE = verb(
     "erase",
     "write",
-    "Erased",
+    "ErasedResult",
     chunk_id=text("Id of a section or note.", 4_000),
     topic_id=text("topic or category/topic."),
     hard=HARD,
@@ -209,7 +209,7 @@ ERASE = verb(
 MERGE = verb(
     "merge",
     "write",
-    "Merged",
+    "MergedResult",
     a=needed("One of the two: its id, its path, or the id of its chunk."),
     b=needed("One of the two: its id, its path, or the id of its chunk."),
     keep=choice("Which sentences to keep where the two contradict each other.", "a b both"),
@@ -218,7 +218,7 @@ MERGE = verb(
 MOVE = verb(
     "move",
     "write",
-    "Moved",
+    "MovedResult",
     old=needed("The path of a note or a folder in the vault, or a note's id."),
     new=needed("Its new path, or an existing folder to move it into."),
     dry_run=DRY_FIRST,
@@ -235,9 +235,13 @@ LOG = verb(
     path=text("Only changes of this note.", 4_000),
 )
 UNDO = verb(
-    "undo", "write", "Undone", entry=number("Its number in the log; else the latest.", None, 1, 2**53), dry_run=DRY_RUN
+    "undo",
+    "write",
+    "UndoneResult",
+    entry=number("Its number in the log; else the latest.", None, 1, 2**53),
+    dry_run=DRY_RUN,
 )
-RESTORE = verb("restore", "write", "Restored", name=needed("A path in .trash, or the id, path or topic erased."))
+RESTORE = verb("restore", "write", "RestoredResult", name=needed("A path in .trash, or the id, path or topic erased."))
 
 # -- backups and work that takes its time
 
@@ -256,7 +260,7 @@ EXPORT = verb(
 IMPORT = verb(
     "import_",
     "admin",
-    "Begun",
+    "BegunResult",
     source=needed("The path or the name of a file that export wrote."),
     on_conflict=choice(
         "If a file is there: skip the new one, replace it (it goes to .trash), or number the new one.",
@@ -265,14 +269,16 @@ IMPORT = verb(
     ),
     dry_run=DRY_FIRST,
 )
-SNAPSHOT = verb("snapshot", "write", "Begun")
-SNAPSHOTS = verb("snapshots", "read", "Snapshots")
+SNAPSHOT = verb("snapshot", "write", "BegunResult")
+SNAPSHOTS = verb("snapshots", "read", "SnapshotsResult")
 REINDEX = verb(
     "reindex",
     "write",
-    "Begun",
+    "BegunResult",
     full=flag("Read every note again.", typed="Read every note again, and accept that missing notes were deleted."),
 )
-MIGRATE = verb("migrate", "admin", "Begun", to=needed("The embedder to switch to, as in SPELLBOOK_EMBEDDER.", 500))
-CHECK = verb("check", "write", "Begun")
-CHECKED = verb("checked", "read", "Job")
+MIGRATE = verb(
+    "migrate", "admin", "BegunResult", to=needed("The embedder to switch to, as in SPELLBOOK_EMBEDDER.", 500)
+)
+CHECK = verb("check", "write", "BegunResult")
+CHECKED = verb("checked", "read", "JobResult")

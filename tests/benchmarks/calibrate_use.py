@@ -22,7 +22,7 @@ import numpy as np
 from spellbook.models import calibration
 from spellbook.models.base import clean
 from spellbook.models.use import use
-from spellbook.models.use.use import Calibration
+from spellbook.models.use.use import UseCalibration
 from tests.benchmarks.calibrate import react, xquad
 
 KNOWN = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
@@ -38,12 +38,12 @@ people call the same have less than the fourth, and so do 9 in 10 of the others.
 Texts = dict[str, list[str]]
 
 
-def embedded(engine: use.Onnx, texts: Texts) -> dict[str, np.ndarray]:
+def embedded(engine: use.UseOnnx, texts: Texts) -> dict[str, np.ndarray]:
     """Return the raw vectors of the texts in each language that the model knows."""
     return {name: np.stack([engine.passage(clean(text)) for text in texts[name]]) for name in KNOWN if name in texts}
 
 
-def learnt(sides: Sequence[Sequence[dict[str, np.ndarray]]]) -> Calibration:
+def learnt(sides: Sequence[Sequence[dict[str, np.ndarray]]]) -> UseCalibration:
     """Return the calibration; `sides` are the questions and the passages of each corpus."""
     centres, centred = [], []
     for corpora in sides:
@@ -54,11 +54,11 @@ def learnt(sides: Sequence[Sequence[dict[str, np.ndarray]]]) -> Calibration:
         centred.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
     everything = np.concatenate(centred)
     directions = np.linalg.svd(everything.T @ everything)[2][: use.WIDTH]
-    return Calibration(*centres, directions.astype(np.float32), SCALE)
+    return UseCalibration(*centres, directions.astype(np.float32), SCALE)
 
 
 def show(
-    data: Path, engine: use.Onnx, given: Calibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]
+    data: Path, engine: use.UseOnnx, given: UseCalibration, asked: dict[str, np.ndarray], told: dict[str, np.ndarray]
 ) -> None:
     """Print the cosines of XQuAD's learnt half and of KLUE-STS."""
 

@@ -111,7 +111,7 @@ def make(folder: Path) -> Iterator[float]:
     yield time.process_time() - started
 
 
-def answer(loaded: engine.Engine) -> None:
+def answer(loaded: engine.E5Engine) -> None:
     """Answer the requests on stdin with an engine."""
     loaded.query("warm")
     for line in sys.stdin:
@@ -119,7 +119,7 @@ def answer(loaded: engine.Engine) -> None:
         print(json.dumps(_ANSWERS[what](loaded, *given)), flush=True)
 
 
-def _rates(loaded: engine.Engine) -> dict[int, float]:
+def _rates(loaded: engine.E5Engine) -> dict[int, float]:
     """Return tokens per CPU second by length of text."""
     found, words = {}, itertools.cycle(" ".join(Writer().note(number)[1] for number in range(2)).split())
     for length in _LENGTHS:
@@ -134,13 +134,13 @@ def _rates(loaded: engine.Engine) -> dict[int, float]:
     return found
 
 
-def _embed(loaded: engine.Engine, texts: list[str]) -> tuple[float, list[list[float]]]:
+def _embed(loaded: engine.E5Engine, texts: list[str]) -> tuple[float, list[list[float]]]:
     started = time.process_time()
     found = [loaded.passage(text) for text in texts]
     return time.process_time() - started, [vector.tolist() for vector in found]
 
 
-def _query(loaded: engine.Engine) -> float:
+def _query(loaded: engine.E5Engine) -> float:
     times = []
     for number in range(40):
         started = time.process_time()
@@ -159,4 +159,4 @@ _ANSWERS: dict[str, Any] = {
 
 
 if __name__ == "__main__":
-    answer(engine.Onnx(Path(sys.argv[1])) if sys.argv[1:] else engine.own())
+    answer(engine.E5Onnx(Path(sys.argv[1])) if sys.argv[1:] else engine.own())

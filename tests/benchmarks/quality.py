@@ -26,8 +26,8 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from spellbook.index.extract import folded
-from spellbook.index.postgres.database import Database
-from spellbook.index.postgres.opened import Published
+from spellbook.index.postgres.database import PostgresDatabase
+from spellbook.index.postgres.opened import PublishedSource
 from spellbook.index.postgres.publish import publish
 from spellbook.library.book import Spellbook
 from spellbook.models.base import score
@@ -469,9 +469,9 @@ def _copy_of(book: Spellbook) -> Iterator[Searcher]:
     """Publish a vault to a PostgreSQL server of its own, and search there."""
     data = server.folder()
     try:
-        database = Database(server.start(data)[1])
+        database = PostgresDatabase(server.start(data)[1])
         publish(book.index, database)
-        yield Searcher(Published(book.config, database, book.index.embedder, book.index.second))
+        yield Searcher(PublishedSource(book.config, database, book.index.embedder, book.index.second))
         database.close()
     finally:
         server.stop(data)

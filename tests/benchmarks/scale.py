@@ -24,9 +24,9 @@ from spellbook.index import sync
 from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.index.postgres import publish, words
-from spellbook.index.postgres.database import Database, literal
+from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.engine import Postgres
-from spellbook.index.postgres.opened import Published
+from spellbook.index.postgres.opened import PublishedSource
 from spellbook.index.postgres.publish import NUMBERS, own
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import VERBS, Question
@@ -58,7 +58,7 @@ def vocabulary(rng: random.Random) -> tuple[list[str], list[float]]:
     return made, [1 / (rank + 2) for rank in range(len(made))]
 
 
-def fill(database: Database, chunks: int, vaults: int) -> Iterator[tuple[str, float]]:
+def fill(database: PostgresDatabase, chunks: int, vaults: int) -> Iterator[tuple[str, float]]:
     """Write so many chunks into so many vaults; yield what was done, and the seconds that it took."""
     rng, noise = random.Random(1), np.random.default_rng(1)
     known, weights = vocabulary(rng)
@@ -134,7 +134,7 @@ def measured(data: Path, chunks: int, vaults: int) -> Iterator[Figure]:
     """Measure with a server whose data are in `data`, filled before or now."""
     try:
         _, url = server.start(data)
-        database = Database(url)
+        database = PostgresDatabase(url)
         size = f"{chunks:,} chunks in {vaults} vaults, PostgreSQL"
         if not database.rows("SELECT to_regclass('spellbook.vaults')")[0][0]:
             for what, seconds in fill(database, chunks, vaults):
@@ -148,7 +148,7 @@ def measured(data: Path, chunks: int, vaults: int) -> Iterator[Figure]:
         server.stop(data)
 
 
-def asked(database: Database, vaults: int, size: str) -> Iterator[Figure]:
+def asked(database: PostgresDatabase, vaults: int, size: str) -> Iterator[Figure]:
     """Ask one vault after the other, and all at once; with and without a filter that one note in twenty passes."""
     rng = random.Random(2)
     known, weights = vocabulary(random.Random(1))
@@ -158,8 +158,8 @@ def asked(database: Database, vaults: int, size: str) -> Iterator[Figure]:
         config = Config(vault=Path(folder), state=Path(folder), embedder="hash")
         names = [f"vault{i}" for i in range(1, vaults + 1)]
         searchers = {
-            "one vault": [Searcher(Published(config, database, model, names=(name,))) for name in names],
-            "all vaults": [Searcher(Published(config, database, model, names=tuple(names)))],
+            "one vault": [Searcher(PublishedSource(config, database, model, names=(name,))) for name in names],
+            "all vaults": [Searcher(PublishedSource(config, database, model, names=tuple(names)))],
         }
         for where, listed in searchers.items():
             for verb, mode in VERBS.items():
@@ -177,7 +177,7 @@ def asked(database: Database, vaults: int, size: str) -> Iterator[Figure]:
             yield Figure(f"{size}: nearest 50, {where}, filtered, fewest", min(map(len, near)), "rows")
 
 
-def published(database: Database, url: str, size: str) -> Iterator[Figure]:
+def published(database: PostgresDatabase, url: str, size: str) -> Iterator[Figure]:
     """Publish a vault from nothing, then new versions of a note, until another connection finds them."""
     with tempfile.TemporaryDirectory() as folder:
         vault = Path(folder) / "live"
@@ -188,7 +188,7 @@ def published(database: Database, url: str, size: str) -> Iterator[Figure]:
         publish.publish(index, database)
         rate = index.catalog.counts().chunks / (time.perf_counter() - began)
         yield Figure(f"{size}: published beside them, with vectors", rate, "chunks/s", also=f"{_NOTES} notes")
-        other, taken = Postgres(Database(url), ["live"]), []
+        other, taken = Postgres(PostgresDatabase(url), ["live"]), []
         for i in range(20):
             (vault / "note.md").write_text(f"# Note\n\nVersion number{i}.\n", "utf-8")
             sync.run(index)

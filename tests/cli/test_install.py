@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict
 from tests.helpers import PATIENCE
 
@@ -355,7 +355,7 @@ def test_settings_that_are_not_utf8(desktop: Path, vault: Path) -> None:
 
 def test_changed_meanwhile(desktop: Path) -> None:
     """If another program writes the file during the change, that version is kept."""
-    change = Change(desktop, b"what it was", b"what it would be")
+    change = FileChange(desktop, b"what it was", b"what it would be")
     with pytest.raises(Conflict):
         change.make()
     assert desktop.read_text("utf-8") == DESKTOP

@@ -198,3 +198,14 @@ with spellbook.open(sys.argv[1], embedder="hash") as book:
 print(report.unchanged, report.embedded, sorted(light), sorted(heavy & set(sys.modules)))
 """
     assert finished(python(code, vault)) == ["1 0 [] []"]
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """No two classes of the package have one name, so that a name in a message or a search means one thing."""
+    names = [
+        node.name.lstrip("_")
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -14,7 +14,7 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog import tables
 from spellbook.index.catalog.catalog import FILE, FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import FORM
-from spellbook.index.catalog.usage import Failures, Kind
+from spellbook.index.catalog.usage import FailureKind, Failures
 from spellbook.library import book as books
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Question
@@ -115,9 +115,9 @@ def test_a_later_form_is_carried_whole(vault, write_note, monkeypatch):
         catalog, now = index.catalog, time.time()
         catalog.usage.opened(["a"])
         catalog.sessions.begin("one", 3600, "ko")
-        catalog.usage.add({("search", 8): 2}, [Failures(Kind("X", "show", "cli", "no"), 1, now, now)])
+        catalog.usage.add({("search", 8): 2}, [Failures(FailureKind("X", "show", "cli", "no"), 1, now, now)])
         catalog.usage.resolve(catalog.usage.failures()[0].kind.id, "me", "done")
-        catalog.usage.add({}, [Failures(Kind("Y", "show", "cli", "no"), 1, now, now)])
+        catalog.usage.add({}, [Failures(FailureKind("Y", "show", "cli", "no"), 1, now, now)])
         catalog.spared.spare(["k"], 3)
         rows(catalog, "INSERT INTO second (key, vector) VALUES ('k', x'00')")
         rows(catalog, "INSERT INTO moves VALUES ('old.md', 'a.md', 1, 'old')")

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from spellbook.cli import main
 from spellbook.index import seal, sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.usage import Failures, Kind, Use
+from spellbook.index.catalog.usage import FailureKind, Failures, Use
 from spellbook.index.metrics import Meter, bucket
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -199,7 +199,7 @@ def test_errors_are_kept_for_thirty_days_and_a_thousand_of_them(
     def add(first: int, last: int, days: int) -> None:
         monkeypatch.setattr(time, "time", lambda: now - days * 86_400)
         at = time.time()
-        kinds = [Kind("X", f"verb {number}", "cli", "") for number in range(first, last)]
+        kinds = [FailureKind("X", f"verb {number}", "cli", "") for number in range(first, last)]
         catalog.usage.add({("errors X", -1_000): 1}, [Failures(kind, 1, at, at) for kind in kinds])
 
     add(0, 10, 60)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from spellbook.index import embed, sync
-from spellbook.index.catalog.schema import Known
+from spellbook.index.catalog.schema import KnownFile
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
 from spellbook.notes.note import Stamp
@@ -25,7 +25,7 @@ from tests.helpers import Counting, Failing, from_scratch, opened, rows, told
 
 THEN, NOW = 1_000_000_000_000, 1_000_000_000_000 + SETTLED_NS
 OLD = Stamp(10, THEN, 1)
-KNOWN = Known(OLD, NOW, "hash")
+KNOWN = KnownFile(OLD, NOW, "hash")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ KNOWN = Known(OLD, NOW, "hash")
         pytest.param({"a.md": Stamp(10, THEN, 1, 5)}, {"a.md": KNOWN}, (), False, Plan(("a.md",)), id="in place"),
         pytest.param(
             {"a.md": Stamp(10, 1, 1, THEN + 1)},
-            {"a.md": Known(Stamp(10, 1, 1, THEN + 1), THEN + 10**7, "hash")},
+            {"a.md": KnownFile(Stamp(10, 1, 1, THEN + 1), THEN + 10**7, "hash")},
             (),
             False,
             Plan(("a.md",)),
@@ -48,7 +48,7 @@ KNOWN = Known(OLD, NOW, "hash")
         ),
         pytest.param(
             {"a.md": Stamp(10, 1, 1, THEN + 1)},
-            {"a.md": Known(Stamp(10, 1, 1, THEN + 1), THEN + 10**8, "hash")},
+            {"a.md": KnownFile(Stamp(10, 1, 1, THEN + 1), THEN + 10**8, "hash")},
             (),
             False,
             Plan(),
@@ -56,9 +56,11 @@ KNOWN = Known(OLD, NOW, "hash")
         ),
         pytest.param({"b.md": OLD}, {"a.md": KNOWN}, (), False, Plan(("b.md",), ("a.md",)), id="renamed"),
         pytest.param(
-            {"a.md": OLD}, {"a.md": Known(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"
+            {"a.md": OLD}, {"a.md": KnownFile(OLD, NOW - 1, "hash")}, (), False, Plan(("a.md",)), id="written mid-run"
         ),
-        pytest.param({"a.md": OLD}, {"a.md": Known(OLD, 0, "hash")}, (), False, Plan(("a.md",)), id="never trusted"),
+        pytest.param(
+            {"a.md": OLD}, {"a.md": KnownFile(OLD, 0, "hash")}, (), False, Plan(("a.md",)), id="never trusted"
+        ),
         pytest.param(
             {}, {"a/b.md": KNOWN, "c.md": KNOWN}, ("a/",), False, Plan((), ("c.md",)), id="in a hidden folder"
         ),

@@ -21,7 +21,7 @@ from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
 from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
 from spellbook.models.e5.e5 import E5
-from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.search import packing
 from spellbook.system.errors import EmbeddingError
 from tests.helpers import PATIENCE, finished, python
@@ -61,7 +61,7 @@ def fast(prepared):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
         found, _ = prepare.ready()
-    assert isinstance(found, engine.Onnx)
+    assert isinstance(found, engine.E5Onnx)
     return found
 
 
@@ -137,7 +137,7 @@ def test_what_is_forgotten_is_cut_again(fast):
     text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
     before = fast.tokens(text)
     for most in (1, 2, 7):
-        forgetful = tokens.Tokens(prepare.prepared_folder() / "tokens.npz", most)
+        forgetful = tokens.E5Tokeniser(prepare.prepared_folder() / "tokens.npz", most)
         assert forgetful(text) == before
         assert len(forgetful.known) <= most
 
@@ -244,7 +244,7 @@ def test_what_nobody_waits_for_steps_back():
             return np.full(384, 384**-0.5, np.float32)
 
     seen = set()
-    local, usual = Local("test", lambda: (Priority(), ""), ""), os.getpriority(os.PRIO_PROCESS, 0)
+    local, usual = LocalEngine("test", lambda: (Priority(), ""), ""), os.getpriority(os.PRIO_PROCESS, 0)
     local.passages(["a", "b"])
     assert seen == {usual}
     seen.clear()

@@ -62,7 +62,7 @@ def engine(prepared):
     """The prepared engine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
-        return use.Onnx(prepare.ready())
+        return use.UseOnnx(prepare.ready())
 
 
 @pytest.fixture
@@ -205,13 +205,13 @@ def test_it_is_prepared_once_and_again_when_damaged(own_cache):
     with ThreadPoolExecutor(2) as pool:
         made = list(pool.map(lambda _: (prepare.ready(), prepare.folder().stat().st_ino), range(2)))
     [(folder, _)] = set(made)
-    before = use.Onnx(folder).passage("lighthouse")
+    before = use.UseOnnx(folder).passage("lighthouse")
     assert not left.exists()
     data = (folder / "tokens.npz").read_bytes()
     (folder / "tokens.npz").write_bytes(data[:-1000] + b"\0" * 1000)
     assert folders.checked(folder) is None
     assert prepare.ready() == folder
-    assert use.Onnx(folder).passage("lighthouse").tobytes() == before.tobytes()
+    assert use.UseOnnx(folder).passage("lighthouse").tobytes() == before.tobytes()
     assert [each.name for each in own_cache.iterdir() if each.is_dir()] == [folder.name]
 
 

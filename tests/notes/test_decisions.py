@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spellbook.notes.decisions import (
     Checkpoint,
+    CheckpointTask,
     Decision,
-    Step,
     checkpoint_text,
     decision_text,
     read_checkpoint,
@@ -93,7 +93,7 @@ def test_a_checkpoint_reads_well_and_ticked_boxes_come_back():
     ticked = body.replace("- [ ] 두 줄", "- [x] 두 줄")
     assert read_checkpoint(ticked) == Checkpoint(
         "로그인 세션을 옮기는 중.",
-        (Step("`SessionStore.write`를 바꾼다"), Step("두 줄", done=True)),
+        (CheckpointTask("`SessionStore.write`를 바꾼다"), CheckpointTask("두 줄", done=True)),
         ("src/auth/session.py",),
     )
     assert checkpoint_text("Nothing more.") == "Nothing more."

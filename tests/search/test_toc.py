@@ -12,7 +12,7 @@ from spellbook.index.catalog.schema import Topic
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import State
-from spellbook.search.toc import About, Category, first_sentence
+from spellbook.search.toc import Category, TopicSummary, first_sentence
 from spellbook.server import render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.terms import estimate_tokens
@@ -64,9 +64,9 @@ def test_what_a_topic_is_about(book: Spellbook, write_note: Write) -> None:
     write_note("one/x.md", "# Alone\n\nSaid in the body.", summary="Said in the frontmatter.")
     found = {topic.topic: book.about(topic) for topic in book.topics()}
     assert found == {
-        "ops": About("Operations", "How we keep things running."),
-        "sea": About("", "Lifts copper over the quay."),
-        "one": About("Alone", "Said in the frontmatter."),
+        "ops": TopicSummary("Operations", "How we keep things running."),
+        "sea": TopicSummary("", "Lifts copper over the quay."),
+        "one": TopicSummary("Alone", "Said in the frontmatter."),
     }
 
 
@@ -124,7 +124,9 @@ def test_names_come_before_descriptions(sizes: tuple[int, ...], room: int) -> No
         )
 
     listed = [Category(f"c{number}", "What it is for.", topics(number, count)) for number, count in enumerate(sizes)]
-    text = render.contents(listed, State(1, 500, 500, 0), room, lambda topic: About("", "Told of it in a sentence."))
+    text = render.contents(
+        listed, State(1, 500, 500, 0), room, lambda topic: TopicSummary("", "Told of it in a sentence.")
+    )
     names = [topic.topic for category in listed for topic in category.topics]
     missing = [name for name in names if name not in text]
     assert estimate_tokens(text) <= room

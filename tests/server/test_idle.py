@@ -16,7 +16,7 @@ from mcp.client import Client
 
 from spellbook.library import book as books
 from spellbook.models.e5.e5 import E5
-from spellbook.models.onnx.lazy_engine import Local, release
+from spellbook.models.onnx.lazy_engine import LocalEngine, release
 from spellbook.search.searcher import Searcher
 from spellbook.server import watcher
 from spellbook.server.app import build
@@ -71,7 +71,7 @@ print(gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 50_000)
     assert finished(python(code)) == ["True True"]
 
 
-def made() -> tuple[Local, list[Slow]]:
+def made() -> tuple[LocalEngine, list[Slow]]:
     """An embedder, and the list of engines it loads."""
     engines: list[Slow] = []
 
@@ -79,7 +79,7 @@ def made() -> tuple[Local, list[Slow]]:
         engines.append(Slow())
         return engines[-1], "slow"
 
-    return Local("test", load, ""), engines
+    return LocalEngine("test", load, ""), engines
 
 
 def test_an_engine_goes_when_it_was_not_used_since():

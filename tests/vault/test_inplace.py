@@ -180,7 +180,7 @@ def test_settings_of_others_keep_their_attributes(tmp_path: Path) -> None:
         os.setxattr(file, "user.tag", b"value")
     except OSError:
         pytest.skip("this disk has none")
-    changes.Change(file, b"{}", b"{ }").make()
+    changes.FileChange(file, b"{}", b"{ }").make()
     assert (file.read_text(), attributes(file)) == ("{ }", {"user.tag": b"value"})
 
 

@@ -25,7 +25,7 @@ from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import moment
 from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Made, note_text, unreadable
 from spellbook.archive.formats.memories import tags_of
-from spellbook.archive.formats.rich_text import Around, File
+from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences
 from spellbook.archive.pages.safe import escaped, line
 from spellbook.notes.links import destination
 from spellbook.settings.limits import MOST_TEXT
@@ -56,19 +56,19 @@ class Notebook:
 
 
 @dataclass(slots=True)
-class _Note:
+class _ExportedNote:
     """What an export says of a note, by the path of the elements; `files` are its files by their MD5."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
     tasks: list[dict[str, str]] = field(default_factory=list)
-    files: dict[str, File] = field(default_factory=dict)
+    files: dict[str, AttachedFile] = field(default_factory=dict)
 
     def get(self, name: str) -> str:
         return next(iter(self.fields.get(f"note/{name}", ())), "").strip()
 
 
 @dataclass(slots=True)
-class _File:
+class _NoteFile:
     """A file in a note: the pieces of its data, which must be taken, and then its type and name."""
 
     pieces: Iterator[bytes]
@@ -77,7 +77,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _ExportPlan:
     """
     What the first reading found: the id of each note in order, and each of their files as MD5 and path.
 
@@ -85,18 +85,18 @@ class _Plan:
     """
 
     ids: deque[str] = field(default_factory=deque)
-    files: deque[tuple[str, str, File]] = field(default_factory=deque)
+    files: deque[tuple[str, str, AttachedFile]] = field(default_factory=deque)
 
 
 def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
     """Yield the notes of notebooks as Markdown, and their files. Raises InvalidInput before anything if one is bad."""
-    known = _Known()
+    known = _ImportedNotes()
     plans = [_survey(each, known) for each in notebooks]
     for notebook, plan in zip(notebooks, plans, strict=True):
         with notebook.open() as file:
-            shown: dict[str, File] = {}
+            shown: dict[str, AttachedFile] = {}
             for found in _notes(file, notebook.path):
-                if isinstance(found, _File):
+                if isinstance(found, _NoteFile):
                     if not plan.files:
                         raise unreadable(notebook.path, "it changes while it is read")
                     md5, path, shown[md5] = plan.files.popleft()
@@ -114,7 +114,7 @@ def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
 
 
 @dataclass(slots=True)
-class _Known:
+class _ImportedNotes:
     """All notes of an import: how many have a title, where they are, and which ids are taken by which text."""
 
     titles: Counter[str] = field(default_factory=Counter)
@@ -123,13 +123,13 @@ class _Known:
     ids: dict[str, bytes] = field(default_factory=dict)
 
 
-def _survey(notebook: Notebook, known: _Known) -> _Plan:
-    plan = _Plan()
+def _survey(notebook: Notebook, known: _ImportedNotes) -> _ExportPlan:
+    plan = _ExportPlan()
     count = 0
     with notebook.open() as file:
-        held: list[_File] = []
+        held: list[_NoteFile] = []
         for found in _notes(file, notebook.path):
-            if isinstance(found, _File):
+            if isinstance(found, _NoteFile):
                 md5 = hashlib.md5(usedforsecurity=False)
                 for piece in found.pieces:
                     md5.update(piece)
@@ -155,7 +155,7 @@ def _survey(notebook: Notebook, known: _Known) -> _Plan:
     return plan
 
 
-def _id(note: _Note, taken: dict[str, bytes]) -> str:
+def _id(note: _ExportedNote, taken: dict[str, bytes]) -> str:
     """
     Return an id that the same note gets from every export of it, as Evernote does not say its own.
 
@@ -171,15 +171,15 @@ def _id(note: _Note, taken: dict[str, bytes]) -> str:
     return "" if is_known else f"evernote-{id}"
 
 
-def _title(note: _Note) -> str:
+def _title(note: _ExportedNote) -> str:
     return line(note.get("title"), _MOST_TITLE) or "Untitled"
 
 
-def _place(notebook: Notebook, note: _Note) -> str:
+def _place(notebook: Notebook, note: _ExportedNote) -> str:
     return f"{notebook.path}/{safe_name(_title(note)[:_MOST_NAME])}.md"
 
 
-def _beside(place: str, found: _File) -> tuple[str, File]:
+def _beside(place: str, found: _NoteFile) -> tuple[str, AttachedFile]:
     """Return the path of a file of the note at `place`, and how the note links to it."""
     kind = found.about.get("note/resource/mime", "").strip().lower()
     given = found.about.get("note/resource/resource-attributes/file-name", "").strip()
@@ -190,7 +190,7 @@ def _beside(place: str, found: _File) -> tuple[str, File]:
     name = safe_name(f"{stem[:_MOST_NAME] or ('image' if is_image else 'file')}-{found.md5[:8]}") + safe_ending(ending)
     folder = place.removesuffix(".md")
     target = destination(f"{posixpath.basename(folder)}/{name}")
-    return f"{folder}/{name}", File(line(given, 200) or name, target, is_image)
+    return f"{folder}/{name}", AttachedFile(line(given, 200) or name, target, is_image)
 
 
 def safe_ending(ending: str) -> str:
@@ -202,7 +202,7 @@ def safe_ending(ending: str) -> str:
 # -- the second reading
 
 
-def _markdown(note: _Note, notebook: Notebook, id: str, known: _Known) -> Incoming:
+def _markdown(note: _ExportedNote, notebook: Notebook, id: str, known: _ImportedNotes) -> Incoming:
     place, title = _place(notebook, note), _title(note)
 
     def follow(address: str, text: str) -> str:
@@ -219,7 +219,7 @@ def _markdown(note: _Note, notebook: Notebook, id: str, known: _Known) -> Incomi
         groups.setdefault(task.get("note/task/taskGroupNoteLevelID", "").strip(), []).append(entry)
     content = note.get("content")
     body = rich_text.convert(
-        content, Around(follow, lambda given: note.files.get(given.get("hash", "").lower()), groups), title
+        content, HtmlReferences(follow, lambda given: note.files.get(given.get("hash", "").lower()), groups), title
     ).markdown
     lost = [entry for group, entries in groups.items() if group not in content for entry in entries]
     unseen = [each for md5, each in note.files.items() if md5 not in content.lower()]
@@ -247,19 +247,19 @@ def _markdown(note: _Note, notebook: Notebook, id: str, known: _Known) -> Incomi
 # -- XML
 
 
-def _notes(file: IO[bytes], name: str) -> Iterator[_Note | _File]:
+def _notes(file: IO[bytes], name: str) -> Iterator[_ExportedNote | _NoteFile]:
     """Yield the notes of a file, each after its files."""
     events = _events(file, name)
-    note, held, task = _Note(), list[_File](), dict[str, str]()
+    note, held, task = _ExportedNote(), list[_NoteFile](), dict[str, str]()
     for kind, path, text in events:
         if kind == _START:
             if path == "note":
-                note, held = _Note(), []
+                note, held = _ExportedNote(), []
             elif path == "note/task":
                 task = {}
                 note.tasks.append(task)
             elif path == _DATA:
-                held.append(_File(_decoded(events, name, note)))
+                held.append(_NoteFile(_decoded(events, name, note)))
                 yield held[-1]
                 deque(held[-1].pieces, 0)
             elif path in _FIELDS or path.startswith("note/note-attributes/"):
@@ -280,7 +280,7 @@ def _notes(file: IO[bytes], name: str) -> Iterator[_Note | _File]:
             held[-1].about[path] = (held[-1].about.get(path, "") + text)[:_MOST_FIELD]
 
 
-def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _Note) -> Iterator[bytes]:
+def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _ExportedNote) -> Iterator[bytes]:
     """Yield the bytes of a file, up to the end of its element."""
     left = ""
     for kind, path, text in events:
@@ -295,7 +295,7 @@ def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _Note) -> 
         yield _bytes(left, name, note)
 
 
-def _bytes(text: str, name: str, note: _Note) -> bytes:
+def _bytes(text: str, name: str, note: _ExportedNote) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -19,7 +19,7 @@ from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import cleaned, moment
 from spellbook.archive.formats.incoming import Incoming, note_text, stable_id, whole
 from spellbook.archive.formats.memories import tags_of
-from spellbook.archive.formats.rich_text import Around, File
+from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences
 from spellbook.archive.pages.html import decoded
 from spellbook.archive.pages.safe import line
 from spellbook.notes.links import destination
@@ -80,20 +80,20 @@ def _converted(each: Incoming, text: str, known: Collection[str]) -> Iterator[In
         path = beside(address)
         return spelled(path) if path else ""
 
-    def shown(given: Mapping[str, str]) -> File | None:
+    def shown(given: Mapping[str, str]) -> AttachedFile | None:
         source = given.get("src", "").strip()
         if path := beside(source):
-            return File(posixpath.basename(path), spelled(path), path.lower().endswith(_IMAGE_ENDINGS))
+            return AttachedFile(posixpath.basename(path), spelled(path), path.lower().endswith(_IMAGE_ENDINGS))
         if (found := _DATA.match(source)) and (data := _image(source[found.end() :], found[2])):
             kind = found[1].lower().replace("jpeg", "jpg")
             path = (
                 f"{place.removesuffix('.md')}/image-{hashlib.md5(data, usedforsecurity=False).hexdigest()[:8]}.{kind}"
             )
             within[path] = data
-            return File(posixpath.basename(path), spelled(path), True)
+            return AttachedFile(posixpath.basename(path), spelled(path), True)
         return None
 
-    made = rich_text.convert(text, Around(follow, shown), name=_name(each.path))
+    made = rich_text.convert(text, HtmlReferences(follow, shown), name=_name(each.path))
     for path, data in within.items():
         yield Incoming(path, iter([data]))
     yield _made(each, made.meta, made.markdown, made.title)

@@ -29,7 +29,7 @@ class Incoming:
 
 
 @dataclass(slots=True)
-class Source:
+class ImportSource:
     """What can be imported: files, and empty folders and what was left out, which are known when all files are read."""
 
     files: Iterator[Incoming]

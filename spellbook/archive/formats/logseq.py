@@ -50,7 +50,7 @@ _MOST_LABEL = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LogseqGraph:
     """A graph: its name, the folder in the source that it is in (with a `/`, or ""), its files, and how to read one."""
 
     name: str
@@ -61,7 +61,7 @@ class Graph:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownPages:
     """What pages refer to: pages by name, folded, files by their path in the graph, and blocks by their id."""
 
     pages: dict[str, str] = field(default_factory=dict)
@@ -77,13 +77,13 @@ def root_of(paths: Sequence[str]) -> str | None:
     return found[0].removesuffix(CONFIG) if len(found) == 1 else None
 
 
-def files(graph: Graph, faults: list[Fault]) -> Iterator[Incoming]:
+def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
     """Yield the pages of a graph as notes, and its other files; what is left out is added to `faults`."""
     title_format = "MMM do, yyyy"
     inside = [path.removeprefix(graph.root) for path in graph.paths if path.startswith(graph.root)]
     if found := _DAY_FORMAT.search(_text(graph, CONFIG)):
         title_format = found[1]
-    known = _Known()
+    known = _KnownPages()
     pages = {path: _name(path) for path in inside if _is_page(path)}
     for path in inside:
         known.files[path] = _new_path(path, pages[path]) if path in pages else path
@@ -108,7 +108,7 @@ def files(graph: Graph, faults: list[Fault]) -> Iterator[Incoming]:
             yield Incoming(path, graph.read(source), None, graph.mtime(source))
 
 
-def _text(graph: Graph, path: str) -> str:
+def _text(graph: LogseqGraph, path: str) -> str:
     data = whole(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
     return cleaned(data.decode("utf-8-sig", "replace"))
 
@@ -202,7 +202,7 @@ def _lines(body: str) -> Iterator[tuple[str, bool]]:
             yield line, False
 
 
-def _survey(text: str, name: str, place: str, known: _Known) -> None:
+def _survey(text: str, name: str, place: str, known: _KnownPages) -> None:
     """Note down the names that a page has, its blocks with an id, and the blocks that it refers to."""
     meta, body = _divided(text)
     known.pages[name.casefold()] = place
@@ -233,7 +233,7 @@ def _label(text: str) -> str:
     return shortened(" ".join(re.sub(r"[\[\]|#^`*{}()]", " ", text).split()), _MOST_LABEL)
 
 
-def _note(text: str, path: str, name: str, id: str, known: _Known) -> str:
+def _note(text: str, path: str, name: str, id: str, known: _KnownPages) -> str:
     """Return a page as a note."""
     given, body = _divided(text)
     place = known.files[path]
@@ -257,7 +257,7 @@ def _note(text: str, path: str, name: str, id: str, known: _Known) -> str:
     return note_text(meta, "\n".join(_converted(body, path, place, known)).strip("\n"))
 
 
-def _converted(body: str, path: str, place: str, known: _Known) -> list[str]:
+def _converted(body: str, path: str, place: str, known: _KnownPages) -> list[str]:
     """Return the lines of a page as Markdown; a block that others refer to ends its first line with `^id`."""
     made: list[str] = []
     first = -1
@@ -303,7 +303,7 @@ def _task(text: str) -> str:
     return f"{box} {rest}" if marker in {"TODO", "LATER", "DONE"} else f"{box} {marker} {rest}"
 
 
-def _inline(text: str, path: str, place: str, known: _Known) -> str:
+def _inline(text: str, path: str, place: str, known: _KnownPages) -> str:
     """Return a line with links that lead to where things are now."""
 
     def page(name: str, shown: str = "", mark: str = "") -> str | None:

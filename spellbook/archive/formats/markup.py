@@ -16,7 +16,7 @@ _LONG_NUMBER = re.compile(r"&(?=#[xX]?[0-9a-fA-F]{8})")
 _RAW = {tag: re.compile(f"</{tag}", re.I) for tag in ("script", "style", "title")}
 
 
-class Tree(Protocol):
+class TagHandler(Protocol):
     """What takes tags and text."""
 
     def start(self, tag: str, given: Mapping[str, str]) -> None:
@@ -29,7 +29,7 @@ class Tree(Protocol):
         """Take text."""
 
 
-def read(text: str, tree: Tree) -> None:
+def read(text: str, tree: TagHandler) -> None:
     """
     Feed a tree with tags and text.
 

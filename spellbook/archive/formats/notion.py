@@ -24,7 +24,7 @@ _PART = re.compile(r"(?:.*/)?[^/]*-Part-\d+\.zip|(?:.*/)?[0-9a-f-]{36}[^/]*\.zip
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class NotionPage:
     """A page as a note: its stable id, the note's path, and its text."""
 
     id: str
@@ -49,7 +49,7 @@ def plain(path: str) -> str:
     return "/".join(_ID.sub("", part).strip() or part for part in path[found.end() if found else 0 :].split("/"))
 
 
-def page(path: str, text: str) -> Page:
+def page(path: str, text: str) -> NotionPage:
     """Return the page of a Markdown file as a note."""
     found = _ID.search(path.rpartition("/")[2])
     number = found[1] if found else ""
@@ -63,7 +63,7 @@ def page(path: str, text: str) -> Page:
         "tags": [each.strip() for each in tags.split(",") if each.strip()],
     }
     kept = {key: value for key, value in meta.items() if value}
-    return Page(str(meta["id"]), plain(path), compose(kept, text.strip("\n")) if kept else text)
+    return NotionPage(str(meta["id"]), plain(path), compose(kept, text.strip("\n")) if kept else text)
 
 
 def _unlinked(target: str) -> str:

@@ -1,9 +1,9 @@
 """
 HTML of other programs' notes as Markdown: ENML of Evernote, the HTML of Apple Notes.
 
-The HTML becomes the tree that web pages are written from, and `pages.html.Writer` writes it, so that text which looks
-like Markdown shows as it was. Here come what notes have and articles do not: lines that are `div`s, checkboxes, files
-beside the note, links to other notes. Nothing of the text is left out, however broken the HTML. Pure.
+The HTML becomes the tree that web pages are written from, and `pages.html.MarkdownWriter` writes it, so that text which
+looks like Markdown shows as it was. Here comes what notes have and articles do not: lines that are `div`s, checkboxes,
+files beside the note, links to other notes. Nothing of the text is left out, however broken the HTML. Pure.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from spellbook.archive.formats import markup
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.html import Writer, marked
-from spellbook.archive.pages.safe import Plain, escaped, visible, written
+from spellbook.archive.pages.html import MarkdownWriter, marked
+from spellbook.archive.pages.safe import PlainText, escaped, visible, written
 
 _MOST_DEEP, _MOST_OPEN = 80, 500
 """How deep elements are nested in the tree, and how many are open at once; what is deeper is text of the last one."""
@@ -65,7 +65,7 @@ _NO_LINK = frozenset({"javascript", "vbscript", "data", "file", "obsidian", "blo
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class AttachedFile:
     """A file beside the note: its name, its path as a Markdown link spells it, and whether it is an image."""
 
     name: str
@@ -74,7 +74,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class HtmlReferences:
     """
     What a note's HTML refers to.
 
@@ -84,12 +84,12 @@ class Around:
     """
 
     follow: Callable[[str, str], str] = lambda address, text: ""
-    file: Callable[[Mapping[str, str]], File | None] = lambda attributes: None
+    file: Callable[[Mapping[str, str]], AttachedFile | None] = lambda attributes: None
     tasks: Mapping[str, list[tuple[bool, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class NoteText:
     """A note as Markdown, its title, and its `meta` by lower-case name."""
 
     markdown: str
@@ -97,13 +97,13 @@ class Text:
     meta: Mapping[str, str]
 
 
-def convert(given: str, around: Around, title: str = "", name: str = "") -> Text:
+def convert(given: str, around: HtmlReferences, title: str = "", name: str = "") -> NoteText:
     """
     Return HTML as Markdown, without a first line that repeats the title.
 
     That is the given one, else that of the HTML, else `name`.
     """
-    tree = _Tree(around.tasks)
+    tree = _TreeBuilder(around.tasks)
     markup.read(given, tree)
     _arrange(tree.root)
     blocks = list(_NoteWriter(around).blocks(tree.root))
@@ -111,7 +111,7 @@ def convert(given: str, around: Around, title: str = "", name: str = "") -> Text
     first, _, rest = blocks[0].partition(safe.BREAK) if blocks else ("", "", "")
     if first and _plain(first) == _plain(named):
         blocks[:1] = [rest] if rest else []
-    return Text("\n\n".join(blocks), named, tree.meta)
+    return NoteText("\n\n".join(blocks), named, tree.meta)
 
 
 def _plain(text: str) -> str:
@@ -121,7 +121,7 @@ def _plain(text: str) -> str:
 # -- the tree
 
 
-class _Tree:
+class _TreeBuilder:
     """Builds the tree of `pages.html`; what HTML leaves open is closed where browsers close it, roughly."""
 
     def __init__(self, tasks: Mapping[str, list[tuple[bool, str]]]) -> None:
@@ -444,10 +444,10 @@ def _hoist(item: Element) -> None:
 # -- Markdown
 
 
-class _NoteWriter(Writer):
+class _NoteWriter(MarkdownWriter):
     """Writes the tree of a note."""
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: HtmlReferences) -> None:
         super().__init__("", "")
         self._around = around
 
@@ -484,7 +484,7 @@ class _NoteWriter(Writer):
         if not name or name in {"javascript", "vbscript", "data", "blob"} or (name in _NO_LINK and target in text):
             return parts
         if name in _NO_LINK:
-            return [*parts, Plain(f" ({target})")]
+            return [*parts, PlainText(f" ({target})")]
         return [f"[{text or escaped(target)}]({safe.address(target)})"]
 
     def _shown(self, element: Any) -> list[str]:
@@ -494,7 +494,7 @@ class _NoteWriter(Writer):
             label = escaped(alt or found.name)
             return [f"{'!' if found.is_image else ''}[{label}]({found.destination})"]
         if element.tag == "media":
-            return [Plain(f"(attached: {given.get('type') or 'a file'})")]
+            return [PlainText(f"(attached: {given.get('type') or 'a file'})")]
         url = given.get("src", "").strip()
         shown = safe.image(alt, url)
-        return [shown] if safe.link("x", url) != "x" else [Plain(alt)]
+        return [shown] if safe.link("x", url) != "x" else [PlainText(alt)]

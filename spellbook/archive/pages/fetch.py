@@ -77,7 +77,7 @@ def fetch(
 
     if allowed is None:
         allowed = guard.public if os.environ.get("SPELLBOOK_FETCH_LOCAL") != "1" else lambda address, port: True
-    backend = guard.Guard(time.monotonic() + seconds, allowed, resolve)
+    backend = guard.AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
         with _client(backend, seconds) as client:
             return _followed(client, url)

@@ -66,7 +66,7 @@ def public(address: str, port: int = 80) -> bool:
     return ip.is_global and not (ip.is_multicast or ip.is_reserved) and port in PORTS
 
 
-class Guard(httpcore.NetworkBackend):
+class AddressGuard(httpcore.NetworkBackend):
     """Connects to `allowed` addresses until `until` (monotonic clock, seconds)."""
 
     def __init__(self, until: float, allowed: Allowed = public, resolve: Resolve = socket.getaddrinfo) -> None:
@@ -95,7 +95,7 @@ class Guard(httpcore.NetworkBackend):
             left = min(_left(self._until), _CONNECT_SECONDS)
             try:
                 stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return _Timed(stream, self._until)
+                return _TimedStream(stream, self._until)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -125,7 +125,7 @@ class Guard(httpcore.NetworkBackend):
         return answer
 
 
-class _Timed(httpcore.NetworkStream):
+class _TimedStream(httpcore.NetworkStream):
     """A stream whose every wait ends at `until`, so that a server cannot drip, headers included."""
 
     def __init__(self, inner: httpcore.NetworkStream, until: float) -> None:
@@ -143,7 +143,7 @@ class _Timed(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Timed(self._inner.start_tls(ssl_context, server_hostname, _left(self._until)), self._until)
+        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, _left(self._until)), self._until)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.safe import BREAK, Plain, visible, written
+from spellbook.archive.pages.safe import BREAK, PlainText, visible, written
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer
 
@@ -249,7 +249,7 @@ def _nothing() -> FetchError:
 
 def markdown(body: Any, url: str = "", title: str = "") -> str:
     """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
-    writer = Writer(url, safe.image_label("".join(body.itertext())))
+    writer = MarkdownWriter(url, safe.image_label("".join(body.itertext())))
     blocks = list(writer.blocks(body))
     if blocks and title and re.sub(r"\W", "", blocks[0].removeprefix("# ")) == re.sub(r"\W", "", title):
         blocks = blocks[1:]
@@ -259,7 +259,7 @@ def markdown(body: Any, url: str = "", title: str = "") -> str:
 _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
 
 
-class Writer:
+class MarkdownWriter:
     """Writes elements of trafilatura's tree; `url` is what addresses in it are relative to."""
 
     def __init__(self, url: str, label: str) -> None:
@@ -267,10 +267,10 @@ class Writer:
 
     def blocks(self, element: Any) -> Iterator[str]:
         """Yield the blocks in an element."""
-        run: list[str] = [Plain(_flat(element.text))]
+        run: list[str] = [PlainText(_flat(element.text))]
         for child in element:
             is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
-            is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, Plain(" ")])
+            is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
             if is_block or is_gap:
                 yield from filter(None, [written(run)])
                 run = []
@@ -279,7 +279,7 @@ class Writer:
             elif not is_gap:
                 run += self.inline(child)
             if tail := _flat(child.tail):
-                run.append(Plain(tail))
+                run.append(PlainText(tail))
         yield from filter(None, [written(run)])
 
     def block(self, element: Any) -> Iterator[str]:
@@ -328,9 +328,9 @@ class Writer:
 
     def within(self, element: Any) -> list[str]:
         """Return what is in an element as parts of one run of text."""
-        parts: list[str] = [Plain(_flat(element.text))]
+        parts: list[str] = [PlainText(_flat(element.text))]
         for child in element:
-            parts += [*self.inline(child), Plain(_flat(child.tail))]
+            parts += [*self.inline(child), PlainText(_flat(child.tail))]
         return [part for part in parts if part]
 
     def inline(self, element: Any) -> list[str]:
@@ -347,7 +347,7 @@ class Writer:
             target = (element.get("target") or "").strip()
             address = "" if target.startswith("#") else _joined(self._url, target)
             # What is in a link may not be one.
-            text = [Plain("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
+            text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
             return [safe.link(" ".join(written(text).split()), address)]
         return marked("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
 

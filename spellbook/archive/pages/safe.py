@@ -246,7 +246,7 @@ BREAK = "  \n"
 _MARKS = {"em": "*", "strong": "**", "s": "~~"}
 
 
-class Plain(str):
+class PlainText(str):
     """Text that is still to be escaped, together with what stands beside it."""
 
 
@@ -257,15 +257,15 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
     for token in tokens:
         kind = token.type
         if kind == "softbreak" or (kind == "hardbreak" and line_end == " "):
-            parts.append(Plain(line_end))
+            parts.append(PlainText(line_end))
         elif kind == "hardbreak":
             parts.append(BREAK)
         elif kind == "code_inline":
             # Dataview runs `= …` and `$= …`.
-            parts.append(Plain(token.content) if _QUERY.match(token.content) else code_span(token.content))
+            parts.append(PlainText(token.content) if _QUERY.match(token.content) else code_span(token.content))
         elif (mark := _MARKS.get(kind.partition("_")[0])) and kind.endswith("_open"):
             parts.append(mark)
-        elif mark and parts[-1:] == [mark] and not isinstance(parts[-1], Plain):
+        elif mark and parts[-1:] == [mark] and not isinstance(parts[-1], PlainText):
             parts.pop()  # there is nothing in it
         elif mark:
             parts.append(mark)
@@ -279,23 +279,23 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
             alt = "".join(each.content for each in token.children or ())
             url = str(token.attrGet("src") or "")
             if opened or not _LINK.match(url):  # a link in a link would be two brackets in a row
-                parts.append(Plain(f"{label}: {alt}" if alt else label))
+                parts.append(PlainText(f"{label}: {alt}" if alt else label))
             else:
                 parts.append(image(alt, url, label))
         else:
-            parts.append(Plain(token.content))
+            parts.append(PlainText(token.content))
     return written(parts, begins_line=line_end == "\n")
 
 
 def written(parts: Sequence[str], begins_line: bool = True) -> str:
     """
-    Return Markdown of `parts`, which are Markdown but for those that are `Plain`.
+    Return Markdown of `parts`, which are Markdown but for those that are `PlainText`.
 
     A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole. What
     `begins_line` must not start a list or a heading.
     """
     done = ""
-    for is_plain, run in groupby(parts, lambda part: isinstance(part, Plain)):
+    for is_plain, run in groupby(parts, lambda part: isinstance(part, PlainText)):
         if is_plain:
             text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
             is_first = begins_line if not done.strip() else done.endswith("\n")

@@ -1,5 +1,5 @@
 """
-Read a web page, an HTML file or a PDF as a `Page` of safe Markdown.
+Read a web page, an HTML file or a PDF as a `ArticlePage` of safe Markdown.
 
 What an agent names is read only if it is a public page, or a file that is plainly a document: else an agent could be
 talked into saving keys and settings.
@@ -26,7 +26,7 @@ _MOST_TITLE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ArticlePage:
     """
     An article. `markdown` is safe and holds no frontmatter; what is not known is "".
 
@@ -45,7 +45,7 @@ class Page:
     source_type: str = "url"
 
 
-def read(source: str, text: str = "", alive: Callable[[], object] | None = None) -> Page:
+def read(source: str, text: str = "", alive: Callable[[], object] | None = None) -> ArticlePage:
     """
     Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
 
@@ -62,7 +62,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         found = _HEADING.match(parsed["markdown"])
         title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
-        return Page(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
+        return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     if not is_url:
         return _file(source, alive)
     got = fetch.fetch(url)
@@ -71,18 +71,18 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     else:
         parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
     canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
-    return Page(**parsed, url=got.url, canonical=canonical)
+    return ArticlePage(**parsed, url=got.url, canonical=canonical)
 
 
-def _file(source: str, alive: Callable[[], object] | None) -> Page:
+def _file(source: str, alive: Callable[[], object] | None) -> ArticlePage:
     body, is_pdf = _document(source)
     what = one_line(source)
     if is_pdf:
-        return Page(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
+        return ArticlePage(**child.parse("pdf", body, what, alive=alive), source_type="pdf")
     if len(body) > MOST_HTML:
         raise PermissionDenied(f"{what} is over {MOST_HTML // 1_000_000} MB.", "Give the text that matters instead.")
     parsed = child.parse("html", body, what, alive=alive)
-    return Page(**{**parsed, "canonical": ""}, source_type="html")
+    return ArticlePage(**{**parsed, "canonical": ""}, source_type="html")
 
 
 def _document(source: str) -> tuple[bytes, bool]:

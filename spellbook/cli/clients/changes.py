@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """
     What is to become of the file at `path`; None for one that is not there.
 

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spellbook.cli.clients import changes, jsonc
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 from spellbook.settings import environment, paths
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
@@ -37,7 +37,7 @@ _DESKTOP = "claude_desktop_config.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class McpClient:
     """
     An MCP client.
 
@@ -55,17 +55,17 @@ class Client:
 
 
 CLIENTS = {
-    "claude-desktop": Client(
+    "claude-desktop": McpClient(
         "Claude Desktop", "mcpServers", "Quit Claude Desktop (its window alone is not enough) and start it again."
     ),
-    "claude-code": Client(
+    "claude-code": McpClient(
         "Claude Code",
         "mcpServers",
         "Start a new session of Claude Code; /mcp shows its servers.",
         project=".mcp.json",
         typed=True,
     ),
-    "vscode": Client(
+    "vscode": McpClient(
         "VS Code",
         "servers",
         "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
@@ -73,7 +73,7 @@ CLIENTS = {
         typed=True,
         comments=True,
     ),
-    "cursor": Client(
+    "cursor": McpClient(
         "Cursor",
         "mcpServers",
         "Restart Cursor, or switch the server on in its MCP settings.",
@@ -85,30 +85,30 @@ CLIENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SettingsFile:
     """A file of settings, and a folder that is there if its client is."""
 
     file: Path
     folder: Path
 
 
-def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[Place]:
+def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
     if name == "claude-code":
         told = environ.get("CLAUDE_CONFIG_DIR")
-        return [Place(Path(told or home) / ".claude.json", Path(told or home / ".claude"))]
+        return [SettingsFile(Path(told or home) / ".claude.json", Path(told or home / ".claude"))]
     if name == "cursor":
-        return [Place(home / ".cursor" / "mcp.json", home / ".cursor")]
+        return [SettingsFile(home / ".cursor" / "mcp.json", home / ".cursor")]
     applications = _applications(system, environ, home)
     if name == "vscode":
         folders = [applications / variant / "User" for variant in ("Code", "Code - Insiders", "VSCodium")]
-        return [Place(folder / "mcp.json", folder) for folder in folders]
-    found = [Place(applications / "Claude" / _DESKTOP, applications / "Claude")]
+        return [SettingsFile(folder / "mcp.json", folder) for folder in folders]
+    found = [SettingsFile(applications / "Claude" / _DESKTOP, applications / "Claude")]
     if system == "win32":
         # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
         packages = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "Packages"
         inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
-        found = [*(Place(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *found]
+        found = [*(SettingsFile(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *found]
     return found
 
 
@@ -121,7 +121,7 @@ def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def choose(name: str, found: Sequence[Place]) -> Path:
+def choose(name: str, found: Sequence[SettingsFile]) -> Path:
     """Return the file among `found` that the client uses. Raises InvalidInput if the client is not on this machine."""
     for place in found:
         if place.file.exists() or place.folder.is_dir():
@@ -152,7 +152,7 @@ def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
+def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the entry that starts Spellbook for the real path `vault`. Raises InvalidInput if it is not UTF-8."""
     command, *arguments = launch()
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
@@ -162,7 +162,7 @@ def entry(client: Client, vault: Path, scope: str, environ: Mapping[str, str]) -
     return {name: value for name, value in told.items() if value}
 
 
-def address(client: Client, url: str, token: str = "") -> dict[str, Any]:
+def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     """
     Return the entry that names the address of a Spellbook that is served over HTTP, and the token for it.
 
@@ -197,7 +197,7 @@ def is_ours(found: object) -> bool:
     return "mcp" in found["args"] and "spellbook" in (command, *found["args"])
 
 
-def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force: bool = False) -> Change:
+def add(file: Path, client: McpClient, name: str, told: Mapping[str, Any], *, force: bool = False) -> FileChange:
     """
     Return the change that tells `client` of the entry `told`, under `name`.
 
@@ -217,7 +217,7 @@ def add(file: Path, client: Client, name: str, told: Mapping[str, Any], *, force
         is_same_kind = isinstance(found, dict) and ("url" in found) == ("url" in told)
         for path, part in _parts(told) if is_ours(found) and is_same_kind else [((), told)]:
             after = jsonc.put(after, (*place, *path), part)
-    return Change(file, before, after.encode())
+    return FileChange(file, before, after.encode())
 
 
 def _parts(told: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -229,7 +229,7 @@ def _parts(told: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (name,), value
 
 
-def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> Change | None:
+def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -> FileChange | None:
     """
     Return the change that takes our entry `name` out again; None if there is none.
 
@@ -250,16 +250,16 @@ def take_out(file: Path, client: Client, name: str, *, force: bool = False) -> C
         earlier = list(_earlier(file, client, name))
         for data in earlier:
             if jsonc.put(data.decode(), place, found) == text:
-                return Change(file, before, data, matters=False)
+                return FileChange(file, before, data, matters=False)
         if jsonc.put("", place, found) == text:
-            return Change(file, before, None, matters=False)
+            return FileChange(file, before, None, matters=False)
         after = jsonc.remove(text, place)
         if earlier and jsonc.get(earlier[0].decode(), (client.key,)) is None and not jsonc.get(after, (client.key,)):
             after = jsonc.remove(after, (client.key,))
-    return Change(file, before, after.encode())
+    return FileChange(file, before, after.encode())
 
 
-def _earlier(file: Path, client: Client, name: str) -> Iterator[bytes]:
+def _earlier(file: Path, client: McpClient, name: str) -> Iterator[bytes]:
     """Return what the file was before it had our entry, the newest first."""
     for data in changes.backups(file):
         with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
@@ -267,7 +267,7 @@ def _earlier(file: Path, client: Client, name: str) -> Iterator[bytes]:
                 yield data
 
 
-def read(file: Path, client: Client) -> tuple[bytes | None, str]:
+def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:
     """Return the bytes of a client's settings, None if there are none, and their text. Raises InvalidInput."""
     data = changes.read(file)
     try:
@@ -283,7 +283,7 @@ def read(file: Path, client: Client) -> tuple[bytes | None, str]:
 
 
 @contextlib.contextmanager
-def shaped(file: Path, client: Client) -> Iterator[None]:
+def shaped(file: Path, client: McpClient) -> Iterator[None]:
     """Turn what is wrong with the text of settings into InvalidInput, which names the file and the line."""
     try:
         yield

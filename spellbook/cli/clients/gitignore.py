@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from spellbook.cli.clients import changes
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import environment
 from spellbook.system.errors import InvalidInput
 
@@ -30,12 +30,12 @@ def is_missing(vault: Path) -> bool:
     return done.returncode == 1  # 128 outside of a repository
 
 
-def change(vault: Path) -> Change:
+def change(vault: Path) -> FileChange:
     """Return what adds the line to the vault's `.gitignore`; see `with_line`."""
     return with_line(vault / FILE, LINE)
 
 
-def with_line(file: Path, line: str) -> Change:
+def with_line(file: Path, line: str) -> FileChange:
     """
     Return what adds a line at the end of one of git's files, every byte before as it is.
 
@@ -48,4 +48,4 @@ def with_line(file: Path, line: str) -> Change:
     before = changes.read(file)
     end = b"\r\n" if before and b"\r\n" in before else b"\n"
     begun = end if before and not before.endswith(b"\n") else b""
-    return Change(file, before, (before or b"") + begun + line.encode() + end)
+    return FileChange(file, before, (before or b"") + begun + line.encode() + end)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spellbook.cli.clients import changes, gitignore, hooks
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 
 FILE = ".gitattributes"
 LINE = "*.md merge=spellbook"
@@ -19,7 +19,7 @@ _SECTION = "merge.spellbook"
 DRIVER = f"{_SECTION}.driver"
 
 
-def line(vault: Path, *, is_wanted: bool) -> Change | None:
+def line(vault: Path, *, is_wanted: bool) -> FileChange | None:
     """Return what adds the line to the vault's `.gitattributes`, or takes it out; None if nothing is to be done."""
     file = vault / FILE
     before = changes.read(file) or b""
@@ -29,7 +29,7 @@ def line(vault: Path, *, is_wanted: bool) -> Change | None:
         return gitignore.with_line(file, LINE) if len(others) == len(rows) else None
     if len(others) == len(rows):
         return None
-    return Change(file, before, b"".join(others) or None)
+    return FileChange(file, before, b"".join(others) or None)
 
 
 def driver(command: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spellbook.cli.clients import changes
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict, InvalidInput, StorageError
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
@@ -45,7 +45,7 @@ _CHAIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class HookedRepository:
     """A working tree, and the folder in which git looks for its hooks."""
 
     top: Path
@@ -56,7 +56,7 @@ class Repository:
 class Hook:
     """The change of one hook's file. The old hook moves to `aside` before the change, or back after it."""
 
-    change: Change
+    change: FileChange
     aside: Path | None = None
 
     def difference(self) -> str:
@@ -79,7 +79,7 @@ class Hook:
                 if os.path.lexists(file):
                     self.aside.parent.mkdir(exist_ok=True)
                     _move(file, self.aside)
-                Change(file, None, self.change.after, is_program=True).make()
+                FileChange(file, None, self.change.after, is_program=True).make()
                 return
             self.change.make()
             if self.aside:
@@ -90,14 +90,14 @@ class Hook:
             raise StorageError(f"{file}: {error.strerror or error}.", "Correct that and repeat the command.") from error
 
 
-def find(vault: Path) -> Repository:
+def find(vault: Path) -> HookedRepository:
     """Return the repository that holds `vault`. Raises InvalidInput if there is none, or its hooks are switched off."""
     top = Path(git(vault, "rev-parse", "--show-toplevel"))
     # Asked at the top, since a relative core.hooksPath counts from there.
     hooks = top / git(top, "rev-parse", "--git-path", "hooks")
     if os.path.lexists(hooks) and not hooks.is_dir():
         raise InvalidInput(f"{hooks}, where git looks for hooks, is no folder.", "Change git's setting core.hooksPath.")
-    return Repository(top, hooks)
+    return HookedRepository(top, hooks)
 
 
 def git(folder: Path, *asked: str) -> str:
@@ -158,14 +158,14 @@ def add(hooks: Path, name: str, vault: Path, lines: bytes) -> Hook | None:
         span = (place, place)
     if before and span is not None:
         after = before[: span[0]] + added + before[span[1] :]
-        return None if after == before else Hook(Change(file, before, after))
+        return None if after == before else Hook(FileChange(file, before, after))
     kept = os.path.lexists(aside)
     if kept and os.path.lexists(file):
         raise Conflict(
             f"{aside}: there is one already, and {file} is another.", "Combine them in one, and delete the other."
         )
     moves = kept or os.path.lexists(file)
-    made = Change(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), is_program=True)
+    made = FileChange(file, before, _SHEBANG + added + (_CHAIN if moves else _MADE), is_program=True)
     return Hook(made, aside if moves else None)
 
 
@@ -178,10 +178,10 @@ def take_out(hooks: Path, name: str, vault: Path) -> Hook | None:
         return None
     after = before[: span[0]] + before[span[1] :]
     if after == _SHEBANG + _MADE:
-        return Hook(Change(file, before, None))
+        return Hook(FileChange(file, before, None))
     if after == _SHEBANG + _CHAIN and os.path.lexists(aside):
-        return Hook(Change(file, before, None), aside)
-    return Hook(Change(file, before, after))
+        return Hook(FileChange(file, before, None), aside)
+    return Hook(FileChange(file, before, after))
 
 
 def _span(data: bytes, vault: Path) -> tuple[int, int] | None:

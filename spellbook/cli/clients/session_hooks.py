@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.cli.clients import changes, clients, jsonc
-from spellbook.cli.clients.changes import Change
+from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
@@ -68,15 +68,15 @@ def mark(name: str) -> str:
     return f" # spellbook hook of {json.dumps(name)}"
 
 
-def add(file: Path, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> Change:
+def add(file: Path, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> FileChange:
     """Return the change that makes the hooks of `name` be `wanted`. Raises InvalidInput as `clients.add` does."""
     client = clients.CLIENTS[CLIENT]
     before, text = clients.read(file, client)
     with clients.shaped(file, client):
-        return Change(file, before, _with(text, name, wanted).encode())
+        return FileChange(file, before, _with(text, name, wanted).encode())
 
 
-def take_out(file: Path, name: str) -> Change | None:
+def take_out(file: Path, name: str) -> FileChange | None:
     """
     Return the change that takes the hooks of `name` out again; None if there are none.
 
@@ -92,13 +92,13 @@ def take_out(file: Path, name: str) -> Change | None:
         earlier = list(_earlier(file, name))
         for data in earlier:
             if _with(data.decode(), name, there) == text:
-                return Change(file, before, data, matters=False)
+                return FileChange(file, before, data, matters=False)
         if _with("", name, there) == text:
-            return Change(file, before, None, matters=False)
+            return FileChange(file, before, None, matters=False)
         after = _without(text, name, places)
         if jsonc.get(after, (_KEY,)) == {} and not any(_has_key(data.decode()) for data in earlier):
             after = jsonc.remove(after, (_KEY,))
-    return Change(file, before, after.encode())
+    return FileChange(file, before, after.encode())
 
 
 def _with(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:

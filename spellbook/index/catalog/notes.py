@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.index.catalog import words
 from spellbook.index.catalog.links import StoredLinks
 from spellbook.index.catalog.meta import Meta
-from spellbook.index.catalog.schema import ChunkRow, Entry, Known
+from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile
 from spellbook.index.catalog.text_bytes import packed, packed_embedded
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
@@ -46,14 +46,14 @@ class Notes:
         self._meta = meta
         self._links = links
 
-    def known(self, paths: Sequence[str] | None = None) -> dict[str, Known]:
+    def known(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
         """Return what the catalog remembers of every file, or of `paths`."""
         sql = "SELECT path, read_ns, sha256, size, mtime_ns, inode, ctime_ns FROM files"
         if paths is None:
             rows = self._rows(sql)
         else:
             rows = self._rows(f"{sql} WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(list(paths)),))
-        return {path: Known(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
+        return {path: KnownFile(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
 
     def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
         """Return the notes, with their files' stamps, that have one of `values` under `key`, and no other value."""
@@ -89,7 +89,7 @@ class Notes:
 
     def apply(
         self,
-        entries: Iterable[Entry],
+        entries: Iterable[FileEntry],
         gone: Iterable[str],
         now: Callable[[str], Stamp | None],
         fingerprint: str,
@@ -123,7 +123,7 @@ class Notes:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
 
-    def _take(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
+    def _take(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
         """Store entries; one that cannot be stored becomes a fault. Return the ids whose owner may change."""
         try:
             with part(connection):
@@ -138,9 +138,9 @@ class Notes:
                 raise
             _log.exception("%s cannot be kept", entry.path)
             fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
-            return self._take(connection, [Entry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
+            return self._take(connection, [FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
 
-    def touch(self, entries: Iterable[Entry]) -> None:
+    def touch(self, entries: Iterable[FileEntry]) -> None:
         """Record that files were read again and have not changed; the generation stays."""
         with self._database.transaction("IMMEDIATE") as connection:
             for entry in entries:
@@ -178,7 +178,7 @@ class Notes:
             connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
             self._meta.bump(connection, "generation")
 
-    def _remember(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    def _remember(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> None:
         connection.executemany(
             """
             INSERT OR REPLACE INTO files (path, size, mtime_ns, inode, ctime_ns, read_ns, sha256)
@@ -215,10 +215,10 @@ class Notes:
         connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for key in keys])
         return keys
 
-    def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> set[str]:
+    def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
         affected: set[str] = set()
-        numbered: list[tuple[int, Entry]] = []
+        numbered: list[tuple[int, FileEntry]] = []
         dropped: set[str] = set()
         for entry in entries:
             if entry.note is None:

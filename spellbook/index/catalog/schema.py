@@ -53,7 +53,7 @@ class LinkRow(NamedTuple):
     relation: str = ""
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file as it was read at `read_ns`: its stamp, hash and faults, and its note if it has one."""
 
     path: str
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
     labels: tuple[LabelRow, ...] = ()
 
 
-class Known(NamedTuple):
+class KnownFile(NamedTuple):
     """What the catalog knows of a file."""
 
     stamp: Stamp

@@ -40,7 +40,7 @@ class Use:
     last: float
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """What equal errors have in common; `message` has no values in it, so no text of notes or questions."""
 
     code: str
@@ -58,7 +58,7 @@ class Kind(NamedTuple):
 class Failures:
     """Equal errors: how many, and when the first and the last were, in seconds since 1970."""
 
-    kind: Kind
+    kind: FailureKind
     count: int
     first: float
     last: float
@@ -163,7 +163,7 @@ class Usage:
             "SELECT code, verb, door, message, count, first, last FROM errors WHERE last > ? ORDER BY last DESC, id",
             (time.time() - hours * _HOUR,),
         )
-        return [Failures(Kind(*row[:4]), *row[4:]) for row in rows]
+        return [Failures(FailureKind(*row[:4]), *row[4:]) for row in rows]
 
     def resolve(self, id: str, by: str, reason: str) -> bool:
         """Mark an error as resolved; return whether there is one of this id that is not. Raises StorageError."""
@@ -191,7 +191,7 @@ class Usage:
         )
         return [
             {
-                **Failures(Kind(*row[:4]), *row[4:7]).as_dict(),
+                **Failures(FailureKind(*row[:4]), *row[4:7]).as_dict(),
                 "resolvedAt": local(row[7]),
                 "resolvedBy": row[8],
                 "reason": row[9],

@@ -110,7 +110,7 @@ MIGRATIONS = (
 """The schema's history, in the schema `spellbook` of the database; append only."""
 
 
-class Database:
+class PostgresDatabase:
     """A database by its address, for any number of threads, each with a connection of its own."""
 
     def __init__(self, url: str) -> None:
@@ -295,7 +295,7 @@ def _kind(seconds: Callable[[], float]) -> type[psycopg.Connection[Any]]:
     """Return connections that raise TimeoutError, and are closed, once the server is silent for so long."""
     import psycopg
 
-    class Connection(psycopg.Connection[Any]):
+    class PostgresConnection(psycopg.Connection[Any]):
         def wait(self, gen: Generator[Any, Any, Any], *args: Any, **settings: Any) -> Any:
             try:
                 return super().wait(_until(time.monotonic() + seconds(), gen), *args, **settings)
@@ -303,7 +303,7 @@ def _kind(seconds: Callable[[], float]) -> type[psycopg.Connection[Any]]:
                 self.pgconn.finish()  # nobody knows what it is at
                 raise
 
-    return Connection
+    return PostgresConnection
 
 
 def _until(deadline: float, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -322,14 +322,14 @@ def _until(deadline: float, steps: Generator[Any, Any, Any]) -> Generator[Any, A
 _HINT = "Write it as postgresql://USER:PASSWORD@HOST:PORT/NAME."
 
 
-def configured(environment: Mapping[str, str] = os.environ) -> Database | None:
+def configured(environment: Mapping[str, str] = os.environ) -> PostgresDatabase | None:
     """Return the database that the environment names, None if it names none. Raises InvalidInput."""
     url = environment.get(URL, "").strip()
     if not url:
         return None
     if not url.startswith(("postgresql://", "postgres://")):
         raise InvalidInput(f"{URL} is no address of a database.", _HINT)
-    return Database(url)
+    return PostgresDatabase(url)
 
 
 def literal(vector: Sequence[float]) -> str:

@@ -15,11 +15,11 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched, alike
-from spellbook.index.postgres.database import Database, literal
+from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
-from spellbook.index.postgres.reader import Reader
-from spellbook.index.vectors.about import EACH, NEAR, About
+from spellbook.index.postgres.reader import PublishedRows
+from spellbook.index.vectors.about import EACH, NEAR, NoteCosines
 from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
 
@@ -32,22 +32,22 @@ _COMPARED = 1_000
 
 class Postgres(Matching):
     """
-    See `engine.Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
+    See `engine.E5Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
 
     With several, ids and paths begin with the vault's name and a slash. `sees` is team or public for a reader that
     sees only such notes, "" for all. `only` are the vaults that the reader may see, None for all; others do not exist.
     """
 
     def __init__(
-        self, database: Database, names: Sequence[str] = (), sees: str = "", only: Collection[str] | None = None
+        self, database: PostgresDatabase, names: Sequence[str] = (), sees: str = "", only: Collection[str] | None = None
     ) -> None:
-        super().__init__(Reader(database, names, sees, only))
+        super().__init__(PublishedRows(database, names, sees, only))
         self._links = PublishedLinks(self._read)
 
     # -- what it reads from
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> PublishedRows:
         """What its statements are run by."""
         return self._read
 
@@ -151,7 +151,7 @@ class Postgres(Matching):
             )
         )
 
-    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
+    def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         paths = {chunk.path for chunk in chunks}
         asked = None if vector is None else literal(vector.tolist())
         with self._read.reading():
@@ -177,8 +177,8 @@ class Postgres(Matching):
         for note, kind, key, cosine in named:
             labels[note].append((kind, key, cosine))
         if vector is None:
-            return {notes[note]: About(first, last) for note, first, last, _ in rows}
-        return {notes[note]: About(first, last, whole, tuple(labels[note])) for note, first, last, whole in rows}
+            return {notes[note]: NoteCosines(first, last) for note, first, last, _ in rows}
+        return {notes[note]: NoteCosines(first, last, whole, tuple(labels[note])) for note, first, last, whole in rows}
 
     def vectors(self, keys: Iterable[str]) -> dict[str, Vectors]:
         rows = self._read.rows(

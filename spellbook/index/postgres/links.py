@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Links, Superseding
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.postgres.conditions import clean
-from spellbook.index.postgres.reader import Reader
+from spellbook.index.postgres.reader import PublishedRows
 from spellbook.notes.links import key
 from spellbook.notes.relations import SUPERSEDES
 
@@ -22,7 +22,7 @@ _NAMED = "md5({0}) = ANY(SELECT md5(each) FROM unnest(%(names)s::text[]) AS each
 class PublishedLinks(Links):
     """The links in the database that is read."""
 
-    def __init__(self, read: Reader) -> None:
+    def __init__(self, read: PublishedRows) -> None:
         self._read = read
 
     def _rows(self, sql: str, **lists: Iterable[str]) -> list[tuple[str, ...]]:

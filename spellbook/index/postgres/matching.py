@@ -13,7 +13,7 @@ from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.postgres import conditions, words
 from spellbook.index.postgres.publish import own
-from spellbook.index.postgres.reader import OF_NOTE, Reader
+from spellbook.index.postgres.reader import OF_NOTE, PublishedRows
 from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
 from spellbook.text.terms import idf
 
@@ -34,9 +34,9 @@ _Asked = tuple[words.Sought, Expression]
 
 
 class Matching:
-    """See `engine.Engine` for each method."""
+    """See `engine.E5Engine` for each method."""
 
-    def __init__(self, read: Reader) -> None:
+    def __init__(self, read: PublishedRows) -> None:
         self._read = read
 
     def counts(self) -> Counts:

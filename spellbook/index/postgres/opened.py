@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from spellbook.index import scopes
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.engine import Postgres
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedSource:
     """
     Vaults that were published to a database; see `engine.Source`.
 
@@ -23,7 +23,7 @@ class Published:
     """
 
     config: Config
-    database: Database
+    database: PostgresDatabase
     embedder: Embedder
     second: SecondEncoder | None = None
     reranker: Reranker | None = None

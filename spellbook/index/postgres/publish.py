@@ -19,7 +19,7 @@ from spellbook.index.catalog.vectors import IN_USE
 from spellbook.index.opened import Index
 from spellbook.index.postgres import words
 from spellbook.index.postgres.conditions import clean
-from spellbook.index.postgres.database import Database, literal
+from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.system.lazy import np
 from spellbook.text.unicode import digest_of
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishReport:
     """What a run published: the vault's name there, notes written, notes removed there, vectors written, seconds."""
 
     name: str
@@ -58,7 +58,7 @@ class Published:
 
 
 @dataclass(slots=True)
-class _Vault:
+class _CopyState:
     """The vault's row: its number there, and how far the copy is."""
 
     vault: int
@@ -78,7 +78,7 @@ def own(vault: int) -> str:
     return f"v:{vault}"
 
 
-def publish(index: Index, database: Database, progress: Progress | None = None) -> Published:
+def publish(index: Index, database: PostgresDatabase, progress: Progress | None = None) -> PublishReport:
     """
     Bring the copy of a vault up to its catalog. Several processes may do so at once.
 
@@ -107,10 +107,10 @@ def publish(index: Index, database: Database, progress: Progress | None = None) 
         except _Overtaken:
             vault = _vault(index, database)
     name = _finish(index, database, vault)
-    return Published(name, notes, removed, vectors, round(time.monotonic() - started, 3))
+    return PublishReport(name, notes, removed, vectors, round(time.monotonic() - started, 3))
 
 
-def behind(index: Index, database: Database) -> int:
+def behind(index: Index, database: PostgresDatabase) -> int:
     """Return how many notes changed since they were published; all, if they never were. Raises StorageError."""
     database.expect()
     rows = database.rows("SELECT notes_seq FROM vaults WHERE owner = %(owner)s AND origin = %(origin)s", _names(index))
@@ -126,7 +126,7 @@ def _names(index: Index) -> dict[str, object]:
     }
 
 
-def _vault(index: Index, database: Database) -> _Vault:
+def _vault(index: Index, database: PostgresDatabase) -> _CopyState:
     names = _names(index)
     catalog = index.catalog
     # Read before any note: a note that is published later has the vectors up to here with it.
@@ -151,10 +151,10 @@ def _vault(index: Index, database: Database) -> _Vault:
             f"SELECT vault, {_MARKS} FROM vaults WHERE owner = %(owner)s AND origin = %(origin)s", names
         ).fetchone()
     assert row is not None
-    return _Vault(row[0], (row[1], row[2], row[3]))
+    return _CopyState(row[0], (row[1], row[2], row[3]))
 
 
-def _lock(connection: psycopg.Connection[Any], vault: _Vault) -> tuple[int, int]:
+def _lock(connection: psycopg.Connection[Any], vault: _CopyState) -> tuple[int, int]:
     """Lock the vault's row and return its chunks and words. Raises _Overtaken if the copy is not where it was."""
     row = connection.execute(
         f"SELECT {_MARKS}, chunks, tokens FROM vaults WHERE vault = %s FOR UPDATE", (vault.vault,)
@@ -164,7 +164,9 @@ def _lock(connection: psycopg.Connection[Any], vault: _Vault) -> tuple[int, int]
     return row[3], row[4]
 
 
-def _notes(index: Index, database: Database, vault: _Vault, changed: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+def _notes(
+    index: Index, database: PostgresDatabase, vault: _CopyState, changed: Sequence[tuple[int, int]]
+) -> tuple[int, int, int]:
     """Publish these changes (seq, note); return how many notes were written and removed, and vectors written."""
     changes, numbers, base = index.catalog.changes, [note for _, note in changed], vault.vault * NUMBERS
     with index.catalog.reading():
@@ -242,7 +244,9 @@ def _frequencies(connection: psycopg.Connection[Any], notes: tuple[int, list[int
     )
 
 
-def _vectors(database: Database, vault: _Vault, batch: Sequence[tuple[str, bytes, int]], which: int) -> None:
+def _vectors(
+    database: PostgresDatabase, vault: _CopyState, batch: Sequence[tuple[str, bytes, int]], which: int
+) -> None:
     """Give chunks and labels the vectors that came after they were published; with `which`, the second encoder's."""
     column, kind, mark = ("second", "bytea", "second_seq") if which else ("vector", "halfvec", "vectors_seq")
     values = [blob if which else _halfvec(blob) for _, blob, _ in batch]
@@ -263,7 +267,7 @@ def _vectors(database: Database, vault: _Vault, batch: Sequence[tuple[str, bytes
     vault.marks = (*vault.marks[:2], batch[-1][2]) if which else (vault.marks[0], batch[-1][2], vault.marks[2])
 
 
-def _finish(index: Index, database: Database, vault: _Vault) -> str:
+def _finish(index: Index, database: PostgresDatabase, vault: _CopyState) -> str:
     """Publish what is of the whole vault, and let a complete copy take the place of the former one; return its name."""
     counts, width, names = index.catalog.counts(), index.catalog.vectors.width(), _names(index)
     moves = index.catalog.changes.moves()
@@ -307,7 +311,7 @@ def _finish(index: Index, database: Database, vault: _Vault) -> str:
     return str(name)
 
 
-def make_indexes(database: Database, width: int) -> None:
+def make_indexes(database: PostgresDatabase, width: int) -> None:
     """Make the HNSW indexes for vectors of `width` numbers, if there are none."""
     if database.rows("SELECT to_regclass(%(name)s)", {"name": f"spellbook.chunks_near_{width}"})[0][0]:
         return

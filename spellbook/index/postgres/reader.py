@@ -18,7 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.postgres import conditions
 from spellbook.index.postgres.conditions import clean, in_sql
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.publish import NUMBERS
 from spellbook.system.errors import VaultNotFound
 
@@ -32,7 +32,7 @@ _OF_SEEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Vault:
+class VaultRow:
     """A published vault: its number, name, embedder, and the seconds since 1970 when it was last published."""
 
     number: int
@@ -45,7 +45,7 @@ class Vault:
     generation: int
 
 
-def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
+def vaults(database: PostgresDatabase, names: Sequence[str] = ()) -> list[VaultRow]:
     """Return the published vaults, or those of `names`. Raises StorageError, VaultNotFound."""
     database.expect()
     rows = database.rows(
@@ -54,7 +54,7 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
         FROM vaults WHERE is_live ORDER BY name
         """
     )
-    found = {row[1]: Vault(*row) for row in rows}
+    found = {row[1]: VaultRow(*row) for row in rows}
     for name in names:
         if name not in found:
             raise VaultNotFound(
@@ -64,11 +64,11 @@ def vaults(database: Database, names: Sequence[str] = ()) -> list[Vault]:
     return [found[name] for name in dict.fromkeys(names or found)]
 
 
-class Reader:
+class PublishedRows:
     """Reads the vaults `names`, all that are there if it is empty; `sees` and `only` are as in `engine.Postgres`."""
 
     def __init__(
-        self, database: Database, names: Sequence[str], sees: str, only: Collection[str] | None = None
+        self, database: PostgresDatabase, names: Sequence[str], sees: str, only: Collection[str] | None = None
     ) -> None:
         self.database, self._names, self.sees = database, tuple(names), sees
         self._only = None if only is None else frozenset(only)
@@ -94,12 +94,12 @@ class Reader:
         return found
 
     @property
-    def vaults(self) -> list[Vault]:
+    def vaults(self) -> list[VaultRow]:
         """The vaults that are read."""
-        found: list[Vault] | None = getattr(self._local, "vaults", None)
+        found: list[VaultRow] | None = getattr(self._local, "vaults", None)
         return self._seen() if found is None else found
 
-    def _seen(self) -> list[Vault]:
+    def _seen(self) -> list[VaultRow]:
         if self._only is None:
             return vaults(self.database, self._names)
         # An error would name the others: one that is not there is as one that nobody published.

@@ -34,7 +34,7 @@ _MOST_READ = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class NoteCosines:
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
@@ -49,7 +49,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
+class _VectorsOfNote:
     first: int
     last: int
     mean: Vectors | None
@@ -63,7 +63,7 @@ class NoteVectors:
         self._index = index
         self._nearest = nearest
         self._matrix = Matrix()
-        self._notes: OrderedDict[str, _Note] = OrderedDict()
+        self._notes: OrderedDict[str, _VectorsOfNote] = OrderedDict()
         self._guard = threading.Lock()
 
     def near(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
@@ -88,18 +88,18 @@ class NoteVectors:
                 best.setdefault(path, []).append((-cosines.get(key, -1.0), number))
         return [number for some in best.values() for _, number in sorted(some)[:EACH]]
 
-    def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, About]:
+    def of(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         """Return what a question's unit vector and the notes of `chunks` have to do with each other, by path."""
         firsts = {chunk.path: chunk.number - chunk.ordinal for chunk in chunks}
         notes = self._of(firsts)
         if vector is None:
-            return {path: About(note.first, note.last) for path, note in notes.items()}
+            return {path: NoteCosines(note.first, note.last) for path, note in notes.items()}
         there = [path for path, note in notes.items() if note.mean is not None]
         means = [mean for path in there if (mean := notes[path].mean) is not None]
         whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
         near = cosines(self._matrix, self._index, vector, {key for note in notes.values() for _, key in note.labels})
         return {
-            path: About(
+            path: NoteCosines(
                 note.first,
                 note.last,
                 whole.get(path),
@@ -108,14 +108,14 @@ class NoteVectors:
             for path, note in notes.items()
         }
 
-    def _of(self, firsts: dict[str, int]) -> dict[str, _Note]:
+    def _of(self, firsts: dict[str, int]) -> dict[str, _VectorsOfNote]:
         """
         Return the notes at these paths, each with its labels and the mean of its chunks' vectors.
 
         `firsts` has the number of each note's first chunk, which is another one in each version of the note.
         """
 
-        found: dict[str, _Note] = {}
+        found: dict[str, _VectorsOfNote] = {}
         with self._guard:
             for path, first in firsts.items():
                 known = self._notes.get(path)
@@ -136,7 +136,7 @@ class NoteVectors:
             keys = {key for _, key in rows if key != NO_TEXT}
             vectors, stored = self._nearest.vectors(keys, _MOST_READ - read)
             read += stored
-            note = _Note(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
+            note = _VectorsOfNote(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
             found[path] = note
             is_whole = len(vectors) == len(keys)  # else more come
             if is_whole and len(note.labels) <= _MOST_LABELS:

@@ -49,7 +49,7 @@ def _begins(keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _Projection:
     """
     How vectors are projected: relative to their mean, shape (width,), and rotated by `turn`, (width, width).
 
@@ -60,7 +60,7 @@ class _View:
     turn: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, block: npt.NDArray[np.float32]) -> _View:
+    def of(cls, block: npt.NDArray[np.float32]) -> _Projection:
         """Choose one by some vectors."""
         width = block.shape[1]
         turn = np.linalg.qr(np.random.default_rng(0).standard_normal((width, width)))[0]
@@ -84,7 +84,7 @@ class Sketches:
         self.seq = 0
         self._head = f"spellbook sketches 2 {fingerprint}\n".encode()
         self._count = 0
-        self._view: _View | None = None
+        self._view: _Projection | None = None
         self._keys: npt.NDArray[np.uint8] | None = None
         self._signs: npt.NDArray[np.uint64] | None = None
 
@@ -102,7 +102,7 @@ class Sketches:
         width = len(self._view.mean) if self._view else len(rows[0][1]) // 4
         fresh = [row for row in rows if len(row[1]) == width * 4]
         block = np.frombuffer(b"".join([vector for _, vector, _ in fresh]), dtype="<f4").reshape(-1, width)
-        self._view = self._view or _View.of(block)
+        self._view = self._view or _Projection.of(block)
         signs = self._view.signs(block)
         keys = _packed_keys([key for key, _, _ in fresh])
         count, need = self._count, self._count + len(fresh)
@@ -153,7 +153,7 @@ class Sketches:
             if saved.readline() == kept._head:
                 mean, turn, keys, signs, seq = (np.load(saved, allow_pickle=False) for _ in range(5))
                 kept._view, kept._keys, kept._signs, kept._count, kept.seq = (
-                    _View(mean, turn),
+                    _Projection(mean, turn),
                     keys,
                     signs,
                     len(keys),

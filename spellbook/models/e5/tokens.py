@@ -39,7 +39,7 @@ _SURELY = 2
 """Times a sum in double precision, which no rounding of its eight million parts goes beyond in single precision."""
 
 
-class Tokens:
+class E5Tokeniser:
     """The tokeniser; any number of threads may share one."""
 
     def __init__(self, file: Path, most_words: int = 20_000) -> None:
@@ -151,7 +151,7 @@ class Tokens:
 
 
 def write(vocabulary: Vocabulary, file: Path) -> None:
-    """Write what `Tokens` loads."""
+    """Write what `E5Tokeniser` loads."""
     scores = vocabulary.scores.copy()
     scores[vocabulary.unknown] = scores.min() - np.float32(_UNKNOWN)
     groups: dict[str, list[int]] = defaultdict(list)

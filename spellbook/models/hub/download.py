@@ -49,7 +49,7 @@ _AGAIN = "Try again later; what is here already is kept."
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RemoteFile:
     """A file to fetch: `digest` is `sha256:…`, or `git:…` for the SHA-1 that git gives a file."""
 
     path: str
@@ -102,7 +102,9 @@ def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple
         ) from error
 
 
-def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, progress: Progress | None) -> store.Pulled:
+def _taken(
+    http: httpx.Client, parts: Sequence[_RemoteFile], meant: store.Pulled, progress: Progress | None
+) -> store.Pulled:
     """Fetch `parts` and put them where `meant` says. Raises EmbeddingError, StorageError, OSError."""
     folder, done = meant.folder, 0
     files: dict[str, tuple[int, str]] = {}
@@ -142,7 +144,7 @@ def _taken(http: httpx.Client, parts: Sequence[_Part], meant: store.Pulled, prog
 # -- what there is to fetch
 
 
-def _listed(http: httpx.Client, hub: str, repository: str) -> list[_Part]:
+def _listed(http: httpx.Client, hub: str, repository: str) -> list[_RemoteFile]:
     """Return the parts of a repository on a hub that a model needs."""
     url = f"{hub}/api/models/{quote(repository)}/tree/main?recursive=true"
     entries: dict[str, Any] = {}
@@ -184,13 +186,13 @@ def _chosen(paths: Sequence[str], where: str) -> list[str]:
     return [path for path in (*small, *data, graph) if store.is_safe(path)]
 
 
-def _part(entry: Any, url: str) -> _Part:
+def _part(entry: Any, url: str) -> _RemoteFile:
     large = entry.get("lfs")
     digest = f"sha256:{large['oid'].removeprefix('sha256:')}" if large else f"git:{entry['oid']}"
-    return _Part(entry["path"], url, int((large or entry)["size"]), digest)
+    return _RemoteFile(entry["path"], url, int((large or entry)["size"]), digest)
 
 
-def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_Part]]:
+def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_RemoteFile]]:
     """Return what the model in a folder is called by those who made it, and its parts."""
     url = f"{source}/{store.MANIFEST}"
     try:
@@ -200,13 +202,15 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_P
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "Name a folder that `spellbook model pull` made, or a repository on the hub."
         raise EmbeddingError(f"{url} is no manifest of a model.", hint) from error
-    return model, [_Part(path, f"{source}/{quote(path)}", size, f"sha256:{sha}") for path, (size, sha) in files.items()]
+    return model, [
+        _RemoteFile(path, f"{source}/{quote(path)}", size, f"sha256:{sha}") for path, (size, sha) in files.items()
+    ]
 
 
 # -- one file
 
 
-def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], None]) -> None:
+def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
     """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
     if _is(file, part):
         report(part.size)
@@ -238,7 +242,7 @@ def _fetch(http: httpx.Client, part: _Part, file: Path, report: Callable[[int], 
         fresh = True  # what was here already may be of another version of the file
 
 
-def _stream(http: httpx.Client, part: _Part, unfinished: Path, report: Callable[[int], None]) -> None:
+def _stream(http: httpx.Client, part: _RemoteFile, unfinished: Path, report: Callable[[int], None]) -> None:
     """Append the missing bytes to `unfinished`. Raises _Broken, EmbeddingError, OSError."""
     begun = _size(unfinished)
     if begun >= part.size > 0:
@@ -299,7 +303,7 @@ def _refuse(response: httpx.Response, what: str) -> None:
     raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
 
 
-def _is(file: Path, part: _Part) -> bool:
+def _is(file: Path, part: _RemoteFile) -> bool:
     """Say whether `file` is all of `part`, to the last bit."""
     if not file.is_file() or _size(file) != part.size:
         return False

@@ -15,9 +15,9 @@ from importlib import metadata
 from typing import Any
 
 from spellbook.models.base import Scale, Vectors
-from spellbook.models.e5.engine import Engine
-from spellbook.models.onnx.lazy_engine import Local
-from spellbook.models.onnx.runtime import Session
+from spellbook.models.e5.engine import E5Engine
+from spellbook.models.onnx.lazy_engine import LocalEngine
+from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.models.onnx.sbert_config import Dense, Recipe
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
@@ -36,7 +36,7 @@ class Sentences:
         self.fingerprint = f"onnx:{digest[:24]}:nfc:{TEMPLATE}"
         self._description = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
         hint = "Is its folder whole? Copy or pull it again, or set another SPELLBOOK_EMBEDDER."
-        self._local = Local(name, lambda: (Encoder(recipe), self._description), hint, threads)
+        self._local = LocalEngine(name, lambda: (OnnxEncoder(recipe), self._description), hint, threads)
 
     def __repr__(self) -> str:
         return f"Sentences({self.name!r})"
@@ -57,19 +57,19 @@ class Sentences:
         """Say what runs it, and where it lies."""
         return self._description
 
-    def engine(self) -> Engine:
+    def engine(self) -> E5Engine:
         """Return what makes vectors of cleaned texts; loaded if need be. Raises EmbeddingError."""
         return self._local.engine()
 
 
-class Encoder:
+class OnnxEncoder:
     """The graph, the tokeniser and the layers of a recipe, in memory; any number of threads may use one."""
 
     def __init__(self, recipe: Recipe) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError for what cannot be loaded."""
         self._recipe = recipe
         self._tokenizer = _tokenizer(recipe)
-        self._session = Session(recipe.graph)
+        self._session = OnnxSession(recipe.graph)
         strange = [name for name, kind in self._session.inputs.items() if name not in _FED or kind not in _TYPES]
         if strange:
             raise RuntimeError(f"{recipe.graph} wants an input {strange[0]!r}, which is not known here")

@@ -35,7 +35,7 @@ _FILE_SINCE = 8  # the version of the format, and of the operators, that has all
 _OPERATORS_SINCE = 17
 
 
-class Graph:
+class OnnxGraph:
     """A graph under construction. Values are known by name; arrays go out to `write` at once."""
 
     def __init__(self, write: Callable[[bytes], int]) -> None:
@@ -126,7 +126,7 @@ def _tensor(name: str, kind: int, size: int | str) -> bytes:
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape)))
 
 
-def by_blocks(graph: Graph, value: str, packed: Array, scales: Array, bias: Array) -> str:
+def by_blocks(graph: OnnxGraph, value: str, packed: Array, scales: Array, bias: Array) -> str:
     """Add a product with weights of 8 bits, packed (rows, blocks, bytes), each block with its own scale."""
     rows, count, block = packed.shape
     inputs = [value, graph.keep(packed), graph.keep(scales.astype(np.float32)), "", "", graph.keep(bias)]

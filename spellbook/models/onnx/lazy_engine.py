@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from spellbook.models.base import Vectors, clean, is_unhurried
-from spellbook.models.e5.engine import Counter, Engine
+from spellbook.models.e5.engine import Counter, E5Engine
 from spellbook.system.errors import EmbeddingError
 
 E = TypeVar("E", bound="Counter", covariant=True)
@@ -48,7 +48,7 @@ class _Loaded(Generic[E]):
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class Local(Generic[E]):
+class LocalEngine(Generic[E]):
     """
     The engine that `load` returns, with what to say of it; `name` and `hint` are for whoever reads that it failed.
 
@@ -96,12 +96,12 @@ class Local(Generic[E]):
         with self._used() as engine:
             return engine.token_count(text)
 
-    def query(self: Local[Engine], text: str) -> Vectors:
+    def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,). Raises EmbeddingError."""
         with self._used() as engine, self._translated("failed"):
             return engine.query(clean(text))
 
-    def passages(self: Local[Engine], texts: Sequence[str]) -> list[Vectors]:
+    def passages(self: LocalEngine[E5Engine], texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
         with self._used() as engine, self._translated("failed"):
             if len(texts) == 1:
@@ -146,11 +146,11 @@ class Local(Generic[E]):
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
 
 
-_all: weakref.WeakSet[Local[Any]] = weakref.WeakSet()
+_all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
 
 
 def release(before: float) -> bool:
-    """Release the engine of every `Local` of this process that is idle since `before`; return whether there was one."""
+    """Release the engine of every `LocalEngine` that is idle since `before`; return whether there was one."""
     with _counting:
         everyone = tuple(_all)
     return any([each.release(before) for each in everyone])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Session:
+class OnnxSession:
     """A graph in memory; any number of threads may run it at once."""
 
     def __init__(self, file: Path) -> None:

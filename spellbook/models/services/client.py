@@ -64,7 +64,7 @@ UNHURRIED = Patience(2, 5.0, 180.0, 5)
 """Nobody waits; a large model may be loaded first."""
 
 
-class Client:
+class ServiceClient:
     """
     Asks `service` as `title`, and `start` tells how to start it; any number of threads.
 

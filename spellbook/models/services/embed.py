@@ -17,7 +17,7 @@ from typing import Any
 
 from spellbook.models.base import Scale, Vectors, clean, is_unhurried
 from spellbook.models.families import FAMILIES, Family, family
-from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Client, Patience, TooLong
+from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
 from spellbook.system.errors import InvalidInput
@@ -34,7 +34,7 @@ _SHORTEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ServiceKind:
     """A kind of service: what people call it, how to start it, where it embeds, and its options besides `prefix`."""
 
     title: str
@@ -44,20 +44,20 @@ class _Kind:
 
 
 _KINDS = {
-    "ollama": _Kind(
+    "ollama": _ServiceKind(
         "Ollama",
         "Start it with `ollama serve`; until it answers, notes are found by words.",
         # `/v1/embeddings` reads no `keep_alive`: https://github.com/ollama/ollama/issues/11458
         "/api/embed",
         frozenset({"dimensions"}),
     ),
-    "openai": _Kind(
+    "openai": _ServiceKind(
         "The embedding service",
         "Start it, or check the address; until it answers, notes are found by words.",
         "/embeddings",
         frozenset({"dimensions", "input_type"}),
     ),
-    "llamacpp": _Kind(
+    "llamacpp": _ServiceKind(
         "llama.cpp",
         "Start it with `llama-server --embeddings`; until it answers, notes are found by words.",
         "/v1/embeddings",
@@ -102,7 +102,7 @@ class ServiceEmbedder:
         # OpenAI's own key is in many an environment, and nobody else's business.
         is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
         keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
-        self._client = Client(service, kind.title, kind.start, keys)
+        self._client = ServiceClient(service, kind.title, kind.start, keys)
         self._width = self._dimensions
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from spellbook.models.base import clean
-from spellbook.models.services.client import UNHURRIED, Client, Patience
+from spellbook.models.services.client import UNHURRIED, Patience, ServiceClient
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, SpellbookError
 
@@ -55,7 +55,7 @@ class _Model:
         service = config.service(name)
         if service is None:
             raise InvalidInput("No language model is set up to guess.", config.GUESSER)
-        self.client = Client(service, "The language model", "", ("SPELLBOOK_GUESSER_API_KEY",), _MOST_BYTES)
+        self.client = ServiceClient(service, "The language model", "", ("SPELLBOOK_GUESSER_API_KEY",), _MOST_BYTES)
         self._name = service.model
         base = "" if re.search(r"[^/]/v\d", service.url) else "/v1"
         self._path = "" if service.url.endswith("/chat/completions") else f"{base}/chat/completions"

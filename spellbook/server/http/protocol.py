@@ -22,7 +22,7 @@ READ_SECONDS = 30.0
 """Seconds in which a client must take some of an answer that waits for it."""
 
 
-class Timed(H11Protocol):
+class TimedConnection(H11Protocol):
     """
     Closes a connection on which no request arrives whole, or whose client does not take its answer.
 
@@ -46,7 +46,7 @@ class Timed(H11Protocol):
         super().connection_made(transport)
         self._watch()
         if len(self.connections) > self.most:
-            idle = [each for each in self.connections if isinstance(each, Timed) and each.is_waiting]
+            idle = [each for each in self.connections if isinstance(each, TimedConnection) and each.is_waiting]
             oldest = min(idle, key=lambda each: each._since)  # this one is idle, so there is one
             if oldest is self:
                 self.app = _busy

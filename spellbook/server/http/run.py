@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from spellbook.server.http.protocol import MOST_CONNECTIONS, Timed
+from spellbook.server.http.protocol import MOST_CONNECTIONS, TimedConnection
 from spellbook.system.errors import InvalidInput, StorageError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
-        http=Timed,
+        http=TimedConnection,
         ws="none",
         log_config=None,
         log_level="error",  # its warnings are about requests that are none, which have got their answer
@@ -124,7 +124,7 @@ def serve(
             "Give a certificate and its key, as PEM.",
         ) from error
 
-    class Server(uvicorn.Server):
+    class HttpServer(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             warnings.simplefilter("ignore")  # Python's, of what is cut off and so never awaited
             await super().shutdown(sockets)
@@ -139,7 +139,7 @@ def serve(
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    server = Server(config)
+    server = HttpServer(config)
     # What is cut off at the end is no fault that anybody needs to know of.
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: not server.should_exit or record.name.startswith("spellbook"))

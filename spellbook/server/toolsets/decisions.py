@@ -7,7 +7,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
-from spellbook.memories.decisions import Found
+from spellbook.memories.decisions import FoundDecisions
 from spellbook.notes.decisions import DECISION
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.errors import InvalidInput
@@ -68,7 +68,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(mama_checkpoint, "Load the last checkpoint", READ)
 
 
-def _listed(found: Found, max_tokens: int) -> str:
+def _listed(found: FoundDecisions, max_tokens: int) -> str:
     """Return what was found as text, as much of each as fits."""
     order = "best first" if found.best else "newest first"
     if not found.items:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.editing.combine import Changed
+from spellbook.editing.combine import ChangedPair
 from spellbook.library.reader import Reader
 from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, adder, as_json
@@ -76,6 +76,6 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
 
 
-def _sides(each: Changed) -> str:
+def _sides(each: ChangedPair) -> str:
     """Return two sentences that contradict each other, each under the name of its note."""
     return f"a:\n{quoted(each.first)}\nb:\n{quoted(each.other)}"

@@ -69,10 +69,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
 
 
-def _layout() -> render.Layout:
+def _layout() -> render.AnswerLayout:
     """Return how documents are told: by file and line, without ids."""
     closest, nothing = "Closest documents:", "Try other words, or look into the code."
-    return render.Layout(_head, _pointer, _named, closest, nothing)
+    return render.AnswerLayout(_head, _pointer, _named, closest, nothing)
 
 
 def _head(hit: Hit) -> str:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.archive.formats.rich_text import Around, File, convert
+from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences, convert
 
 TODO = '<ul style="--en-todo:true;"><li style="--en-checked:%s;"><div>%s</div></li>%s</ul>'
 
 
 def markdown(html: str, title: str = "") -> str:
-    return convert(html, Around(), title).markdown
+    return convert(html, HtmlReferences(), title).markdown
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,18 @@ def test_shapes(html: str, expected: str) -> None:
 def test_the_title_is_not_repeated() -> None:
     """A first line that says the title again is left out."""
     page = "<html><head><title>My Note</title><meta name='Created' content='2020'></head><body><h1>My <b>Note</b></h1>a</body></html>"
-    made = convert(page, Around())
+    made = convert(page, HtmlReferences())
     assert (made.markdown, made.title, made.meta) == ("a", "My Note", {"created": "2020"})
     assert markdown("<div>Plan!</div><div>a</div>", "Plan") == "Plan\\!  \na"
 
 
 def test_files_and_links_of_the_note() -> None:
     """They lead to where their note finds them."""
-    around = Around(
+    around = HtmlReferences(
         lambda address, text: "Other.md" if address == "note:1" else "",
-        lambda given: File("a b.png", "x/a%20b.png", "png" in given.get("type", "")) if "hash" in given else None,
+        lambda given: (
+            AttachedFile("a b.png", "x/a%20b.png", "png" in given.get("type", "")) if "hash" in given else None
+        ),
     )
     html = "<en-media hash='1' type='image/png'/><en-media hash='1' type='audio/x'/><en-media type='text/x'/> <a href='note:1'>t</a>"
     assert (

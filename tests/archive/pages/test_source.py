@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spellbook.archive.pages import child
-from spellbook.archive.pages.source import Page, read
+from spellbook.archive.pages.source import ArticlePage, read
 from spellbook.settings.limits import MOST_PDF
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
 from tests.archive.pages.documents import pdf
@@ -74,7 +74,7 @@ def test_given_text_is_made_safe_and_nothing_is_opened(tmp_path: Path, monkeypat
     """It needs no library for pages, no network and no file; an address beside it is only noted."""
     hide(monkeypatch, "trafilatura")
     text = "---\ntags: [x]\n---\n# Head [[Note]]\n\n#tag <b>x</b>"
-    assert read("https://news.example/a#b", text) == Page(
+    assert read("https://news.example/a#b", text) == ArticlePage(
         "Head [Note]", "# Head \\[\\[Note\\]\\]\n\n\\#tag \\<b>x\\</b>\n", url="https://news.example/a#b"
     )
     got = read(str(tmp_path / "gone.pdf"), "only this")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 from tests.index.postgres import server
 
 
@@ -39,9 +39,9 @@ def url(address: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def database(url: str) -> Iterator[Database]:
+def database(url: str) -> Iterator[PostgresDatabase]:
     """An empty database."""
-    opened = Database(url)
+    opened = PostgresDatabase(url)
     yield opened
     opened.close()
 

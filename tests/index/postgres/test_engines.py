@@ -11,7 +11,7 @@ from spellbook.index import sync
 from spellbook.index.filters import NO_GUIDES, Condition, conditions
 from spellbook.index.postgres import matching, words
 from spellbook.index.postgres.engine import Postgres
-from spellbook.index.postgres.opened import Published
+from spellbook.index.postgres.opened import PublishedSource
 from spellbook.index.postgres.publish import publish
 from spellbook.search import fts_query
 from spellbook.search.question import Question
@@ -75,7 +75,7 @@ def source(request, index):
         return index
     database = request.getfixturevalue("database")
     publish(index, database)
-    return Published(index.config, database, index.embedder, index.second)
+    return PublishedSource(index.config, database, index.embedder, index.second)
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.publish import publish
 from spellbook.library import book as books
 from spellbook.library import published
 from spellbook.server import publisher
 from spellbook.server.handover import TOKEN, Writers
 from spellbook.server.http.app import make
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.names import TOOLSETS
@@ -63,7 +63,9 @@ def machines(tmp_path, url, database, monkeypatch):
             publish(book.index, database)
             running = publisher.started(book)
             stack.callback(running.stop)
-            address = stack.enter_context(listening(make(Served(book, TOOLSETS), Rules(is_local=False), live=False)))
+            address = stack.enter_context(
+                listening(make(Served(book, TOOLSETS), AccessRules(is_local=False), live=False))
+            )
             found[name] = tmp_path / name, address
         monkeypatch.delenv("SPELLBOOK_TOKEN")
         yield found
@@ -76,13 +78,13 @@ def reader(url, monkeypatch):
     with contextlib.ExitStack() as stack:
 
         def start(urls, token=SECRET, *, may="write", sees="private", vaults=(), seconds=5.0, names=()):
-            book = stack.enter_context(published.open(names, Database(url)))
+            book = stack.enter_context(published.open(names, PostgresDatabase(url)))
             writers = Writers(urls, {TOKEN: token}, seconds=seconds)
             served = Served(book, TOOLSETS, writers=writers)
             stack.callback(writers.close)
             key = served.tokens.add(f"t{len(served.tokens.all())}", may, sees, vaults)
             client = stack.enter_context(
-                TestClient(make(served, Rules(is_local=False), live=False), "http://localhost:17950")
+                TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950")
             )
             client.headers["authorization"] = f"Bearer {key}"
             return client

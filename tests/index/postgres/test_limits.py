@@ -22,16 +22,16 @@ from starlette.testclient import TestClient
 
 from spellbook.cli import main
 from spellbook.index import sync
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.publish import publish
 from spellbook.library import published
 from spellbook.server.http import admin, api, pages
 from spellbook.server.http.api.events import told
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import Caller
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
-from spellbook.server.jobs import Change
+from spellbook.server.jobs import LatestValue
 from spellbook.server.names import TOOLSETS
 from tests.helpers import note_writer, opened
 from tests.library.test_limited import CANARY, fill
@@ -68,7 +68,7 @@ def places(address, tmp_path_factory) -> Iterator[tuple[str, str]]:
         with opened(folder / vault, state=folder / "state") as index:
             sync.run(index)
             for url in urls if vault == "open" else urls[:1]:
-                with contextlib.closing(Database(url)) as found:
+                with contextlib.closing(PostgresDatabase(url)) as found:
                     publish(index, found)
     yield urls
     with psycopg.connect(address, autocommit=True) as connection:
@@ -89,10 +89,10 @@ def server(place, monkeypatch):
     made = []
 
     def start(*names, may="write", sees="private", vaults=(), at=place):
-        book = published.open(names, Database(at))
+        book = published.open(names, PostgresDatabase(at))
         served = Served(book, TOOLSETS)
         token = served.tokens.add(f"t{len(made)}", may, sees, vaults)
-        app = make(served, Rules(is_local=False), live=False)
+        app = make(served, AccessRules(is_local=False), live=False)
         client = TestClient(app, "http://localhost:17950", follow_redirects=False)  # an error nobody foresaw is raised
         client.headers["authorization"] = f"Bearer {token}"
         made.append((client, book))
@@ -318,8 +318,8 @@ def test_a_limit_to_vaults_that_are_not_there_shows_nothing(server):
 
 def test_an_event_tells_of_own_vaults_alone(server, place):
     """The generation in an event is that of the vaults that the caller sees."""
-    book = published.open((), Database(place))
-    change = Change(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
+    book = published.open((), PostgresDatabase(place))
+    change = LatestValue(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
     shown = anyio.run(told, Served(book), change, Caller("a", "read", "private", False, ("open",)))
     assert shown == {"generation": book.seen_by("", ["open"]).state().generation}
     book.close()
@@ -327,9 +327,9 @@ def test_an_event_tells_of_own_vaults_alone(server, place):
 
 def test_books_of_callers_are_bounded_and_share_connections(server, place):
     """However many limits tokens have, few books are kept, and threads share connections whoever asks."""
-    book = published.open((), Database(place))
+    book = published.open((), PostgresDatabase(place))
     before = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    with contextlib.closing(Database(place)) as other:
+    with contextlib.closing(PostgresDatabase(place)) as other:
         [[others]] = other.rows(before)
         first = book.seen_by("", ["open"])
         for i in range(published.MOST_SEEN):

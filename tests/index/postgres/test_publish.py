@@ -19,7 +19,7 @@ from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.index.filters import conditions
 from spellbook.index.postgres import database as databases
-from spellbook.index.postgres.database import MIGRATIONS, Database, configured
+from spellbook.index.postgres.database import MIGRATIONS, PostgresDatabase, configured
 from spellbook.index.postgres.engine import Postgres
 from spellbook.index.postgres.publish import behind, publish
 from spellbook.index.postgres.reader import vaults
@@ -64,7 +64,7 @@ def scratch(index, address):
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS scratch WITH (FORCE)")
         connection.execute("CREATE DATABASE scratch")
-    fresh = Database(address.replace("/postgres?", "/scratch?"))
+    fresh = PostgresDatabase(address.replace("/postgres?", "/scratch?"))
     publish(index, fresh)
     found = copy_of(fresh)
     fresh.close()
@@ -235,7 +235,7 @@ def test_bad_addresses(url, error, said):
 def test_without_the_extra(monkeypatch):
     """Where psycopg is not installed, the error names the extra."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    for verb in (Database("postgresql://host/db").expect, Database("postgresql://host/db").prepare):
+    for verb in (PostgresDatabase("postgresql://host/db").expect, PostgresDatabase("postgresql://host/db").prepare):
         with pytest.raises(StorageError, match=r"is not installed.*spellbook-vault.postgres"):
             verb()
 
@@ -282,7 +282,7 @@ def test_a_server_that_is_silent_is_given_up(silent, monkeypatch):
     pytest.importorskip("psycopg")
     begin = time.monotonic()
     with pytest.raises(DatabaseAway, match="it cannot be reached"):
-        Database(silent).expect()
+        PostgresDatabase(silent).expect()
     assert time.monotonic() - begin < 30
 
 
@@ -292,7 +292,7 @@ def test_a_server_that_stops_in_an_answer_is_given_up(address, monkeypatch):
 
     monkeypatch.setattr(databases, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(databases, "GRACE_SECONDS", 0.5)
-    database = Database(address)
+    database = PostgresDatabase(address)
     (pid,) = database.rows("SELECT pg_backend_pid()")[0]
     with psycopg.connect(address, autocommit=True) as other:
         for _ in range(2):
@@ -364,7 +364,7 @@ def test_a_server_that_is_killed(vault, write_note, caplog):
     database = None
     try:
         _, url = server.start(data)
-        database = Database(url)
+        database = PostgresDatabase(url)
         fill(vault, 30)
         with opened(vault) as index:
             sync.run(index)

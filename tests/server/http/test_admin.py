@@ -15,7 +15,7 @@ from spellbook.index import metrics
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 from tests.helpers import raw
 
@@ -199,10 +199,10 @@ def test_a_rate_that_is_met_is_an_alert(book):
     served = Served(book)
     token = served.tokens.add("me", "admin")
     served.tokens.add("watcher", "admin")
-    app = make(served, Rules(is_local=False, rate=3), live=False)
+    app = make(served, AccessRules(is_local=False, rate=3), live=False)
     with TestClient(app, "http://localhost:17950", headers={"authorization": f"Bearer {token}"}) as client:
         assert [client.get("/api/recent").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
-    with TestClient(make(Served(book), Rules(is_open=True), live=False), "http://localhost:17950") as client:
+    with TestClient(make(Served(book), AccessRules(is_open=True), live=False), "http://localhost:17950") as client:
         assert {each["id"]: each["value"] for each in client.get("/admin/alerts/performance").json()["alerts"]}[
             "rate"
         ] == 2

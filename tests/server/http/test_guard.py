@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.doors import MOST_BYTES
-from spellbook.server.http.guard import LOOPBACK, Guard, Rules, hosts
+from spellbook.server.http.guard import LOOPBACK, AccessRules, Guard, hosts
 from spellbook.server.http.served import Served
 
 ALL = (
@@ -44,7 +44,7 @@ def client(served: Served) -> Iterator[TestClient]:
 
 
 def with_rules(served: Served, **rules: Any) -> TestClient:
-    return TestClient(make(served, Rules(**rules), live=False), "http://localhost:17950", follow_redirects=False)
+    return TestClient(make(served, AccessRules(**rules), live=False), "http://localhost:17950", follow_redirects=False)
 
 
 def code(answer: Any) -> tuple[int, str]:
@@ -229,7 +229,7 @@ def test_a_stream_ends_with_its_token(served):
 
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
     scope = {"type": "http", "method": "GET", "path": "/api/events", "headers": headers}
-    asyncio.run(Guard(app, served.tokens, Rules())(scope, receive, send))
+    asyncio.run(Guard(app, served.tokens, AccessRules())(scope, receive, send))
     assert [message.get("body") for message in sent[1:]] == [b"one", None]
     assert not sent[-1].get("more_body")
 
@@ -368,7 +368,7 @@ def test_strangers_leave_room(served):
         return started[0]
 
     async def flood() -> None:
-        guard = Guard(app, served.tokens, Rules())
+        guard = Guard(app, served.tokens, AccessRules())
         addresses = [f"10.0.0.{number % 5}" for number in range(5 * 60)]
         waiting = [asyncio.create_task(ask(guard, address)) for address in addresses]
         await asyncio.sleep(0)
@@ -382,7 +382,7 @@ def test_strangers_leave_room(served):
     held, only = asyncio.Event(), list[int]()
 
     async def one() -> None:
-        guard = Guard(app, served.tokens, Rules())
+        guard = Guard(app, served.tokens, AccessRules())
         waiting = [asyncio.create_task(ask(guard, "10.0.0.9")) for _ in range(60)]
         waiting.append(asyncio.create_task(ask(guard, "10.0.0.8")))
         await asyncio.sleep(0)

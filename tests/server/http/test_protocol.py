@@ -13,14 +13,14 @@ import httpx
 import pytest
 import uvicorn
 
-from spellbook.server.http.protocol import Timed
+from spellbook.server.http.protocol import TimedConnection
 from spellbook.server.http.run import Address, bound
 from tests.helpers import PATIENCE
 
 CHUNK = b"a" * 100_000
 
 
-class Quick(Timed):
+class Quick(TimedConnection):
     """The protocol with short limits."""
 
     head_seconds = 0.5

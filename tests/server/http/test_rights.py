@@ -11,7 +11,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.http import admin, api
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import RIGHTS
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 
 WRITE = {
@@ -48,7 +48,7 @@ def right_of(called: str) -> str:
 def clients(book: Spellbook) -> Iterator[dict[str, TestClient]]:
     """A program with each right."""
     served = Served(book)
-    app = make(served, Rules(is_local=False), live=False)
+    app = make(served, AccessRules(is_local=False), live=False)
     with TestClient(app, "http://localhost:17950") as client:
         made = {}
         for may in RIGHTS:

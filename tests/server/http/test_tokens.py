@@ -20,7 +20,7 @@ from spellbook.cli import main
 from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import RIGHTS, SCOPES, Caller
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 from spellbook.server.http.tokens import COOKIE_SECONDS, FILE, Tokens
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError, StorageError
@@ -295,7 +295,7 @@ def test_a_server_over_files_refuses_a_token_of_other_vaults(book: Spellbook) ->
     """Nothing is answered to it, on any door; one that names this vault is let in."""
     served = Served(book)
     own, other = (served.tokens.add(name, vaults=[name]) for name in (book.config.vault.name, "other"))
-    with TestClient(make(served, Rules(is_local=False), live=False), "http://localhost:17950") as client:
+    with TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950") as client:
         for path in ("/api/status", "/api/search?q=x", "/", "/note/a", "/mcp", "/api/openapi.json", "/nowhere"):
             answer = client.get(path, headers={"authorization": f"Bearer {other}"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED"), path

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from spellbook.server.http import served as doors
 from spellbook.server.http.served import Caller, Served
-from spellbook.server.jobs import Change, Job
+from spellbook.server.jobs import Job, LatestValue
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import json_of
 
@@ -121,12 +121,12 @@ async def _stream(
             await _look(served)
 
 
-def _is_over(change: Change) -> bool:
+def _is_over(change: LatestValue) -> bool:
     """Return whether a change is old news to a listener that has just come."""
     return change.event == "job" and change.data.state != "running"
 
 
-async def told(served: Served, change: Change, who: Caller) -> dict[str, Any]:
+async def told(served: Served, change: LatestValue, who: Caller) -> dict[str, Any]:
     """Return the data of an event, as a caller may know it."""
     if change.event == "job":
         return {key: value for key, value in shown(change.data, who).items() if key != "result"}

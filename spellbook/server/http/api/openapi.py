@@ -23,10 +23,10 @@ from spellbook.verbs.arguments import MOST_ID
 PATH = "/api/openapi.json"
 _BEYOND = {
     ("GET", "/health"): {200: "Health", 503: "Health"},
-    ("GET", PATH): {200: "Document"},
-    ("GET", "/api/jobs"): {200: "Jobs"},
-    ("GET", "/api/jobs/{id}"): {200: "Job"},
-    ("DELETE", "/api/jobs/{id}"): {200: "Job", 202: "Job"},
+    ("GET", PATH): {200: "DocumentResult"},
+    ("GET", "/api/jobs"): {200: "JobsResult"},
+    ("GET", "/api/jobs/{id}"): {200: "JobResult"},
+    ("DELETE", "/api/jobs/{id}"): {200: "JobResult", 202: "JobResult"},
 }
 """The types of answers of routes that are no endpoints, where they are JSON."""
 
@@ -73,7 +73,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         body = _schema(TypeAdapter(endpoint.given).json_schema, f"{endpoint.given.__name__}Request", schemas)
         found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
     else:
-        whole = endpoint.given.model_json_schema(schema_generator=_Plain, ref_template=_REF)
+        whole = endpoint.given.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
         schemas.update(whole.pop("$defs", {}))
         needed = whole.get("required", ())
         parameters += [
@@ -132,7 +132,7 @@ def _id() -> dict[str, Any]:
     return {"name": "id", "in": "path", "required": True, "schema": schema}
 
 
-class _Plain(GenerateJsonSchema):
+class _PlainSchema(GenerateJsonSchema):
     """JSON Schema without the titles that pydantic makes of names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -145,7 +145,7 @@ def _result(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schema(made: Callable[..., dict[str, Any]], name: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    whole = made(schema_generator=_Plain, ref_template=_REF)
+    whole = made(schema_generator=_PlainSchema, ref_template=_REF)
     schemas.update(whole.pop("$defs", {}))
     schemas[name] = whole
     return {"$ref": _REF.format(model=name)}

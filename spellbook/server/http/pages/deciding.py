@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from spellbook.memories.decisions import Item
+from spellbook.memories.decisions import DecisionItem
 from spellbook.notes import decisions as form
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
@@ -39,7 +39,7 @@ def page(shown: View) -> Response:
     )
 
 
-def _chains(items: Sequence[Item]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in items:

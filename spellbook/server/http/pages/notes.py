@@ -30,7 +30,7 @@ _MOST_VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ShownSection:
     """
     A section of a note as it stands in the file.
 
@@ -99,19 +99,21 @@ def _state(sources: Sequence[str]) -> str:
     return next((name for kind, _, name in kept if kind in {"commit", "snapshot"}), "")
 
 
-def _sections(told: Mapping[str, Any]) -> Iterator[Section]:
+def _sections(told: Mapping[str, Any]) -> Iterator[ShownSection]:
     """Yield the sections of a note."""
     lines = markdown.lines(told["text"])
     for _, group in groupby(told["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
         chunks = tuple(group)
         first, last = chunks[0], max(each["end_line"] for each in chunks)
         text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
-        yield Section(first["id"], first["heading"], text.replace("\r\n", "\n"), "" if chunks[1:] else first["hash"])
+        yield ShownSection(
+            first["id"], first["heading"], text.replace("\r\n", "\n"), "" if chunks[1:] else first["hash"]
+        )
 
 
-def _paged(sections: Iterator[Section]) -> Iterator[list[Section]]:
+def _paged(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
     """Yield the sections of one page at a time."""
-    page: list[Section] = []
+    page: list[ShownSection] = []
     letters = 0
     for each in sections:
         if page and letters + len(each.text) > _MOST_AT_ONCE:
@@ -122,7 +124,7 @@ def _paged(sections: Iterator[Section]) -> Iterator[list[Section]]:
     yield page
 
 
-def _section(told: Mapping[str, Any], id: str) -> Section:
+def _section(told: Mapping[str, Any], id: str) -> ShownSection:
     """Return a section of a note. Raises MemoryNotFound."""
     if (found := next((each for each in _sections(told) if each.id == id), None)) is None:
         raise MemoryNotFound("This section is not there any more.", "Open the note again.")
@@ -152,7 +154,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _now(shown: View, id: str) -> Section | None:
+def _now(shown: View, id: str) -> ShownSection | None:
     """Return a section as it is now, None if it is gone."""
     try:
         return _section(shown.ask(notes.note, id.rpartition("#")[0]), id)

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 
 NOTES = {
@@ -143,5 +143,5 @@ def browser(served: Served) -> Iterator[Browser]:
 @pytest.fixture
 def guarded(served: Served) -> Iterator[Browser]:
     """A browser that must log in."""
-    with TestClient(make(served, Rules(is_local=False), live=False), "http://localhost:17950") as client:
+    with TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950") as client:
         yield Browser(client)

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from spellbook.library import book as books
 from spellbook.server.http.app import make
-from spellbook.server.http.guard import Rules
+from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
 from tests.guessing import Answer, Model, message, serving
 
@@ -38,7 +38,7 @@ def opened(vault: Path, write_note: Callable[..., Path]) -> Callable[..., object
             with books.open(vault, embedder="hash") as book:
                 book.reindex()
                 served = Served(book)
-                app = make(served, Rules(is_local=not sees), live=False)
+                app = make(served, AccessRules(is_local=not sees), live=False)
                 with TestClient(app, "http://localhost:17950") as client:
                     browser = Browser(client, language)
                     if sees:
