@@ -135,7 +135,7 @@ def test_a_vault_adds_its_own_rows_and_changes_are_read(index, vault):
         pytest.param("- [a1, b1]\n- [a, b\n- c", 2, "not YAML", id="broken"),
         pytest.param("- [a1, b1]\n- [a\x07, b]\n", 0, "not YAML", id="control character"),
         pytest.param("- [a1, b1]\n" + "- [x]\n" * 100, 2, "two words", id="many faults"),
-        pytest.param("- [a1, b1]\n- " + "[" * 90_000, 2, "list of rows", id="abyss"),
+        pytest.param("- [a1, b1]\n- " + "[" * 90_000, 2, "list of rows|nesting depth", id="abyss"),
     ],
 )
 def test_faults_have_a_line_and_are_not_fatal(vault, text, line, reason):
@@ -143,7 +143,7 @@ def test_faults_have_a_line_and_are_not_fatal(vault, text, line, reason):
     own(vault, text)
     told = synonyms.faults(vault)
     assert (told[0].line, 1 <= len(told) <= 21) == (line, True)
-    assert reason in told[0].reason
+    assert any(each in told[0].reason for each in reason.split("|"))
     assert ("b1" in synonyms.of(vault).same.get("a1", ())) == (line > 0)
 
 
