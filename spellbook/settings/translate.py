@@ -24,7 +24,7 @@ VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 _MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
 """Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
 
-_LABEL = re.compile(r"[^{]+: \{")
+_LABEL = re.compile(r"[^{](?:[^{]|\{\d:[ncwq]\})*: \{")
 """The beginning of a template such as `Backup: {0}.`, which is tried first: its value may look like another message."""
 
 _SLOT = re.compile(r"\{(\d+)(?::([^{}]+))?\}")

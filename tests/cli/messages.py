@@ -152,6 +152,7 @@ def every() -> dict[str, str]:
                     for text in _texts(argument, {})
                 )
         constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+        found.update((text, name) for text in _texts(constants.get("HINT"), {}))
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
             names = {**constants, **_names(function)}
             for node in ast.walk(function):

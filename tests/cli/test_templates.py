@@ -129,6 +129,11 @@ def test_text_of_others_stays_as_it_is() -> None:
             "청크 1: 글의 1번째 줄에 비밀 정보로 보이는 것이 있습니다: 'password' 뒤의 비밀 값.",
         ),
         ("has text, notes; lacks title", "있는 단어: text, notes. 없는 단어: title"),
+        ("No note has topic nothing.", "topic 값이 nothing인 노트가 없습니다."),
+        (
+            "Error: Invalid value for 'FILE': a.md: No such file or directory. Give a regular file, or pipe the text into -.",
+            "오류: 'FILE'의 값이 잘못되었습니다: a.md: No such file or directory. 일반 파일을 주거나, 글을 -로 파이프하세요.",
+        ),
         ("No note has topic nothing; did you mean note?", "topic 값이 nothing인 노트가 없습니다; 혹시 note?"),
         (
             "--yes merges a.md into b.md; they contradict each other, so add --keep a, b or both.",
