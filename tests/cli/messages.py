@@ -46,7 +46,7 @@ TO_AGENTS = {
 }
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
-REASONS = {"Fault", "_Fault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
+REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
 LISTS = {"errors", "reasons", "warnings", "said", "half", "secrets"}
@@ -57,7 +57,7 @@ PLACED = {
     ("search", "count"): 2,
     ("", "progress"): 0,
     ("models", "Good"): 1,
-    ("cli", "Client"): 2,
+    ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
