@@ -105,7 +105,7 @@ def _verbs() -> Iterable[tuple[str, ...]]:
     kinds = {"": books.Spellbook, "memories.": Memories, "memories.decisions.": Decisions}
     kinds |= {"memories.articles.": Articles, "wikis.": Wikis}
     for place, kind in kinds.items():
-        for name, verb in vars(kind).items():
+        for name, verb in {name: verb for each in reversed(kind.__mro__) for name, verb in vars(each).items()}.items():
             if not name.startswith("_") and inspect.isfunction(verb):
                 yield f"{place}{name}", _first_sentence(inspect.getdoc(verb) or "")
 

@@ -120,9 +120,7 @@ def test_wrong_uses_are_reported(reported: set[str], wrong: str) -> None:
 
 def test_no_verb_takes_any_keyword() -> None:
     """Every verb names its keywords: none takes `**name: Any`, which would hide a misspelt one."""
-    verbs = [
-        (name, verb) for name, verb in vars(Spellbook).items() if not name.startswith("_") and inspect.isfunction(verb)
-    ]
+    verbs = [(name, verb) for name, verb in inspect.getmembers(Spellbook, inspect.isfunction) if name[0] != "_"]
     assert len(verbs) > 40
     parameters = [(name, each) for name, verb in verbs for each in inspect.signature(verb).parameters.values()]
     assert not [name for name, each in parameters if each.kind is each.VAR_KEYWORD and each.annotation == "Any"]

@@ -479,11 +479,11 @@ def test_nothing_is_printed(fast):
     """Loading and embedding print nothing, and a broken graph is an error without output."""
     code = """
 from spellbook.models.e5.e5 import E5
-from spellbook.models.onnx.runtime import Session
+from spellbook.models.onnx.runtime import OnnxSession
 import contextlib, pathlib, sys
 E5().embed_passages(["a", "b"])
 with contextlib.suppress(RuntimeError):
-    Session(pathlib.Path(__file__ if "__file__" in globals() else sys.executable))
+    OnnxSession(pathlib.Path(__file__ if "__file__" in globals() else sys.executable))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

@@ -323,11 +323,11 @@ from pathlib import Path
 from spellbook.settings import config
 from spellbook.index.opened import Index
 from spellbook.index.postgres import publish
-from spellbook.index.postgres.database import Database
+from spellbook.index.postgres.database import PostgresDatabase
 publish.NOTES = publish.VECTORS = 3
 print("ready", flush=True)
 index = Index.open(config.load(sys.argv[1], embedder="hash"))
-publish.publish(index, Database(sys.argv[2]))
+publish.publish(index, PostgresDatabase(sys.argv[2]))
 """
 
 
