@@ -3,11 +3,11 @@ ARG PYTHON=docker.io/library/python:3.13-slim
 
 FROM ${PYTHON} AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY spellbook spellbook
 COPY vault vault
 RUN python -m venv /opt/spellbook \
-    && /opt/spellbook/bin/pip install --no-cache-dir --disable-pip-version-check .
+    && /opt/spellbook/bin/pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt .
 # The bundled models' fast form: a container then embeds within a second of its first start, on a read-only root too.
 RUN SPELLBOOK_CACHE=/opt/spellbook/share/spellbook /opt/spellbook/bin/python -c \
     "from spellbook.server.http.container import prepare_models; prepare_models()"

@@ -6,16 +6,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin release constraints readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spellbook needs Python 3.11 or newer; name one with make PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
 demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened
@@ -62,6 +62,12 @@ container: ## Build the container's image and try it, where buildah is installed
 
 plugin: $(READY) ## Make dist/claude-code-plugin, for Claude Code: server, hooks, /remember and /recall
 	$(BIN)/python scripts/plugin.py
+
+release: $(READY) ## Make dist/release: wheel, sdist, bundle, plugins, list of libraries, checksums
+	$(BIN)/python scripts/release.py
+
+constraints: ## Renew constraints.txt: the newest versions of all libraries
+	$(PYTHON) scripts/constraints.py
 
 readme: $(READY) ## Rewrite the generated tables of docs/reference.md
 	$(BIN)/python -m tests.readme_tables
