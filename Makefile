@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin release constraints readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin release try-release constraints readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ plugin: $(READY) ## Make dist/claude-code-plugin, for Claude Code: server, hooks
 
 release: $(READY) ## Make dist/release: wheel, sdist, bundle, plugins, list of libraries, checksums
 	$(BIN)/python scripts/release.py
+
+try-release: $(READY) ## Install what make release built into empty environments and use it (PYTHONS="python3.11 python3.13")
+	$(BIN)/python scripts/try_release.py $(PYTHONS)
 
 constraints: ## Renew constraints.txt: the newest versions of all libraries
 	$(PYTHON) scripts/constraints.py

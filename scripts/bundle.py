@@ -121,6 +121,13 @@ def _tools() -> Iterator[dict[str, str]]:
             yield {"name": tool.name, "description": " ".join((tool.description or "").split("\n\n")[0].split())}
 
 
+def _constraints() -> bytes:
+    """Return what makes uv install the versions that Spellbook is tested with."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    listed = "".join(f'    "{line}",\n' for line in lines if not line.startswith("#"))
+    return f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n".encode()
+
+
 def files() -> Iterator[Path]:
     """Yield what goes into the bundle beside its manifest."""
     for name in NEEDED:
@@ -134,6 +141,7 @@ def make(target: Path) -> None:
     """Write the bundle; the same source gives the same bytes. Raises ValueError if the manifest is wrong."""
     about = manifest()
     content = {file.relative_to(ROOT).as_posix(): file.read_bytes() for file in files()}
+    content["pyproject.toml"] += _constraints()
     if wrong := list(faults(about, content)):
         raise ValueError("; ".join(wrong))
     with zipfile.ZipFile(target, "w") as bundle:

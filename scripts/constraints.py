@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "constraints.txt"
-HEAD = "# Versions that Spellbook is tested with. `make constraints` renews them; pyproject.toml says which ones are allowed.\n"
+HEAD = "# Versions that Spellbook is tested with. `make constraints` renews them; pyproject.toml has the lowest.\n"
 
 
 def newest() -> str:

@@ -24,7 +24,7 @@ from spellbook import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "dist" / "release"
-CHECKED = ("tests/house/test_readme.py", "tests/cli/test_readme_ko.py")
+CHECKED = "tests/house/test_readme.py"
 SBOM = f"spellbook-{__version__}.cdx.json"
 _BEFORE_ZIP_KNEW_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -118,7 +118,7 @@ def main() -> None:
     """Make the release, or say why not."""
     if why := refusal(ROOT, __version__):
         sys.exit(why)
-    run(sys.executable, "-m", "pytest", "-q", *(path for path in CHECKED if (ROOT / path).exists()))
+    run(sys.executable, "-m", "pytest", "-q", CHECKED)
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:

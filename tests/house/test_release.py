@@ -1,0 +1,87 @@
+"""What a release is made of: known-good versions, a tree without changes, the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scripts import release
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PINNED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if line[0] != "#")
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_each_dependency_has_a_known_good_version() -> None:
+    """constraints.txt has a version of each dependency, none lower than pyproject.toml allows, and no address."""
+    pinned = {canonical(name): version for name, version in PINNED.items()}
+    everything = (
+        *PROJECT["dependencies"],
+        *(each for some in PROJECT["optional-dependencies"].values() for each in some),
+    )
+    for requirement in everything:
+        name, _, lowest = re.match(r"([\w.-]+)(?:\[\w+\])?(?:>=([\w.]+))?", requirement).group(1, 0, 2)
+        if name != PROJECT["name"]:
+            assert number(pinned[canonical(name)]) >= number(lowest or "0"), requirement
+    assert all(re.fullmatch(r"[\w.+]+", version) for version in PINNED.values())
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A repository whose changelog has the version 1.0.0."""
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.0.0] - 2026-12-01\n")
+    for command in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "One"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_clean_tree_with_its_changelog_is_released(tree: Path) -> None:
+    assert release.refusal(tree, "1.0.0") == ""
+
+
+def test_what_is_refused(tree: Path) -> None:
+    """A tree with changes, and a changelog that does not have the version."""
+    assert "[2.0.0]" in release.refusal(tree, "2.0.0")
+    (tree / "new.txt").write_text("new")
+    assert "new.txt" in release.refusal(tree, "1.0.0")
+
+
+def test_a_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
+    """Whatever the times of the files are; what is in it is what was in the folder."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.md").write_text("text")
+    release.zipped(tmp_path / "a", tmp_path / "1.zip")
+    (tmp_path / "a" / "b.md").touch()
+    release.zipped(tmp_path / "a", tmp_path / "2.zip")
+    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "1.zip") as archive:
+        assert archive.read("b.md") == b"text"
+
+
+def test_actions_are_pinned_by_hash() -> None:
+    """No workflow uses an action by a tag, which could be moved."""
+    used = [
+        line.partition("uses:")[2].split()[0]
+        for file in (ROOT / ".github/workflows").glob("*.yml")
+        for line in file.read_text("utf-8").splitlines()
+        if "uses:" in line
+    ]
+    assert len(used) > 10
+    assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []
