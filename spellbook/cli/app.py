@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
-class Command(help.TranslatedCommand, click.Command):
+class Command(help.TranslatedCommand):
     """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -187,10 +187,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, object] | None:
     check_text(option, pairs)
-    if not pairs:
-        return None
-
-    return from_pairs(pairs)
+    return from_pairs(pairs) if pairs else None
 
 
 filter_option = option(table.SEARCH, "filter", multiple=True, metavar="K=V", callback=_filter)

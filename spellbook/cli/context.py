@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,9 +31,14 @@ _SECONDS = 1.0
 """After this time the command gives up, whatever holds it up. A client waits for its hooks."""
 
 _STDIN_SECONDS = 0.1
+"""After this time nobody is expected to write a hook's JSON any more."""
 _LOCK_SECONDS = 0.05
+"""How long the command waits for a database that another process locks."""
 _MOST_STDIN = 4_000_000
-_LEAST_TOKENS, _MOST_TOKENS = 200, 20_000
+"""Bytes of stdin that are read; a prompt may hold a long paste."""
+_LEAST_TOKENS = 200
+_MOST_TOKENS = 20_000
+"""Tokens between which the text for the start of a session may be bounded."""
 
 _LONG = 100_000
 """Bytes of a transcript from which on a session may have decided something. By hand."""
@@ -226,8 +231,7 @@ def _hook(data: bytes) -> dict[str, Any]:
     """Return a hook's JSON; text that is no JSON is a prompt."""
     text = data.decode("utf-8", "replace")
     try:
-        read: Callable[[str], Any] = json.loads
-        given = read(text)
+        given: Any = json.loads(text)
     except (ValueError, RecursionError):
         return {} if text.lstrip().startswith("{") else {"prompt": text}
     return given if isinstance(given, dict) else {"prompt": text}

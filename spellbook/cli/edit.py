@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,8 +54,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     chunk = _read_chunk(file)
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
-        given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items()}
-        chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
+        chunk["metadata"] = {**meta, **_typed(labels)}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
                 "A memory needs a topic and keywords.",
@@ -84,11 +83,16 @@ def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_jso
     \b
     spellbook add "Mina moved the staging database to port 5433" -t staging
     """
-    said = " ".join(text)
+    note = " ".join(text)
     if text == ("-",):
-        said = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
-    meta = {key: list(value) if key == "tags" else value for key, value in labels.items() if value}
-    _written(book.scribe({"text": said, "metadata": meta}, source=source, force=force, labels="derived"), as_json)
+        note = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
+    chunk = {"text": note, "metadata": _typed(labels)}
+    _written(book.scribe(chunk, source=source, force=force, labels="derived"), as_json)
+
+
+def _typed(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels that were typed; those that an option repeats are lists."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
 
 
 def _written(done: Scribed, as_json: bool) -> None:
@@ -144,11 +148,10 @@ def save(
     spellbook save ~/papers/raft.pdf --category papers --category consensus
     spellbook save https://example.com/members --category news --text post.md
     """
-    given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
         raise click.UsageError("--text has no text.")
-    done = book.memories.articles.save(source, categories, given, article, force=force)
+    done = book.memories.articles.save(source, categories, _typed(labels), article, force=force)
     if as_json:
         output.as_json(done)
         return

@@ -66,10 +66,10 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     added, is_new = starter.make(root, with_guides=with_guides)
     with spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
-        said = [counted(notes, "note")] if notes else []
+        parts = [counted(notes, "note")] if notes else []
         if len(added) > notes:
-            said.append("the settings")
-        what = " and ".join(said) or "nothing"
+            parts.append("the settings")
+        what = " and ".join(parts) or "nothing"
         output.say(f"{book.config.vault} is a vault; {what} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS, _MERGE = "git-hooks", "git-merge"
 _SESSIONS = "claude-code"
 """The client whose sessions have hooks."""
-
 
 _ADDRESS = "http://127.0.0.1:17950"
 
@@ -130,20 +128,14 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **g
             else:
                 _make(change, dry_run, f"Added {name!r} to {change.path}, for {given['url'] or vault}.")
         if planned[0] in found and not given["url"]:
-            _say_secrets(about, clients.SECRETS)
+            for secret in filter(os.environ.get, clients.SECRETS):
+                output.say(
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                    "add it to the entry's env.",
+                    err=True,
+                )
     if found and not dry_run:
         output.say(about.next)
-
-
-def _say_secrets(about: McpClient, secrets: Iterable[str]) -> None:
-    """Say which secrets are set here and not written into a client's settings."""
-    for secret in secrets:
-        if os.environ.get(secret):
-            output.say(
-                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                "add it to the entry's env.",
-                err=True,
-            )
 
 
 def _named(client: McpClient, file: str | None, project: str | None) -> Path | None:

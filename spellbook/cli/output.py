@@ -323,8 +323,8 @@ def offer(made: Offer, *, is_done: bool) -> None:
 
 
 def _differences(changed: Sequence[RelinkedNote]) -> None:
-    for each in changed:
-        click.echo(plain(each.difference))
+    for note in changed:
+        click.echo(plain(note.difference))
 
 
 def left_out(faults: Sequence[Fault]) -> None:
@@ -344,10 +344,6 @@ def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(
         translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed
     )
-
-
-def _why_not(state: Mapping[str, Any]) -> str:
-    return f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -406,6 +402,7 @@ def status(state: Mapping[str, Any]) -> None:
         f"{translated('(none)') if each == '(none)' else flat(each)} {count:,}"
         for each, count in state["categories"].items()
     )
+    why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
     rows = [
         ("vault", state["vault"]),
         ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
@@ -414,7 +411,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
         ("looked at", _since(state["looked_at"])),
-        ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
+        ("watched", translated("yes" if state["watched"] else f"no{why_not}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
         ("snapshots", translated(_snapshots(state["snapshots"]))),

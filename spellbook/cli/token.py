@@ -134,13 +134,12 @@ def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
     from spellbook.index.postgres.reader import vaults
 
     database = configured()
+    if not database:
+        output.say("Whether these vaults are published is not known: SPELLBOOK_DATABASE_URL is not set.", err=True)
+        return
     try:
-        if database:
-            vaults(database, names)
+        vaults(database, names)
     except StorageError as error:
         output.say(f"Whether these vaults are published is not known: {error.message}", err=True)
     finally:
-        if database:
-            database.close()
-    if not database:
-        output.say("Whether these vaults are published is not known: SPELLBOOK_DATABASE_URL is not set.", err=True)
+        database.close()

@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
@@ -67,7 +68,7 @@ class Joined:
     changed: tuple[ChangedPair, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Unit:
     """A sentence, an item of a list, or a whole block, from character `start` to `end` of a note's text."""
 
@@ -77,18 +78,15 @@ class _Unit:
     kind: Literal["sentence", "item", "block"]
     block: int
     section: _Path
-    said: str = field(init=False)
-    """What it says, however its lines are broken and whatever ends it; code says what it says to the letter."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "said", self._plain())
 
     @property
     def bare(self) -> str:
         """Its text without the mark of an item."""
         return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
 
-    def _plain(self) -> str:
+    @cached_property
+    def wording(self) -> str:
+        """What is compared: the text without case, line breaks and what ends it; of code, the text to the letter."""
         text = composed(self.bare)
         if self.kind == "block":
             return "\n".join(line.rstrip() for line in lines(text))
@@ -228,7 +226,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 "Divide it, or put the two together by hand; nothing was changed.",
             )
     alike = _UnitIndex(here.units)
-    known = {unit.said: unit for unit in reversed(here.units)}
+    known = {unit.wording: unit for unit in reversed(here.units)}
     draft = _CombinedDraft(first, here)
     added: list[str] = []
     changed: list[ChangedPair] = []
@@ -242,35 +240,35 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
             anchor = None
         is_near = is_near and before is not None and before.block == unit.block
         before = unit
-        twin = known.get(unit.said)
+        twin = known.get(unit.wording)
         if twin is not None:
             if twin.section == unit.section:
                 anchor, is_near = twin, True
             continue
-        if unit.said in given:
+        if unit.wording in given:
             continue  # said twice in the other note, once is enough
         contrary, parts = alike.contrary(unit)
         if contrary is not None:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
             anchor, is_near = contrary, True
             if take == "first":
-                let_go.add(unit.said)
+                let_go.add(unit.wording)
                 continue
             if take == "other" and draft.exchange(contrary, unit):
-                let_go.add(contrary.said)
+                let_go.add(contrary.wording)
                 added.append(unit.bare)
                 continue
-        given.add(unit.said)
+        given.add(unit.wording)
         added.append(unit.bare)
         draft.add(unit, anchor, is_near=is_near)
     text = draft.text(there)
-    _check(first, text, {unit.said for unit in (*here.units, *there.units)} - let_go)
+    _check(first, text, {unit.wording for unit in (*here.units, *there.units)} - let_go)
     return Joined(text, tuple(added), tuple(changed))
 
 
 def _check(first: Note, text: str, wanted: set[str]) -> None:
     after = parse(first.path, first.encode(text))
-    if after.body_at != first.body_at or not wanted <= {unit.said for unit in _page(after).units}:
+    if after.body_at != first.body_at or not wanted <= {unit.wording for unit in _page(after).units}:
         raise Conflict(
             f"{first.path}: the two notes cannot be joined so that both still read as they did.",
             "Close every code fence and HTML comment in them, or join them by hand; nothing was changed.",
@@ -282,7 +280,7 @@ class _UnitIndex:
 
     def __init__(self, units: Iterable[_Unit]) -> None:
         self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
-        self._words = [set(unit.said.split()) for unit in self._units]
+        self._words = [set(unit.wording.split()) for unit in self._units]
         self._holding: dict[str, list[int]] = defaultdict(list)
         for number, words in enumerate(self._words):
             for word in words:
@@ -291,7 +289,7 @@ class _UnitIndex:
     def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
         """Return the unit that `unit` contradicts with the fewest differences, and these; None if there is none."""
         best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
-        words = set(unit.said.split()) if len(unit.text) <= _MOST_LETTERS else set()
+        words = set(unit.wording.split()) if len(unit.text) <= _MOST_LETTERS else set()
         holders = (self._holding.get(word, ()) for word in words)
         shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
         for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):

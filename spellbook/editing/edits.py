@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from types import ModuleType
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
@@ -257,17 +256,13 @@ def _end(key: yaml.Node, value: yaml.Node) -> int:
     if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
         return int(key.end_mark.index)
     children = list(_children(value))
-    if isinstance(value, _yaml().CollectionNode) and children and not value.flow_style:
+    if isinstance(value, yaml.CollectionNode) and children and not value.flow_style:
         return max(_end(key, child) for child in children)
     return int(value.end_mark.index)
 
 
-def _yaml() -> ModuleType:
-    return yaml
-
-
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    for child in () if isinstance(node, _yaml().ScalarNode) else node.value:
+    for child in () if isinstance(node, yaml.ScalarNode) else node.value:
         yield from child if isinstance(child, tuple) else (child,)
 
 
@@ -277,7 +272,7 @@ def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: 
         alias = re.compile(r"[ \t]*\*[^\s,\]}]+").match(header, colon)
         end = alias.end() if alias else colon
         return f"{header[:colon]} {dump(value)}{header[end:]}"
-    if isinstance(node, _yaml().SequenceNode) and isinstance(old, list) and isinstance(value, list):
+    if isinstance(node, yaml.SequenceNode) and isinstance(old, list) and isinstance(value, list):
         edited = _edited_list(header, node, old, value)
         if edited is not None:
             return edited
@@ -292,8 +287,7 @@ def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
     """The comments inside a block value that is about to become one line."""
-    scalar = isinstance(node, _yaml().ScalarNode)
-    if scalar and getattr(node, "style", None) not in {"|", ">"}:
+    if isinstance(node, yaml.ScalarNode) and node.style not in {"|", ">"}:
         return ""
     bounds = [colon]
     for child in _leaves(node):
@@ -320,7 +314,7 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
 def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
     """Take items out of a list and append to it where that is all that was asked, else None."""
     start, end = node.start_mark.index, node.end_mark.index
-    if any(not (isinstance(item, _yaml().ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
+    if any(not (isinstance(item, yaml.ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
         return None  # nested values, or an alias, which has the marks of its anchor
     kept: list[int] = []
     for i, item in enumerate(old):

@@ -14,8 +14,12 @@ from spellbook.text import credentials, terms
 MOST = 8
 """Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
 
-_MOST_READ, _MOST_LETTERS, _MOST_COUNTED = 20_000, 60, 40
-"""Letters of a text that are read, letters of a keyword, and names that are counted in the vault."""
+_MOST_READ = 20_000
+"""Letters of a text that are read."""
+_MOST_LETTERS = 60
+"""Letters of a keyword."""
+_MOST_COUNTED = 40
+"""Names of a text that are looked up in the vault, which takes a query each."""
 
 _NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
 _WIKILINK = re.compile(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")

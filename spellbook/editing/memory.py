@@ -21,12 +21,18 @@ from spellbook.text.terms import estimate_tokens
 CATEGORY = "knowledge"
 """Where a memory goes that names no category."""
 
-MIN_TOKENS, MAX_TOKENS = 100, 512
-MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
+MIN_TOKENS = 100
+MAX_TOKENS = 512
+"""Tokens of a memory between which it needs no remark."""
+MIN_KEYWORDS = 3
+MAX_KEYWORDS = 10
+"""Keywords of a memory between which it needs no remark."""
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
-_MOST_NAME_WORDS, _MOST_NAME_BYTES = 8, 90
-"""Words of a text, and bytes, that a file is named by; what cuts a name ends it with a word."""
+_MOST_NAME_WORDS = 8
+"""First words of a text that a file is named by."""
+_MOST_NAME_BYTES = 90
+"""Bytes of a file's name; a longer name is cut at the end of a word."""
 _ID_LETTERS = 26  # of a ULID
 _OTHERWISE = str.maketrans('"[]', "'()")
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
@@ -34,7 +40,7 @@ _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ 
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
 
 _MOST_READ = 2_000
-"""Letters in which the first words are looked for."""
+"""Letters of a text in which its first words are looked for."""
 
 Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
@@ -45,11 +51,8 @@ LISTS = ("keywords", "questions", "tags")
 TEXTS = ("topic", "category", "source", "title")
 """Keys that hold one text, of one line."""
 
-_OWN = (
-    *("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source"),
-    "created",
-    "updated",
-)
+_FIRST = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created")
+"""Keys with which a note's frontmatter begins, in this order; `updated` follows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,8 @@ class Memory:
         """Return the text of its note."""
         stamp = now.replace(microsecond=0)
         meta = {"id": id, **self.meta, "created": stamp, "updated": stamp}
-        first = [key for key in _OWN if key in meta]
-        return compose({key: meta[key] for key in (*first, *(key for key in meta if key not in first))}, self.text)
+        order = dict.fromkeys([*_FIRST, "updated", *meta])
+        return compose({key: meta[key] for key in order if key in meta}, self.text)
 
 
 def _first_words(text: str) -> list[str]:
@@ -142,12 +145,12 @@ def check(
         text = ""
     elif "\0" in text:
         found.errors.append("text holds NUL")
-    given_meta = given.get("metadata", {})
-    if not isinstance(given_meta, Mapping):
+    labelled = given.get("metadata", {})
+    if not isinstance(labelled, Mapping):
         found.errors.append("metadata must be an object")
-        given_meta = {}
+        labelled = {}
     defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
-    meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
+    meta = metadata({**defaults, **{key: value for key, value in labelled.items() if value is not None}}, found)
     meta = {key: value for key, value in meta.items() if value is not None}
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED
@@ -251,11 +254,9 @@ def _plain(value: object, depth: int = 0) -> bool:
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
         return "\0" not in value
-    return (
-        value is None
-        or isinstance(value, bool | float | dt.date)
-        or (isinstance(value, int) and value.bit_length() <= 64)
-    )
+    if isinstance(value, int):
+        return value.bit_length() <= 64
+    return value is None or isinstance(value, float | dt.date)
 
 
 def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:

@@ -83,7 +83,8 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     there = _leading(parse(first.found.path, there.encode()), other.found.path, shift)
     joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
     linking = _linking(index, first.found.path, other.found.path, shift)
-    text, differs = _labelled(here, parse(other.found.path, there.encode()), joined.text)
+    wanted, differs = combine.metadata(here, parse(other.found.path, there.encode()))
+    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **dated(here)})
     done = Merged(
         id=first.found.note,
         path=first.found.path,
@@ -170,13 +171,6 @@ def _linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, .
 
 def _swapped(each: ChangedPair) -> ChangedPair:
     return ChangedPair(each.other, each.first, tuple((b, a) for a, b in each.parts))
-
-
-def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple[object, object]]]:
-    """Return the text with the frontmatter of both, and in what the two differ."""
-    wanted, differs = combine.metadata(first, other)
-    joined = parse(first.path, first.encode(text))
-    return edits.with_meta(joined, {**wanted, **dated(first)}), differs
 
 
 def _pointing(note: Note, id: str) -> str:

@@ -86,11 +86,6 @@ class _MovePlan:
     symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
 
-    @property
-    def what(self) -> str:
-        """The description of the move in the log."""
-        return f"{self.old}{_TO}{self.new}"
-
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Entry | None = None) -> Moved:
     """
@@ -331,7 +326,7 @@ def _change(
     index: Index, plan: _MovePlan, undoes: Entry | None, *, resumes: bool = False
 ) -> AbstractContextManager[list[str]]:
     if undoes is None:
-        return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
+        return index.vault.change(VERB, f"{plan.old}{_TO}{plan.new}", always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
 
 
@@ -395,10 +390,16 @@ def _report(index: Index, plan: _MovePlan) -> Moved:
 
 
 def _write_down(file: Path, plan: _MovePlan, inode: int, undoes: Entry | None) -> None:
-    texts = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said = {"old": plan.old, "new": plan.new, "inode": inode, "texts": texts, "symlinks": plan.symlinks}
+    written = {
+        "old": plan.old,
+        "new": plan.new,
+        "inode": inode,
+        "texts": {path: digest(after) for path, (_, after) in plan.texts.items()},
+        "symlinks": plan.symlinks,
+        "undoes": undoes.id if undoes else None,
+    }
     with disk.replacing(file) as target:
-        target.write(json.dumps({**said, "undoes": undoes.id if undoes else None}).encode())
+        target.write(json.dumps(written).encode())
 
 
 def _finish(index: Index) -> None:

@@ -140,7 +140,7 @@ def rewritten(
 
 def derived(before: Note, after: Note) -> tuple[Span, ...]:
     """Return what was done to the links of a note, by its texts before and after."""
-    pairs = [(each, other) for each, other in zip(find(before), find(after), strict=False)]
+    pairs = zip(find(before), find(after), strict=False)
     spans = (Span(b.start, before.text[a.start : a.end], after.text[b.start : b.end]) for a, b in pairs)
     return tuple(span for span in spans if span.before != span.after)
 

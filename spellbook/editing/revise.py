@@ -195,15 +195,14 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     if is_note or whole or len(siblings) == 1:
         with index.vault.change("erase", id if is_note else found.note, for_good=hard):
             [kept] = _remove(index, [found.path], hard)
-        gone, said, sections = siblings, f"the note {flat(found.title)}", _sections(siblings)
-        if sections > 1:
-            said = f"the note {flat(found.title)} ({sections} sections)"
+        gone, sections, title = siblings, _sections(siblings), flat(found.title)
+        erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
     else:
-        kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
+        kept, gone, erased = _erase_section(index, found, hard), [found], _place_of(found, siblings)
     sync.scan_paths(index, [found.path])
     if not hard:
         with_vectors(index, found.path)
-    return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
+    return Erased(erased, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
 
 
 def _sections(siblings: Sequence[StoredChunk]) -> int:
@@ -283,9 +282,9 @@ def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
             with index.vault.change("erase", found.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(found.path, name, copy)
                 index.vault.write(found.path, left, digest(data))
+            return kept
         except Conflict:
             continue
-        return kept
     raise _keeps_changing(found.path)
 
 
@@ -307,9 +306,7 @@ def _piece(
         raise Conflict(
             f"{found.path}: the section {found.id} was changed meanwhile.",
             "Read it again and repeat; nothing was written.",
-            ""
-            if piece is None or wanted is None
-            else unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours"),
+            unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours") if piece and wanted is not None else "",
         )
     return piece
 
@@ -327,7 +324,7 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
 
 def dated(note: Note) -> dict[str, object]:
     """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
-    key = next((key for key in ("updated", "modified") if key in note.meta), "")
+    key = "updated" if "updated" in note.meta else "modified"
     now = _now_like(note.meta.get(key))
     return {key: now} if now else {}
 
@@ -339,11 +336,11 @@ def _now_like(old: object) -> object:
         return now if old.tzinfo else now.replace(tzinfo=None)
     if isinstance(old, dt.date):
         return now.date()
-    try:
-        then = dt.datetime.fromisoformat(old) if isinstance(old, str) else None
-    except ValueError:
+    if not isinstance(old, str):
         return None
-    if then is None or not isinstance(old, str):
+    try:
+        then = dt.datetime.fromisoformat(old)
+    except ValueError:
         return None
     if len(old) <= 10:
         return now.date().isoformat()

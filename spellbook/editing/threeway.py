@@ -295,9 +295,8 @@ def _by_sentence(text: str) -> list[str]:
     """Cut a text at the ends of its lines and of its sentences; joined, the parts are the text."""
     parts: list[str] = []
     for line in lines(text):
-        starts = [0, *(start for start, _ in sentences(line))][1:] or [0]
-        starts[0] = 0
-        parts += [line[a:b] for a, b in pairwise([*starts, len(line)])]
+        starts = [start for start, _ in sentences(line)]
+        parts += [line[a:b] for a, b in pairwise([0, *starts[1:], len(line)])]
     return parts
 
 
@@ -363,25 +362,23 @@ def _named(sides: Sequence[list[_SectionBlocks]]) -> list[dict[int, _SectionBloc
     named = [base]
     for number, side in enumerate(sides[1:], 1):
         pairs = _pairs(sides[0], side)
-        fresh = iter(range(1_000_000 * number, 1_000_000 * (number + 1)))
-        named.append({pairs[i] if i in pairs else next(fresh): section for i, section in enumerate(side)})
-    both = [{key: section for key, section in side.items() if key not in base} for side in named[1:]]
-    new = [list(side) for side in both]
-    pairs = _pairs(list(both[0].values()), list(both[1].values()), by_heading_alone=True)
-    renamed = {new[1][i]: new[0][j] for i, j in pairs.items()}
+        named.append({pairs.get(i, 1_000_000 * number + i): section for i, section in enumerate(side)})
+    ours, theirs = ({key: section for key, section in side.items() if key not in base} for side in named[1:])
+    pairs = _pairs_by_heading(list(ours.values()), list(theirs.values()))
+    renamed = {list(theirs)[i]: list(ours)[j] for i, j in pairs.items()}
     named[2] = {renamed.get(key, key): section for key, section in named[2].items()}
     return named
 
 
-def _pairs(
-    old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks], *, by_heading_alone: bool = False
-) -> dict[int, int]:
+def _pairs_by_heading(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
+    """Return which section of `old` has the heading of each of `new`; of several with one heading, by their order."""
+    places = {key: i for i, key in enumerate(_counted(old))}
+    return {i: places[key] for i, key in enumerate(_counted(new)) if key in places}
+
+
+def _pairs(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
     """Return which section of `old` each of `new` is: by its heading, by equal text, by its place and words."""
-    keys = [_counted(side) for side in (old, new)]
-    places = {key: i for i, key in enumerate(keys[0])}
-    pairs = {i: places[key] for i, key in enumerate(keys[1]) if key in places}
-    if by_heading_alone:
-        return pairs
+    pairs = _pairs_by_heading(old, new)
     taken = set(pairs.values())
     texts = {tuple(section.said[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
     for i, section in enumerate(new):

@@ -28,16 +28,23 @@ from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 
 _NEAREST = 10
-_NEAR, _MOST_NEAR = 0.7, 10
+"""Chunks that are looked at for each chunk of a memory. By hand."""
+
+_NEAR = 0.7
 """
-Score from which on a chunk is compared by its text alone, without title and labels, and the most that are. 98 % of the
-texts that say the same reach 0.8 in spite of other labels (KLUE-STS).
+Score from which on a chunk is compared by its text alone, without title and labels. 98 % of the texts that say the
+same reach 0.8 in spite of other labels (KLUE-STS).
 """
-_SAME_THING, _MOST_OVERTURNED = 0.78, 3
+_MOST_NEAR = 10
+"""Chunks that are compared by their text alone. By hand."""
+
+_SAME_THING = 0.78
 """
-Score of the text alone from which on a memory is about the same thing, and the most that are named. Of 20 memories that
-overturn an older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
+Score of the text alone from which on a memory is about the same thing. Of 20 memories that overturn an older one 15
+name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
+_MOST_OVERTURNED = 3
+"""Older memories that a new one is said to overturn perhaps."""
 _MOST_COMPARED = 10_000
 """Letters of a text that is compared with a chunk that it repeats by words."""
 
@@ -46,8 +53,10 @@ _EMBED_AT_ONCE = 256
 
 _OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
 
-_RARE, _RARE_SHARE = 20, 0.02
-"""Chunks, and their share, in which a name may be that becomes a keyword. By hand."""
+_RARE = 20
+"""Chunks in which a name may be that becomes a keyword, however small the vault is. By hand."""
+_RARE_SHARE = 0.02
+"""Share of a vault's chunks in which such a name may be. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +124,6 @@ class ScribeOptions(TypedDict, total=False):
     untrusted: bool
 
 
-class _Defaults(TypedDict):
-    source: str | None
-    category: str | None
-    scope: str
-
-
 @dataclass(frozen=True, slots=True)
 class Scribed:
     """
@@ -164,8 +167,10 @@ def scribe(
     """
     if labels not in get_args(Labels):
         raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
-    defaults: _Defaults = {"source": source, "category": category, "scope": index.scope}
-    findings = [memory.check(each, labels=labels, untrusted=untrusted, **defaults) for each in given]
+    findings = [
+        memory.check(chunk, source=source, category=category, scope=index.scope, labels=labels, untrusted=untrusted)
+        for chunk in given
+    ]
     wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
     if wrong or not findings:
         raise InvalidInput(
@@ -206,7 +211,7 @@ def _labelled(index: Index, given: Memory) -> Memory:
 
 
 def _write(
-    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False, session: str | None = None
+    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool, session: str | None
 ) -> tuple[list[WrittenNote], list[list[Duplicate]], list[list[Overturned]]]:
     """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()

@@ -49,7 +49,7 @@ TO_AGENTS = {
 REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
-LISTS = {"errors", "reasons", "warnings", "said", "half", "secrets"}
+LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
@@ -72,7 +72,6 @@ SENTENCES = {
         "around",
         "_snapshots",
         "chroma",
-        "_why_not",
         "status",
         "_listed",
     },

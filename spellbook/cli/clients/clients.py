@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -247,24 +247,37 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
                 f"{file}: {name!r} is another server.",
                 "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
-        earlier = list(_earlier(file, client, name))
-        for data in earlier:
-            if jsonc.put(data.decode(), place, found) == text:
-                return FileChange(file, before, data, matters=False)
-        if jsonc.put("", place, found) == text:
-            return FileChange(file, before, None, matters=False)
+        earlier = texts_before(file, lambda old: jsonc.get(old, place) is not None)
+        if change := restored(file, before, earlier, lambda old: jsonc.put(old, place, found) == text):
+            return change
         after = jsonc.remove(text, place)
-        if earlier and jsonc.get(earlier[0].decode(), (client.key,)) is None and not jsonc.get(after, (client.key,)):
+        if earlier and jsonc.get(earlier[0], (client.key,)) is None and not jsonc.get(after, (client.key,)):
             after = jsonc.remove(after, (client.key,))
     return FileChange(file, before, after.encode())
 
 
-def _earlier(file: Path, client: McpClient, name: str) -> Iterator[bytes]:
-    """Return what the file was before it had our entry, the newest first."""
+def texts_before(file: Path, has_ours: Callable[[str], bool]) -> list[str]:
+    """Return what backups of the file hold from before it had what is ours, the newest first."""
+    texts: list[str] = []
     for data in changes.backups(file):
         with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
-            if jsonc.get(data.decode(), (client.key, name)) is None:
-                yield data
+            if not has_ours(text := data.decode()):
+                texts.append(text)
+    return texts
+
+
+def restored(
+    file: Path, before: bytes | None, earlier: Iterable[str], leads_here: Callable[[str], bool]
+) -> FileChange | None:
+    """
+    Return the change that gives the file an earlier text, from which adding what is ours leads to the text that it has.
+
+    That text may be none: then the file was made for ours alone, and goes. None if no earlier text does.
+    """
+    for text in (*earlier, None):
+        if leads_here(text or ""):
+            return FileChange(file, before, None if text is None else text.encode(), matters=False)
+    return None
 
 
 def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:

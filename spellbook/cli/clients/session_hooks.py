@@ -7,13 +7,12 @@ shell, by which it is found again; whatever has no such mark is not touched.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.cli.clients import changes, clients, jsonc
+from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.system.errors import InvalidInput
@@ -89,14 +88,11 @@ def take_out(file: Path, name: str) -> FileChange | None:
         if not places:
             return None
         there = {event: jsonc.get(text, (_KEY, event, number)) for event, number, _ in places}
-        earlier = list(_earlier(file, name))
-        for data in earlier:
-            if _with(data.decode(), name, there) == text:
-                return FileChange(file, before, data, matters=False)
-        if _with("", name, there) == text:
-            return FileChange(file, before, None, matters=False)
+        earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
+        if change := clients.restored(file, before, earlier, lambda old: _with(old, name, there) == text):
+            return change
         after = _without(text, name, places)
-        if jsonc.get(after, (_KEY,)) == {} and not any(_has_key(data.decode()) for data in earlier):
+        if jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier):
             after = jsonc.remove(after, (_KEY,))
     return FileChange(file, before, after.encode())
 
@@ -137,15 +133,3 @@ def _ours(text: str, name: str) -> Iterator[tuple[str, int, int]]:
             for place, run in enumerate(runs if isinstance(runs, list) else ()):
                 if isinstance(run, dict) and str(run.get("command")).endswith(mark(name)):
                     yield event, number, place
-
-
-def _earlier(file: Path, name: str) -> Iterator[bytes]:
-    """Return what the file was before it had our hooks, the newest first."""
-    for data in changes.backups(file):
-        with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
-            if not list(_ours(data.decode(), name)):
-                yield data
-
-
-def _has_key(text: str) -> bool:
-    return jsonc.get(text, (_KEY,)) is not None
