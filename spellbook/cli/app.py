@@ -154,8 +154,8 @@ def option(verb: Verb, name: str, *flags: str, is_checked: bool = True, **settin
         "choice": {"type": words, **shown},
         "texts": {"multiple": True, "metavar": "TEXT"},
     }
-    told = {"help": argument.typed or argument.about, **settings}
-    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | told)
+    common = {"help": argument.typed or argument.about, **settings}
+    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | common)
 
 
 scope_option = click.option(
@@ -242,9 +242,9 @@ class Asking(Command):
 
     def _sorted(self, args: Sequence[str]) -> list[str]:
         """Return the options with their values, then `--`, then the words."""
-        known = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
+        known = {name: param for param in self.params if isinstance(param, click.Option) for name in param.opts}
         names = [*known, "-h", "--help"]
-        given: list[str] = []
+        options: list[str] = []
         words: list[str] = []
         rest = deque(args)
         while rest:
@@ -256,14 +256,14 @@ class Asking(Command):
                 break
             is_whole = bool(equals) if takes_value else arg in names
             if takes_value and not equals and rest and rest[0] not in names:
-                given += [arg, rest.popleft()]
+                options += [arg, rest.popleft()]
             elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
-                given.append(arg)
+                options.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):
                     output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
                 words.append(arg)
-        return [*given, "--", *words]
+        return [*options, "--", *words]
 
 
 def _is_misspelt(word: str, names: Iterable[str]) -> bool:
@@ -297,11 +297,11 @@ def command(
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""
-    given = ctx.ensure_object(dict)
-    wikis = given.get("wiki", ())
-    with spellbook.open(given.get("vault"), scope=given.get("scope"), wikis=wikis) as book:
+    options = ctx.ensure_object(dict)
+    wikis = options.get("wiki", ())
+    with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
         try:
-            with _as_of(book, given.get("as_of", "")) as then:
+            with _as_of(book, options.get("as_of", "")) as then:
                 yield then
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise

@@ -135,22 +135,22 @@ def context(
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        found = briefing.briefing(index, compacted=hook.get("source") == "compact")
+        overview = briefing.briefing(index, compacted=hook.get("source") == "compact")
     if as_json:
-        output.as_json(found.as_dict())
+        output.as_json(overview.as_dict())
     else:
-        click.echo(found.text(max_tokens))
+        click.echo(overview.text(max_tokens))
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
     from spellbook.memories import recall
 
     with _index(ctx) as index:
-        found = recall.recall(index, prompt, also)
+        passages = recall.recall(index, prompt, also)
     if as_json:
-        output.as_json({"passages": [each.as_dict() for each in found]})
-    elif found:
-        click.echo(recall.text(found))
+        output.as_json({"passages": [passage.as_dict() for passage in passages]})
+    elif passages:
+        click.echo(recall.text(passages))
 
 
 def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> None:
@@ -160,11 +160,11 @@ def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> 
         if not hook.get("stop_hook_active") and _is_worth_it(hook.get("transcript_path")) and _is_first(ctx, hook):
             output.as_json({"decision": "block", "reason": _KEEP})
         return
-    said = _COMPACTING if event == "PreCompact" else _KEEP
+    reminder = _COMPACTING if event == "PreCompact" else _KEEP
     if as_json:
-        output.as_json({"reminder": said})
+        output.as_json({"reminder": reminder})
     else:
-        click.echo(said)
+        click.echo(reminder)
 
 
 def _is_worth_it(transcript: object) -> bool:
@@ -191,8 +191,8 @@ def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
 def _config(ctx: click.Context) -> Any:
     from spellbook.settings.config import load
 
-    asked = ctx.ensure_object(dict)
-    return load(asked.get("vault"), scope=asked.get("scope"))
+    options = ctx.ensure_object(dict)
+    return load(options.get("vault"), scope=options.get("scope"))
 
 
 @contextlib.contextmanager
@@ -231,7 +231,7 @@ def _hook(data: bytes) -> dict[str, Any]:
     """Return a hook's JSON; text that is no JSON is a prompt."""
     text = data.decode("utf-8", "replace")
     try:
-        given: Any = json.loads(text)
+        hook: Any = json.loads(text)
     except (ValueError, RecursionError):
         return {} if text.lstrip().startswith("{") else {"prompt": text}
-    return given if isinstance(given, dict) else {"prompt": text}
+    return hook if isinstance(hook, dict) else {"prompt": text}

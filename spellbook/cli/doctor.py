@@ -107,7 +107,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = output.padded(translated("wrong" if is_wrong else "ok"), 5)
+        mark = output.pad(translated("wrong" if is_wrong else "ok"), 5)
         click.echo(f"{click.style(mark, fg='red' if is_wrong else 'green')}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")

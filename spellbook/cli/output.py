@@ -78,34 +78,34 @@ def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
 # -- what was found
 
 
-def answer(found: Answer, *, by_words: bool = False) -> None:
+def answer(reply: Answer, *, by_words: bool = False) -> None:
     """Print a search's hits; on stderr, the closest notes where nothing is sure, and what the index could not do."""
-    for hit in found.hits:
+    for hit in reply.hits:
         _hit(hit)
-    if not found.hits:
-        say("Nothing found." if not found.closest else "No confident match. Closest notes:", err=True)
-    for hit in found.closest:
+    if not reply.hits:
+        say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
+    for hit in reply.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        for said in standing(hit):
-            say(f"      {said}", err=True)
+        for sentence in standing(hit):
+            say(f"      {sentence}", err=True)
         _untrusted(hit, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
-    unmatched(found.unmatched)
-    if found.index.pending and not by_words:
-        then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        if covered := found.index.meaning():
+    unmatched(reply.unmatched)
+    if reply.index.pending and not by_words:
+        then = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
+        if covered := reply.index.meaning():
             say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
         else:
-            say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
-    if found.index.degraded:
-        say(f"Degraded: {one_line(found.index.reason)}", err=True)
+            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {then}.", err=True)
+    if reply.index.degraded:
+        say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
 
-def unmatched(found: Sequence[Unmatched]) -> None:
+def unmatched(values: Sequence[Unmatched]) -> None:
     """Print on stderr which values of a filter no note has."""
-    for each in found:
-        say(f"spellbook: {one_line(str(each))}", err=True)
+    for value in values:
+        say(f"spellbook: {one_line(str(value))}", err=True)
 
 
 def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
@@ -117,8 +117,8 @@ def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
 def _hit(hit: Hit) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
-    for said in standing(hit):
-        say(f"      {said}")
+    for sentence in standing(hit):
+        say(f"      {sentence}")
     _untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:6]:
@@ -129,48 +129,50 @@ def _hit(hit: Hit) -> None:
     click.echo()
 
 
-def explanation(given: Explanation) -> None:
+def explanation(why: Explanation) -> None:
     """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
     from spellbook.text.terms import readable
 
-    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in given.words]
+    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in why.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
-    if given.known is not None and given.known < 1:
-        say(f"The vault contains {given.known:.0%} of them, by weight.")
-    if given.when:
-        say(f"Read as a time: {one_line(given.when)}.")
-    say(f"Candidates: {counted(given.candidates, 'chunk', of=given.index['chunks'])}.")
+    if why.known is not None and why.known < 1:
+        say(f"The vault contains {why.known:.0%} of them, by weight.")
+    if why.when:
+        say(f"Read as a time: {one_line(why.when)}.")
+    say(f"Candidates: {counted(why.candidates, 'chunk', of=why.index['chunks'])}.")
     click.echo()
-    if not given.rows:
+    if not why.rows:
         say("No candidate matches the query.")
-        unmatched(given.unmatched)
+        unmatched(why.unmatched)
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
-    for each in given.rows[:_MOST_ROWS]:
-        meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
-        adjusted = sum(one["share"] for one in each.adjustments)
-        sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}")
-        click.echo(f"     {click.style(place(each), fg='cyan')}  {titles(each)}")
-        if each.legs:
-            click.echo(f"     {', '.join(map(translated, leg_shares(each.legs)))}")
-        for one in each.adjustments:
+    for chunk in why.rows[:_MOST_ROWS]:
+        meaning, by_words = _leg(chunk, "semantic"), _leg(chunk, "keyword")
+        adjusted = sum(one["share"] for one in chunk.adjustments)
+        sure = "" if chunk.evidence is None else f"{chunk.evidence:.2f}"
+        click.echo(
+            f"{chunk.place or '-':>3}  {chunk.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}"
+        )
+        click.echo(f"     {click.style(place(chunk), fg='cyan')}  {titles(chunk)}")
+        if chunk.legs:
+            click.echo(f"     {', '.join(map(translated, leg_shares(chunk.legs)))}")
+        for one in chunk.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
-        if each.words or each.lacks:
-            say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
-        if each.place is None:
-            say(f"     no hit: {one_line(each.verdict)}")
-    if len(given.rows) > _MOST_ROWS:
-        say(f"  … {len(given.rows) - _MOST_ROWS} more: --json lists them")
-    unmatched(given.unmatched)
-    if given.index["degraded"]:
-        say(f"Degraded: {one_line(given.index['reason'])}", err=True)
+        if chunk.words or chunk.lacks:
+            say(f"     has {_listed(chunk.words)}; lacks {_listed(chunk.lacks)}")
+        if chunk.place is None:
+            say(f"     no hit: {one_line(chunk.verdict)}")
+    if len(why.rows) > _MOST_ROWS:
+        say(f"  … {len(why.rows) - _MOST_ROWS} more: --json lists them")
+    unmatched(why.unmatched)
+    if why.index["degraded"]:
+        say(f"Degraded: {one_line(why.index['reason'])}", err=True)
 
 
-def _leg(each: ExplainedChunk, name: str) -> str:
+def _leg(chunk: ExplainedChunk, name: str) -> str:
     """Return the share and the rank of one leg as two columns."""
-    leg = each.legs.get(name, {"share": None, "rank": None})
+    leg = chunk.legs.get(name, {"share": None, "rank": None})
     share = "-" if leg["share"] is None else f"{leg['share']:.2f}"
     rank = f"(#{leg['rank']})" if leg["rank"] else ""
     return f"{share:>7} {rank:>6}"
@@ -180,11 +182,11 @@ def _listed(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or translated("nothing")
 
 
-def chunks(found: Sequence[StoredChunk]) -> None:
+def chunks(rows: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
-    click.echo(click.style(place(found[0]), bold=True))
-    _untrusted(found[0])
-    for chunk in found:
+    click.echo(click.style(place(rows[0]), bold=True))
+    _untrusted(rows[0])
+    for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
 
@@ -193,36 +195,36 @@ def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
     linked = [
         (
-            f"{each.path}:{', '.join(map(str, each.lines))}",
-            flat(each.title) + (f" ({', '.join(each.relations)})" if each.relations else ""),
+            f"{note.path}:{', '.join(map(str, note.lines))}",
+            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
         )
-        for each in near.backlinks
+        for note in near.backlinks
     ]
     related = [
-        (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
+        (note.path, f"{flat(note.title)} ({flat('; '.join(map(translated, note.why)))})") for note in near.related
     ]
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
-        for at, said in listed[:_MOST_NEAR]:
-            click.echo(f"  {click.style(one_line(at), fg='cyan')}  {said}")
+        for at, text in listed[:_MOST_NEAR]:
+            click.echo(f"  {click.style(one_line(at), fg='cyan')}  {text}")
         if len(listed) > _MOST_NEAR:
             say(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
 
-def pointers(found: Sequence[StoredChunk]) -> None:
+def pointers(rows: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
-    for chunk in found:
+    for chunk in rows:
         click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
 
 
-def recent(found: Recent) -> None:
+def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
-    for chunk in found.notes:
+    for chunk in reply.notes:
         click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {flat(chunk.title)}  {name(chunk.note)}")
-    if len(found.notes) < found.total:
-        say(f"{counted(len(found.notes), 'note', of=found.total)}, newest first.", err=True)
-    if not found.total:
+    if len(reply.notes) < reply.total:
+        say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
+    if not reply.total:
         say("No notes.", err=True)
 
 
@@ -232,21 +234,21 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
         click.echo(click.style(one_line(category.name) or translated("(no category)"), bold=True) + what)
-        for number, each in enumerate(category.topics, 1):
+        for number, topic in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
-            summary = about(each).summary
-            size = f"{translated(counted(each.notes, 'note'))}, {translated(counted(each.chunks, 'chunk'))}"
-            line = f"{branch} {one_line(each.topic) or translated('(top folder)')}  {size}, {each.updated[:10]}"
+            summary = about(topic).summary
+            size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'chunk'))}"
+            line = f"{branch} {one_line(topic.topic) or translated('(top folder)')}  {size}, {topic.updated[:10]}"
             line += f"  {one_line(summary)}" if summary else ""
-            click.echo(_fitted(line, wide) if wide else line)
+            click.echo(_fit(line, wide) if wide else line)
 
 
 def merged(done: Merged) -> None:
     """Print what a merge makes, and on stderr what is to be decided."""
     click.echo(plain(done.difference))
-    for each in done.changed:
-        click.echo(f"{click.style('a', bold=True)}  {one_line(each.first)}", err=True)
-        click.echo(f"{click.style('b', bold=True)}  {one_line(each.other)}", err=True)
+    for pair in done.changed:
+        click.echo(f"{click.style('a', bold=True)}  {one_line(pair.first)}", err=True)
+        click.echo(f"{click.style('b', bold=True)}  {one_line(pair.other)}", err=True)
     for key, (stays, other) in done.differs.items():
         say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
@@ -275,16 +277,16 @@ def log(entries: Sequence[Entry]) -> None:
         say("No command or tool has changed anything yet.", err=True)
 
 
-def versions(found: Mapping[str, Any]) -> None:
+def versions(history: Mapping[str, Any]) -> None:
     """Print the versions of a note with their differences; on stderr, what could not be read."""
-    for each in found["versions"]:
-        at = each["at"][:16].replace("T", " ")
-        gone = "" if each["sha256"] else f"  {translated('deleted')}"
-        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in each["sources"])
-        click.echo(click.style(f"{at}  {one_line(each['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
-        if each["difference"]:
-            click.echo(plain(each["difference"]))
-    for reason in found["not_read"]:
+    for version in history["versions"]:
+        at = version["at"][:16].replace("T", " ")
+        gone = "" if version["sha256"] else f"  {translated('deleted')}"
+        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in version["sources"])
+        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
+        if version["difference"]:
+            click.echo(plain(version["difference"]))
+    for reason in history["not_read"]:
         say(f"spellbook: {one_line(reason)}", err=True)
 
 
@@ -313,13 +315,13 @@ def offer(made: Offer, *, is_done: bool) -> None:
     left_out(made.left)
     links, notes = _links(made.changed)
     unknown = sum(guess.path is None for guess in made.guesses)
-    told = f" {counted(unknown, 'link')} without a known target." if unknown else ""
+    rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
         say("There are no broken links.", err=True)
     elif is_done or not made.changed:
-        say(f"Repaired {links} in {notes}.{told}", err=True)
+        say(f"Repaired {links} in {notes}.{rest}", err=True)
     else:
-        say(f"{links} in {notes} can be repaired: repeat with --yes.{told}", err=True)
+        say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
 
 
 def _differences(changed: Sequence[RelinkedNote]) -> None:
@@ -334,7 +336,7 @@ def left_out(faults: Sequence[Fault]) -> None:
 
 
 def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
-    return counted(sum(each.links for each in changed), "link"), counted(len(changed), "note")
+    return counted(sum(note.links for note in changed), "link"), counted(len(changed), "note")
 
 
 # -- the state of the vault
@@ -342,16 +344,17 @@ def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(
-        translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed
+        translated(f"{process['kind']} (process {process['pid']}, since {_clock(process['since'])})")
+        for process in listed
     )
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         translated(
-            f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({counted(each['count'], 'query', 'queries')})"
+            f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
         )
-        for verb, each in verbs.items()
+        for verb, times in verbs.items()
     )
 
 
@@ -375,7 +378,7 @@ def _clock(seconds: int) -> str:
     return dt.datetime.fromtimestamp(seconds).strftime("%m-%d %H:%M")
 
 
-def told(report: Report) -> str:
+def summary(report: Report) -> str:
     """Return in a sentence what a run did."""
     kinds = (
         f"{report.added} added" if report.added else "",
@@ -399,8 +402,8 @@ def status(state: Mapping[str, Any]) -> None:
         embedded += f"; {translated('the others are being embedded now')}"
     reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
     categories = ", ".join(
-        f"{translated('(none)') if each == '(none)' else flat(each)} {count:,}"
-        for each, count in state["categories"].items()
+        f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
+        for name, count in state["categories"].items()
     )
     why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
     rows = [
@@ -424,7 +427,7 @@ def status(state: Mapping[str, Any]) -> None:
     ]
     for head, value in rows:
         if value:
-            click.echo(f"{padded(translated(head), 11)} {value}")
+            click.echo(f"{pad(translated(head), 11)} {value}")
 
 
 def _fault(fault: Mapping[str, Any]) -> str:
@@ -457,17 +460,17 @@ def row(at: str, text: str, width: int = 32) -> str:
     """A place, coloured, and behind it a text of one line, cut where a terminal would break it."""
     gap = " " * max(2, width + 2 - width_of(at))
     room = max(40, _MOST_COLUMNS - width_of(at) - len(gap))
-    said = _fitted(one_line(" ".join(text.split())), room)
-    return f"{click.style(at, fg='cyan')}{gap}{said}"
+    shown = _fit(one_line(" ".join(text.split())), room)
+    return f"{click.style(at, fg='cyan')}{gap}{shown}"
 
 
-def _fitted(text: str, columns: int) -> str:
+def _fit(text: str, columns: int) -> str:
     while width_of(text) > columns:
         text = text[: len(text) * columns // width_of(text) - 1].rstrip() + "…"
     return text
 
 
-def padded(text: str, columns: int) -> str:
+def pad(text: str, columns: int) -> str:
     return text + " " * max(0, columns - width_of(text))
 
 

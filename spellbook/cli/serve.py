@@ -118,11 +118,11 @@ def serve(
         raise click.UsageError("--name belongs to --published.")
     if writes_to and not published:
         raise click.UsageError("--writes-to belongs to --published.")
-    for each in proxies:
+    for proxy in proxies:
         try:
-            ipaddress.ip_network(each, strict=False)
+            ipaddress.ip_network(proxy, strict=False)
         except ValueError as error:
-            raise click.UsageError(f"--trusted-proxy {each[:100]}: this is no address and no network.") from error
+            raise click.UsageError(f"--trusted-proxy {proxy[:100]}: this is no address and no network.") from error
     from spellbook.library import published as published_vaults
     from spellbook.server.http import run
 

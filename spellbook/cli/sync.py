@@ -122,7 +122,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     for line in both:
         output.say(line, err=True)
     output.say(f"{counted(committed, 'file')} committed, {counted(pulled, 'commit')} pulled.")
-    output.say(output.told(report))
+    output.say(output.summary(report))
 
 
 class _Git:
@@ -188,12 +188,12 @@ class _Git:
             "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"
         )
         tracked = {*self._list("-C", str(self._top), "ls-files", "-z")}
-        found: dict[str, None] = {}
+        replaced: dict[str, None] = {}
         for change, path in zip(changes[::2], changes[1::2], strict=True):
             if path not in tracked:
                 _, mode, _, blob, _ = change.split()
-                found |= dict.fromkeys(self._replaced(path, mode, blob, tracked))
-        return [*found]
+                replaced |= dict.fromkeys(self._replaced(path, mode, blob, tracked))
+        return [*replaced]
 
     def _replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
         """Return what is lost if the file `blob`, or with its mode a repository, is written at `path`."""

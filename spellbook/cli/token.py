@@ -78,16 +78,16 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str, vaults: tuple
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool, published: bool) -> None:
     """List the tokens by name, with what they may do and see."""
-    found = _tokens(ctx, published).all()
+    tokens = _tokens(ctx, published).all()
     if as_json:
-        output.as_json({"tokens": [each.as_dict() for each in found]})
+        output.as_json({"tokens": [row.as_dict() for row in tokens]})
         return
-    if not found:
+    if not tokens:
         output.say("No token yet. To make one: spellbook token add NAME")
-    for each in found:
-        limit = f" ({', '.join(map(one_line, each.vaults))})" if each.vaults else ""
-        rest = f"{each.may}, {each.sees}{limit}  {each.created[:10]}"
-        click.echo(f"{click.style(one_line(each.name), bold=True)}  {rest}".rstrip())
+    for row in tokens:
+        limit = f" ({', '.join(map(one_line, row.vaults))})" if row.vaults else ""
+        rest = f"{row.may}, {row.sees}{limit}  {row.created[:10]}"
+        click.echo(f"{click.style(one_line(row.name), bold=True)}  {rest}".rstrip())
 
 
 @token.command()

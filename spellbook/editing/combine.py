@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
-from spellbook.editing.labels import LISTS, listed, united
+from spellbook.editing.labels import LISTS, as_list, unite
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
@@ -151,13 +151,13 @@ class _CombinedDraft:
         """Return the whole text. Sections that only `other` has follow the section that they belong to."""
         gap = self._newline * 2
         put = {end: "".join(texts) for end, texts in self._behind.items()}
-        above = [self._joined(self._sections.pop(()))] if () in self._sections else []
-        parts = {block: [self._joined(added)] for block, added in self._blocks.items()}
-        for path in self._needed(other):
+        above = [self._join_units(self._sections.pop(()))] if () in self._sections else []
+        parts = {block: [self._join_units(added)] for block, added in self._blocks.items()}
+        for path in self._missing_headings(other):
             section = re.sub(r"\r\n|\r|\n", self._newline, other.headings[path])
-            section += gap + self._joined(self._sections[path]) if path in self._sections else ""
+            section += gap + self._join_units(self._sections[path]) if path in self._sections else ""
             if self._page.ends:
-                parts.setdefault(self._parent(path), []).append(section)
+                parts.setdefault(self._last_block_above(path), []).append(section)
             else:
                 above.append(section)
         for block, texts in parts.items():
@@ -171,25 +171,25 @@ class _CombinedDraft:
             text = text[:at] + gap.join(above) + (gap if body.strip() else self._newline) + text[at:]
         return text
 
-    def _needed(self, other: _NoteUnits) -> Iterator[_Path]:
+    def _missing_headings(self, other: _NoteUnits) -> Iterator[_Path]:
         """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
         filled = {unit.section for unit in other.units}.intersection(other.headings)
         full, new = (
-            {above for each in those for above in _above(each)}
+            {above for path in those for above in _above(path)}
             for those in (filled, self._sections.keys() & other.headings.keys())
         )
-        below = Counter(above for each in other.headings for above in _above(each))
+        below = Counter(above for path in other.headings for above in _above(path))
         for path in other.headings:
             is_empty = path not in full and below[path] == 1
             if path not in self._page.headings and (is_empty or path in new):
                 yield path
 
-    def _parent(self, path: _Path) -> int:
+    def _last_block_above(self, path: _Path) -> int:
         """Return the last block of the nearest existing section above `path`, with its subsections."""
-        found = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
-        return next(found, len(self._page.ends) - 1)
+        ends = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
+        return next(ends, len(self._page.ends) - 1)
 
-    def _joined(self, added: Sequence[tuple[_Unit, str]]) -> str:
+    def _join_units(self, added: Sequence[tuple[_Unit, str]]) -> str:
         """Return units as blocks; units from one block of the other note stay one block."""
         text = ""
         before: _Unit | None = None
@@ -230,7 +230,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
     draft = _CombinedDraft(first, here)
     added: list[str] = []
     changed: list[ChangedPair] = []
-    given: set[str] = set()
+    taken: set[str] = set()
     let_go: set[str] = set()
     before: _Unit | None = None
     anchor: _Unit | None = None  # of the first note, which what comes next follows
@@ -245,7 +245,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
             if twin.section == unit.section:
                 anchor, is_near = twin, True
             continue
-        if unit.wording in given:
+        if unit.wording in taken:
             continue  # said twice in the other note, once is enough
         contrary, parts = alike.contrary(unit)
         if contrary is not None:
@@ -258,7 +258,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 let_go.add(contrary.wording)
                 added.append(unit.bare)
                 continue
-        given.add(unit.wording)
+        taken.add(unit.wording)
         added.append(unit.bare)
         draft.add(unit, anchor, is_near=is_near)
     text = draft.text(there)
@@ -293,12 +293,12 @@ class _UnitIndex:
         holders = (self._holding.get(word, ()) for word in words)
         shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
         for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):
-            each, others = self._units[number], self._words[number]
+            candidate, others = self._units[number], self._words[number]
             if len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
                 continue
-            parts = contradiction(each.bare, unit.bare)
+            parts = contradiction(candidate.bare, unit.bare)
             if parts and (best[0] is None or len(parts) < len(best[1])):
-                best = each, parts
+                best = candidate, parts
         return best
 
 
@@ -313,7 +313,7 @@ def _page(note: Note) -> _NoteUnits:
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False
-    for block in _all(note, source):
+    for block in _all_blocks(note, source):
         start = offsets[block.start]
         text = note.text[start : offsets[block.end]].rstrip()
         if block.kind == "heading" and block.level == 1 and not stack and not has_title:
@@ -345,7 +345,7 @@ def _spans(
         yield 0, len(text), "block"
 
 
-def _all(note: Note, source: Sequence[str]) -> Iterator[Block]:
+def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
     """Yield the note's blocks, and as blocks the lines that are in none: what links refer to."""
     at = 0
     for block in (*note.blocks, Block("", len(source), len(source))):
@@ -364,21 +364,21 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
 
-    Lists and entities are united, importance is the higher, `created` the older, privacy and trust are as `privacy`
+    Lists and entities are unite, importance is the higher, `created` the older, privacy and trust are as `privacy`
     rules, and what the first one does not say is taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}
     for key, split in LISTS.items():
         ours, theirs = first.meta.get(key), other.meta.get(key)
         if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
-            theirs = [*listed(theirs, split), other.own_title]
-        if (value := united(key, None, ours, theirs)) is not ours:
+            theirs = [*as_list(theirs, split), other.own_title]
+        if (value := unite(key, None, ours, theirs)) is not ours:
             wanted[key] = value
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = other.meta.get("created", other.meta.get("date"))
-    more = {key: each for key, each in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
+    more = {key: value for key, value in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
     wanted |= {key: value for key, value in more.items() if key not in first.meta}
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 
 from spellbook.editing.moves import RelinkedNote
-from spellbook.editing.relink import rewritten
+from spellbook.editing.relink import rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.opened import Index
@@ -59,34 +59,34 @@ def guesses(index: Index) -> tuple[Guess, ...]:
     """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
     with index.catalog.reading():
         known = _KnownFiles(index)
-        found = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
-    return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
+        broken = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
+    return tuple(sorted(broken, key=lambda guess: (guess.path is None, guess.source, guess.line)))
 
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Mend the links whose meaning is known; with `dry_run`, only say how."""
     sync.scan(index)
-    offer, texts = _planned(index)
+    offer, texts = _plan(index)
     if not texts or dry_run:
         return offer
     with index.vault.change("doctor", "links"):
         failed = index.vault.write_all(texts)
     left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
-    changed = [each for each in offer.changed if each.path not in failed]
-    sync.scan_paths(index, [each.path for each in changed])
+    changed = [note for note in offer.changed if note.path not in failed]
+    sync.scan_paths(index, [note.path for note in changed])
     return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
 
 
 def offered(index: Index) -> Offer:
     """Return how the links that lead nowhere would be mended, by what the catalog knows of them."""
-    return _planned(index)[0]
+    return _plan(index)[0]
 
 
-def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
+def _plan(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
     """Return what can be mended, and for each note its new bytes with the hash of those that it has."""
-    found = guesses(index)
+    broken_links = guesses(index)
     meant: dict[str, dict[str, Guess]] = defaultdict(dict)
-    for guess in found:
+    for guess in broken_links:
         if guess.path is not None:
             meant[guess.source][guess.target] = guess
     files = Files(index.vault.files())
@@ -102,14 +102,14 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             continue
         broken = [link for link in links.find(note) if link.target in targets]
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
-        done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
+        done = rewrite_links(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
         if done.left:
             where = ", ".join(str(link.line) for link in done.left)
             left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
         if done.count:
             changed.append(RelinkedNote(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
-    return Offer(found, tuple(changed), tuple(left), index.catalog.generation), texts
+    return Offer(broken_links, tuple(changed), tuple(left), index.catalog.generation), texts
 
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:

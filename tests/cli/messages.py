@@ -67,7 +67,7 @@ PLACED = {
 SENTENCES = {
     "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
     "cli/output.py": {
-        "told",
+        "summary",
         "_fault",
         "around",
         "_snapshots",
@@ -81,7 +81,7 @@ SENTENCES = {
     "archive/pages/fetch.py": {"_hint"},
     "archive/past.py": {"__str__", "_begin", "left_out"},
     "system/git.py": {"shallow"},
-    "cli/backup.py": {"_row", "_imported"},
+    "cli/backup.py": {"_row", "_print_imported"},
     "library/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},

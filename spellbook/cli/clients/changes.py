@@ -114,8 +114,8 @@ def backups(path: Path) -> Iterator[bytes]:
     """Yield what `Change.keep` kept of a file, the newest first."""
     prefix, suffix = _BACKUP.split("{}")
     with contextlib.suppress(OSError):
-        beside = [each for each in path.parent.iterdir() if each.name.startswith(path.name + prefix)]
-        copies = [each for each in beside if each.name.endswith(suffix)]
+        beside = [file for file in path.parent.iterdir() if file.name.startswith(path.name + prefix)]
+        copies = [file for file in beside if file.name.endswith(suffix)]
         for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
             yield disk.read_small(copy, _MOST_BYTES)
 

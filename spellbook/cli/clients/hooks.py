@@ -100,16 +100,18 @@ def find(vault: Path) -> HookedRepository:
     return HookedRepository(top, hooks)
 
 
-def git(folder: Path, *asked: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
     """Return what git prints in `folder`. Raises InvalidInput if git fails, or is not installed."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=environment())
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=True, env=environment()
+        )
     except FileNotFoundError as error:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
-        said = os.fsdecode(error.stderr).strip().splitlines()
+        lines = os.fsdecode(error.stderr).strip().splitlines()
         raise InvalidInput(
-            f"{folder}: {said[0] if said else 'git failed'}.", "This needs a vault in a git repository."
+            f"{folder}: {lines[0] if lines else 'git failed'}.", "This needs a vault in a git repository."
         ) from error
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 

@@ -111,9 +111,9 @@ class Document:
 
 def parse(text: str, *, comments: bool = True) -> Document:
     """Return what `text` holds. Without `comments`, these and trailing commas are Malformed too."""
-    bare = _ASIDE.sub(lambda found: re.sub(r"[^\r\n]", " ", found[0]) if found["comment"] else found[0], text)
+    bare = _ASIDE.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]) if match["comment"] else match[0], text)
     bare = bare.replace(_BOM, " ", 1) if bare.startswith(_BOM) else bare
-    plain = _TRAILING.sub(lambda found: f"{found[0][:-1]} " if found["comma"] else found[0], bare)
+    plain = _TRAILING.sub(lambda match: f"{match[0][:-1]} " if match["comma"] else match[0], bare)
     if not comments:
         if (place := _first(_ASIDE, "comment", text)) is not None:
             raise Malformed(_line(text, place), "a comment, which is not allowed in this file")
@@ -276,4 +276,4 @@ def _line(text: str, place: int) -> int:
 
 def _first(pattern: re.Pattern[str], group: str, text: str) -> int | None:
     """Return where the first match that has `group` has it."""
-    return next((found.start(group) for found in pattern.finditer(text) if found[group]), None)
+    return next((match.start(group) for match in pattern.finditer(text) if match[group]), None)

@@ -126,8 +126,8 @@ def _without(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> st
 
 def _ours(text: str, name: str) -> Iterator[tuple[str, int, int]]:
     """Yield the hooks of `name`: event, number of the group, number in it. What has another shape is not ours."""
-    found = jsonc.get(text, (_KEY,))
-    for event, listed in found.items() if isinstance(found, dict) else ():
+    events = jsonc.get(text, (_KEY,))
+    for event, listed in events.items() if isinstance(events, dict) else ():
         for number, group in enumerate(listed if isinstance(listed, list) else ()):
             runs = group.get("hooks") if isinstance(group, dict) else None
             for place, run in enumerate(runs if isinstance(runs, list) else ()):
