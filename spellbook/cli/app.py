@@ -80,12 +80,12 @@ class Group(help.TranslatedCommand, click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _pipes_left_alone():
+        with _hide_pipes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _pipes_left_alone():
+            with _hide_pipes():
                 return super().invoke(ctx)
         except SpellbookError as error:
             output.say(f"spellbook: {one_line(error.message)}", err=True)
@@ -97,8 +97,8 @@ class Group(help.TranslatedCommand, click.Group):
 
 
 @contextmanager
-def _pipes_left_alone() -> Iterator[None]:
-    """Keep click, which knows a closed pipe by its number and exits with 1, from judging it: `__main__` does."""
+def _hide_pipes() -> Iterator[None]:
+    """Take the number from the error of a closed pipe: by it click would exit with 1; `__main__` knows better."""
     try:
         yield
     except BrokenPipeError as error:
@@ -324,7 +324,7 @@ def _as_of(book: Spellbook, when: str) -> Iterator[Reader]:
         yield then
 
 
-def of_then(book: Reader) -> dict[str, Any]:
+def as_of_fields(book: Reader) -> dict[str, Any]:
     """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
     if not click.get_current_context().ensure_object(dict).get("as_of"):
         return {}
@@ -353,7 +353,7 @@ def main() -> None:
         os.environ.update(container.layout().environment)
 
 
-def doubt(book: Reader, filter: dict[str, object] | None) -> None:
+def warn_of_unmatched(book: Reader, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
     if filter:
         output.unmatched(book.index.catalog.unmatched(conditions(filter), book.index.visible))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main, option
+from spellbook.cli.app import Group, command, filter_option, json_option, main, option, warn_of_unmatched
 from spellbook.notes.note import Fault
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
@@ -50,7 +50,7 @@ def export(
         raise click.UsageError("--json and an export to stdout cannot be combined.")
     target = sys.stdout.buffer if file == "-" else file
     done = book.export(target, format, filter=filter, attachments=attachments)
-    doubt(book, filter)
+    warn_of_unmatched(book, filter)
     if as_json:
         output.as_json(output.fields(done))
     elif file != "-":
@@ -180,7 +180,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
     else:
         read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
         output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
-    output.left_out(done.faults)
+    output.faults(done.faults)
     if done.faults:
         sys.exit(1)
 

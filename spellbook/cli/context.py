@@ -12,7 +12,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -157,7 +158,11 @@ def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> 
     event = hook.get("hook_event_name")
     if event == "Stop":
         # Only this form makes the client go on once more, so that the agent reads it.
-        if not hook.get("stop_hook_active") and _is_worth_it(hook.get("transcript_path")) and _is_first(ctx, hook):
+        if (
+            not hook.get("stop_hook_active")
+            and _is_worth_reminding(hook.get("transcript_path"))
+            and _is_first_reminder(ctx, hook)
+        ):
             output.as_json({"decision": "block", "reason": _KEEP})
         return
     reminder = _COMPACTING if event == "PreCompact" else _KEEP
@@ -167,7 +172,7 @@ def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> 
         click.echo(reminder)
 
 
-def _is_worth_it(transcript: object) -> bool:
+def _is_worth_reminding(transcript: object) -> bool:
     """Say whether a session was long, and nothing was saved in it."""
     if not isinstance(transcript, str) or not os.path.isfile(transcript):
         return False
@@ -177,7 +182,7 @@ def _is_worth_it(transcript: object) -> bool:
         return size >= _LONG and not re.search(_SAVED, file.read(_MOST_TRANSCRIPT))
 
 
-def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
+def _is_first_reminder(ctx: click.Context, hook: dict[str, Any]) -> bool:
     """Record that this session is reminded, and say whether it is for the first time."""
     session = sha256(str(hook.get("session_id")).encode("utf-8", "replace")).hexdigest()[:16]
     file = _config(ctx).state / _REMINDED
@@ -195,25 +200,17 @@ def _config(ctx: click.Context) -> Any:
     return load(options.get("vault"), scope=options.get("scope"))
 
 
-@contextlib.contextmanager
-def _index(ctx: click.Context) -> Iterator[Index]:
+def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.opened import Index
 
-    index = Index.open_ready(_config(ctx), _LOCK_SECONDS)
-    try:
-        yield index
-    finally:
-        index.close()
+    return contextlib.closing(Index.open_ready(_config(ctx), _LOCK_SECONDS))
 
 
 def _stdin() -> bytes:
     """Return what stdin holds; nothing if it is a terminal, or if nobody writes or ends it in time."""
     parts: list[bytes] = []
-    try:
-        if os.isatty(0):
-            return b""
-    except OSError:
+    if os.isatty(0):
         return b""
 
     def read() -> None:

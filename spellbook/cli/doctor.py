@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 def status(book: Spellbook, as_json: bool) -> None:
     """Print where things are, how much there is, and what to fix."""
     book.refresh()
-    state = book.status()
-    if as_json:
-        output.as_json(state)
-    else:
-        output.status(state)
+    output.result(book.status(), as_json, output.status)
 
 
 @command(

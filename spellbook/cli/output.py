@@ -64,13 +64,15 @@ def as_json(value: Any) -> None:
 
 def fields(done: Any) -> dict[str, Any]:
     """Return the fields of a result for JSON."""
+    if isinstance(done, Mapping):
+        return dict(done)
     return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
 
 
-def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
-    """Print a result as one JSON object, or by `show` for people."""
+def result(done: T, is_json: bool, show: Callable[[T], object], **more: Any) -> None:
+    """Print a result, with `more` fields, as one JSON object, or by `show` for people."""
     if is_json:
-        as_json(fields(done))
+        as_json({**fields(done), **more})
     else:
         show(done)
 
@@ -269,10 +271,8 @@ def log(entries: Sequence[Entry]) -> None:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
-        at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
-        click.echo(
-            f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"
-        )
+        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {entry.verb:<8}"
+        click.echo(f"{line} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
     if not entries:
         say("No command or tool has changed anything yet.", err=True)
 
@@ -296,7 +296,7 @@ def moved(done: Moved, *, dry_run: bool) -> None:
         for old, new in done.moved:
             click.echo(f"{one_line(old)} → {one_line(new)}")
         _differences(done.changed)
-    left_out(done.left)
+    faults(done.left)
     links, notes = _links(done.changed)
     files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
     if dry_run:
@@ -312,7 +312,7 @@ def offer(made: Offer, *, is_done: bool) -> None:
         at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
         click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
     _differences(made.changed)
-    left_out(made.left)
+    faults(made.left)
     links, notes = _links(made.changed)
     unknown = sum(guess.path is None for guess in made.guesses)
     rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
@@ -329,7 +329,7 @@ def _differences(changed: Sequence[RelinkedNote]) -> None:
         click.echo(plain(note.difference))
 
 
-def left_out(faults: Sequence[Fault]) -> None:
+def faults(faults: Sequence[Fault]) -> None:
     """Print faults on stderr, a line each."""
     for fault in faults:
         say(f"spellbook: {one_line(str(fault))}.", err=True)
@@ -343,10 +343,11 @@ def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(
-        translated(f"{process['kind']} (process {process['pid']}, since {_clock(process['since'])})")
-        for process in listed
-    )
+    parts = []
+    for process in listed:
+        since = dt.datetime.fromtimestamp(process["since"])
+        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
+    return ", ".join(parts)
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -358,24 +359,14 @@ def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _errors(codes: Mapping[str, int]) -> str:
-    listed = ", ".join(f"{code} {count}" for code, count in codes.items())
-    return translated(f"{listed} in 24 hours") if listed else ""
-
-
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
-    last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
-    return f"{state['count']}, the latest from {last}, in {state['folder']}"
+    return f"{state['count']}, the latest from {_minute(state['last'])}, in {state['folder']}"
 
 
-def _since(at: str | None) -> str:
-    return dt.datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M") if at else ""
-
-
-def _clock(seconds: int) -> str:
-    return dt.datetime.fromtimestamp(seconds).strftime("%m-%d %H:%M")
+def _minute(at: str) -> str:
+    return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
 
 
 def summary(report: Report) -> str:
@@ -405,6 +396,7 @@ def status(state: Mapping[str, Any]) -> None:
         f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
         for name, count in state["categories"].items()
     )
+    errors = ", ".join(f"{code} {count}" for code, count in state["day"]["errors"].items())
     why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
     rows = [
         ("vault", state["vault"]),
@@ -413,7 +405,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
-        ("looked at", _since(state["looked_at"])),
+        ("looked at", _minute(state["looked_at"]) if state["looked_at"] else ""),
         ("watched", translated("yes" if state["watched"] else f"no{why_not}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
@@ -421,7 +413,7 @@ def status(state: Mapping[str, Any]) -> None:
         ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
         ("texts", translated(reused) if state["embedded"] else ""),
         ("answers", _timings(state["timings"])),
-        ("errors", _errors(state["day"]["errors"])),
+        ("errors", translated(f"{errors} in 24 hours") if errors else ""),
         *(("to fix", _fault(fault)) for fault in state["faults"]),
         ("warning", translated(one_line(state.get("warning", "")))),
     ]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import (
     Asking,
+    as_of_fields,
     as_of_option,
     command,
-    doubt,
     filter_option,
     json_option,
-    of_then,
     option,
     scope_option,
+    warn_of_unmatched,
 )
 from spellbook.search.presentation import note_fields
 from spellbook.text.quoting import one_line
@@ -26,8 +25,6 @@ from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.library.reader import Reader
-
-T = TypeVar("T")
 
 limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
@@ -45,14 +42,6 @@ def _picked(item: Any, keys: str) -> dict[str, Any]:
     return {key: getattr(item, key) for key in keys.split()}
 
 
-def _print(book: Reader, done: T, is_json: bool, show: Callable[[T], object]) -> None:
-    """Print an answer as one JSON object, with the time that it is as of, or by `show` for people."""
-    if is_json:
-        output.as_json({**output.fields(done), **of_then(book)})
-    else:
-        show(done)
-
-
 @command(click.argument("query"), *_ASKED, min_score_option, max_tokens_option, json_option, kind=Asking)
 def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     """
@@ -61,7 +50,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    _print(book, book.memorize(query, **options), as_json, output.answer)
+    output.result(book.memorize(query, **options), as_json, output.answer, **as_of_fields(book))
 
 
 @command(
@@ -80,7 +69,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     spellbook find useState "error boundary" --all
     """
     reply = book.find(words, "all" if match_all else "any", **options)
-    _print(book, reply, as_json, partial(output.answer, by_words=True))
+    output.result(reply, as_json, partial(output.answer, by_words=True), **as_of_fields(book))
 
 
 @command(
@@ -107,7 +96,7 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **option
     if query is not None:
         if guess:
             options["also"] = _with_guess(book, query, options["also"])
-        _print(book, book.search(query, **options), as_json, output.answer)
+        output.result(book.search(query, **options), as_json, output.answer, **as_of_fields(book))
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"]:
@@ -152,8 +141,8 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
 
 def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     notes = book.recent(limit, filter=filter)
-    doubt(book, filter)
-    _print(book, notes, as_json, output.recent)
+    warn_of_unmatched(book, filter)
+    output.result(notes, as_json, output.recent, **as_of_fields(book))
 
 
 @command(
@@ -193,7 +182,7 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     chunks = book.show(id)
     around = book.around(chunks[0].path)
     if as_json:
-        output.as_json({**note_fields(id, chunks, around), **of_then(book)})
+        output.as_json({**note_fields(id, chunks, around), **as_of_fields(book)})
     else:
         output.chunks(chunks)
         output.around(around)
@@ -216,11 +205,7 @@ def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     """
     from spellbook.library import earlier
 
-    versions = earlier.history(book, id, limit)
-    if as_json:
-        output.as_json(versions)
-    else:
-        output.versions(versions)
+    output.result(earlier.history(book, id, limit), as_json, output.versions)
 
 
 @command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)
@@ -238,10 +223,10 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
             output.pointers(chunks)
             return
         shown = [_picked(entry, "id path line title heading") for entry in chunks]
-        output.as_json({"topic": topic, "chunks": shown, **of_then(book)})
+        output.as_json({"topic": topic, "chunks": shown, **as_of_fields(book)})
         return
     listed = book.contents(filter=filter)
-    doubt(book, filter)
+    warn_of_unmatched(book, filter)
     if not as_json:
         output.contents(listed, book.about)
         return
@@ -256,4 +241,4 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
         for entry in category.topics
     ]
     fields = {"categories": described, "topics": listed_topics, **toc.totals(listed)}
-    output.as_json({**fields, **of_then(book)})
+    output.as_json({**fields, **as_of_fields(book)})

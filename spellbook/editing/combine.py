@@ -38,16 +38,18 @@ _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
 _ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
 _MOST_LETTERS = 5_000
+"""Letters of a unit that is compared with others word by word."""
 _MOST_UNITS = 10_000
 """Sentences, items and blocks of a note that is merged; a megabyte of prose has as many."""
 
 _COMMON = 200
-"""Units with a word that tells none of them from the others."""
+"""A word that more units hold says nothing about which two belong together."""
 
 _MOST_ALIKE = 20
-"""Units that are compared with one, those with most of its words."""
+"""Units that one is compared with: those that share most words with it."""
 
 _LEAST_ALIKE = 0.5
+"""Share of the shorter unit's words that two units must have in common to be compared. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +132,14 @@ class _CombinedDraft:
     def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
         """Insert `unit` after `anchor`, in the same block if `is_near`; without an anchor at the end of its section."""
         text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
-        if anchor is not None and is_near and unit.kind == anchor.kind == "item":
-            self._behind[anchor.end].append(self._newline + text)
-        elif anchor is not None and is_near and unit.kind == anchor.kind == "sentence" and self._flows(unit, anchor):
-            self._behind[anchor.end].append(f" {text}")
-        elif anchor is not None:
-            self._blocks[anchor.block].append((unit, text))
-        elif unit.section in self._page.last:
-            self._blocks[self._page.last[unit.section]].append((unit, text))
+        near = anchor if is_near else None
+        block = anchor.block if anchor else self._page.last.get(unit.section)
+        if near and unit.kind == near.kind == "item":
+            self._behind[near.end].append(self._newline + text)
+        elif near and unit.kind == near.kind == "sentence" and self._flows(unit, near):
+            self._behind[near.end].append(f" {text}")
+        elif block is not None:
+            self._blocks[block].append((unit, text))
         else:
             self._sections[unit.section].append((unit, text))
 
@@ -194,14 +196,14 @@ class _CombinedDraft:
         text = ""
         before: _Unit | None = None
         for unit, written in added:
-            if before is None:
-                text = written
-            elif before.block != unit.block or unit.kind == "block":
-                text += self._newline * 2 + written
-            elif unit.kind == "item":
-                text += self._newline + written
-            else:
-                text += (" " if _ENDED.search(before.text) else self._newline * 2) + written
+            is_same = before is not None and before.block == unit.block
+            if is_same and unit.kind == "item":
+                text += self._newline
+            elif is_same and unit.kind == "sentence" and before and _ENDED.search(before.text):
+                text += " "
+            elif before:
+                text += self._newline * 2
+            text += written
             before = unit
         return text
 
@@ -364,7 +366,7 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     """
     Return what to set in the first note's frontmatter, and where the two differ and the first one's value stays.
 
-    Lists and entities are unite, importance is the higher, `created` the older, privacy and trust are as `privacy`
+    Lists and entities are united, importance is the higher, `created` the older, privacy and trust are as `privacy`
     rules, and what the first one does not say is taken over. The other's ids, path and title stay as pointers.
     """
     wanted: dict[str, object] = {}

@@ -19,7 +19,7 @@ from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
 
 CATEGORY = "knowledge"
-"""Where a memory goes that names no category."""
+"""The category of a memory that names none."""
 
 MIN_TOKENS = 100
 MAX_TOKENS = 512

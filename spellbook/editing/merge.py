@@ -14,7 +14,7 @@ from typing import Literal
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import ChangedPair
 from spellbook.editing.relink import Shift, mend, unlink
-from spellbook.editing.revise import dated, with_vectors
+from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
@@ -84,7 +84,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
     linking = _find_linking(index, first.chunk.path, other.chunk.path, shift)
     wanted, differs = combine.metadata(here, parse(other.chunk.path, there.encode()))
-    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **dated(here)})
+    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
         id=first.chunk.note,
         path=first.chunk.path,
@@ -117,7 +117,7 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
             note = parse(path, data)
             index.vault.write(path, note.encode(_mend_links(note, path, shift).text), digest(data))
     sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking])
-    with_vectors(index, first.chunk.path)
+    embed_note(index, first.chunk.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
 

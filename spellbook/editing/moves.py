@@ -40,7 +40,7 @@ _LOCK = "moving.lock"
 _TRIES = 20
 """Attempts to rewrite a note that an editor saves at the same moment."""
 _LOOKED_BACK = 50
-"""Entries of the journal among which the move is looked for that this one takes back."""
+"""Latest entries of the journal in which the move is looked for that this one reverses."""
 
 _log = logging.getLogger(__name__)
 
@@ -170,8 +170,8 @@ def _plan_move(index: Index, old: str, new: str, undoes: Entry | None) -> _MoveP
     }
     is_noted = any(rewrite.links is not None for rewrite in then.values())
     for source in sorted(sources & set(files) - _doubles(index)):
-        # A link that leads here by chance since before the move that is taken back led nowhere then. Not every version
-        # noted such links.
+        # Journals of earlier versions do not name the notes with links that came to lead somewhere by chance. A note
+        # that such a journal does not name stays as it is, unless it was written since.
         if entry is None or is_noted or source in then or _is_written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
@@ -182,7 +182,7 @@ def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[
 
 
 def _doubles(index: Index) -> set[str]:
-    """The symbolic links to other notes of the vault. Their links are rewritten in the note itself."""
+    """Return the symbolic links to notes of the vault. The links in these are rewritten in the note itself."""
     root = os.path.join(index.vault.root, "")
     real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
     return {
@@ -201,7 +201,7 @@ def _is_written_since(index: Index, path: str, at: float) -> bool:
 
 
 def _find_concerned(index: Index, shift: Shift) -> set[str]:
-    """The notes with a link that the move would break or redirect, according to the catalog."""
+    """Return the notes with a link that the move would break or redirect, according to the catalog."""
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         linked.source
@@ -416,7 +416,9 @@ def _finish(index: Index) -> None:
     source, target = index.vault.root / old, index.vault.root / new
     is_moved = os.path.lexists(target) and (target.lstat().st_ino == inode or not os.path.lexists(source))
     if is_moved:
-        undoes = _entry(index.vault.journal, written.get("undoes"))
+        undoes: Entry | None = None
+        with contextlib.suppress(MemoryNotFound):
+            undoes = index.vault.journal.get(written.get("undoes") or 0)
         plan = _plan_rest(index, old, new, texts, undoes)
         plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
@@ -436,13 +438,6 @@ def _finish(index: Index) -> None:
             "A move of %s to %s was cut short, and both are gone: see `spellbook doctor --fix links`.", old, new
         )
     file.unlink()
-
-
-def _entry(journal: Journal, number: int | None) -> Entry | None:
-    try:
-        return None if number is None else journal.get(number)
-    except MemoryNotFound:
-        return None
 
 
 def _plan_rest(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _MovePlan:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from spellbook.editing.moves import RelinkedNote
@@ -27,9 +27,11 @@ ALIAS = "an alias, which Obsidian does not open"
 TITLED = "its name or title"
 
 _CLOSE = 0.8
+"""Likeness of two names, 0 to 1, from which on one is offered for the other. By hand."""
 _MOST_CLOSE = 3
+"""Files that are offered for a link whose target is not known."""
 _MOST_COMPARED = 100
-"""Names that are compared letter by letter with all others; in a large vault each takes some hundredths of a second."""
+"""Names that are compared with all others, letter by letter; in a large vault each takes some hundredths of a second."""
 _MARKS = re.compile(r"[\W_]+")
 
 
@@ -175,14 +177,10 @@ class _KnownFiles:
         """The files whose names or titles are most like that of a target."""
         name = _plain(_stem(target.rpartition("/")[2]))
         if name and name not in self._compared and len(self._compared) < _MOST_COMPARED:
-            matcher = SequenceMatcher(b=name, autojunk=False)
-            close: list[tuple[float, str]] = []
-            for other, paths in self._called.items():
-                matcher.set_seq1(other)
-                # The quick ones are upper bounds of the last.
-                if all(ratio() >= _CLOSE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
-                    close += [(-matcher.ratio(), path) for path in paths]
-            self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
+            # A file is called by its name and by its title: so many hold as many files as are shown.
+            close = get_close_matches(name, self._called, 2 * _MOST_CLOSE, _CLOSE)
+            paths = dict.fromkeys(path for other in close for path in sorted(self._called[other]))
+            self._compared[name] = tuple(paths)[:_MOST_CLOSE]
         return self._compared.get(name, ())
 
 

@@ -105,7 +105,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
         sync.scan_paths(index, [chunk.path])
-        with_vectors(index, chunk.path)
+        embed_note(index, chunk.path)
         return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise _keeps_changing(chunk.path)
 
@@ -158,11 +158,11 @@ def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revis
             f"Name the section: {chunk.id!r:.300} is the first; nothing was changed.",
         )
     if revision.content is not None:
-        piece = _piece(index, note, chunk, revision.expected_hash, sha256, revision.content)
+        piece = _find_section(index, note, chunk, revision.expected_hash, sha256, revision.content)
         return edits.rewrite(note, piece, revision.content)
     if revision.expected_hash:
-        _piece(index, note, chunk, revision.expected_hash, sha256)
-    start, end = (note.body_at, len(note.text)) if is_note else _span(index, note, chunk)
+        _find_section(index, note, chunk, revision.expected_hash, sha256)
+    start, end = (note.body_at, len(note.text)) if is_note else _span_of(index, note, chunk)
     if revision.append is not None:
         return edits.appended(note, start, end, revision.append)
     if revision.replace is not None:
@@ -170,7 +170,7 @@ def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revis
     return note.text
 
 
-def _span(index: Index, note: Note, chunk: StoredChunk) -> tuple[int, int]:
+def _span_of(index: Index, note: Note, chunk: StoredChunk) -> tuple[int, int]:
     """Return the start and end characters of a section, with all its parts, in the file as it is now."""
     suffix = chunk.suffix
     cut = chunks.cut(note, index.config.chunk_tokens)
@@ -201,7 +201,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
         kept, gone, erased = _erase_section(index, chunk, hard), [chunk], _place_of(chunk, siblings)
     sync.scan_paths(index, [chunk.path])
     if not hard:
-        with_vectors(index, chunk.path)
+        embed_note(index, chunk.path)
     return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
 
 
@@ -258,7 +258,7 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
         sync.scan_paths(index, paths)
 
 
-def with_vectors(index: Index, path: str) -> None:
+def embed_note(index: Index, path: str) -> None:
     """Embed the pending chunks and labels of the note at `path`. If the embedder fails they stay pending."""
     stored = index.catalog.at(path)
     rows = index.catalog.waiting.texts([chunk.key for chunk in stored]) if stored else []
@@ -272,7 +272,7 @@ def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
     for _ in range(_TRIES):
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
-        piece = _piece(index, note, chunk, None, "")
+        piece = _find_section(index, note, chunk, None, "")
         left = note.encode(edits.without(note, piece))
         label = privacy.kept_label({}, note.meta)
         kept_text = compose(label, piece.text) if label else piece.text
@@ -288,7 +288,7 @@ def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
     raise _keeps_changing(chunk.path)
 
 
-def _piece(
+def _find_section(
     index: Index, note: Note, chunk: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
 ) -> Chunk:
     """
@@ -314,7 +314,7 @@ def _piece(
 def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:
     wanted = dict(changes)
     if text != before.text or changes:
-        wanted |= dated(before)
+        wanted |= date_of_change(before)
     note = parse(path, before.encode(text))
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
@@ -322,7 +322,7 @@ def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) ->
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 
 
-def dated(note: Note) -> dict[str, object]:
+def date_of_change(note: Note) -> dict[str, object]:
     """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
     key = "updated" if "updated" in note.meta else "modified"
     now = _now_like(note.meta.get(key))

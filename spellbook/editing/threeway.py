@@ -27,6 +27,7 @@ from spellbook.text.diff import changed_spans, weave, woven
 from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
+"""What a callout says where one side deleted a text, in Korean and in English."""
 _LEAST_ALIKE = 0.5
 """Share of equal lines from which on a section under another heading is taken for the same section. By hand."""
 
@@ -41,6 +42,7 @@ class MergedNote:
 
 _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 _FINAL = 1_000_000_000
+"""The number of a block that no other follows."""
 _ENDED = {"paragraph", "bullet_list", "ordered_list", "table"}
 """Blocks that a heading ends without a blank line."""
 
@@ -49,8 +51,8 @@ class _SpacedBlock(NamedTuple):
     """
     A block of a note with the line ends after it.
 
-    `first` is by side the number of the first block in whose place it is. `last` is by side that of the last one, or
-    _FINAL if no block follows it, and the line ends after it.
+    It stands in the place of some blocks of each side. `first` maps a side to the number of the first of these, `last`
+    to the number of the last one, or `_FINAL` if no block follows it, and the line ends after it.
     """
 
     text: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from spellbook.editing import edits, labels, moves
-from spellbook.editing.revise import with_vectors
+from spellbook.editing.revise import embed_note
 from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
@@ -103,16 +103,16 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
     `name` is a path in the trash, or what was erased: an id, a path, a topic. A section returns to its place in its
     note. If that place has changed, it becomes a note of its own. Raises MemoryNotFound.
     """
-    entry, lying = _find_erased(index, name)
+    entry, in_trash = _find_erased(index, name)
     if entry is not None:
         try:
             undo(index, entry.id)
-            return tuple(trace.path for trace in entry.traces if trace.path not in lying)
+            return tuple(trace.path for trace in entry.traces if trace.path not in in_trash)
         except (Conflict, MemoryNotFound):
-            if not lying:
+            if not in_trash:
                 raise
     with index.vault.change("restore", name):
-        homes = [index.vault.trash.restore(path) for path in lying]
+        homes = [index.vault.trash.restore(path) for path in in_trash]
     _update_index(index, homes)
     return tuple(homes)
 
@@ -140,7 +140,9 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
 
 def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _UndoStep | None:
     """Return how to undo a change of one file; None if there is nothing to do."""
-    now = _read_now(index, trace.path)
+    now: bytes | None = None
+    with contextlib.suppress(MemoryNotFound):
+        now = index.vault.read(trace.path)[0]
     current = None if now is None else digest(now)
     if now is None and trace.after is not None and (home := _home_of(index, trace, since)):
         raise Conflict(
@@ -172,13 +174,6 @@ def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> st
         id = parse(trace.path, text).declared_id if text else None
         return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != trace.path), None) if id else None
     return None
-
-
-def _read_now(index: Index, path: str) -> bytes | None:
-    try:
-        return index.vault.read(path)[0]
-    except MemoryNotFound:
-        return None
 
 
 def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
@@ -243,4 +238,4 @@ def _update_index(index: Index, paths: list[str]) -> None:
     if notes:
         sync.scan_paths(index, notes)
     for path in notes[:_MOST_EMBEDDED]:
-        with_vectors(index, path)
+        embed_note(index, path)

@@ -122,7 +122,7 @@ def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
 
 
 def choose(name: str, candidates: Sequence[SettingsFile]) -> Path:
-    """Return the file of `candidates` that the client uses. Raises InvalidInput if the client is not on this machine."""
+    """Return the one of `candidates` that the client uses. Raises InvalidInput if it is not on this machine."""
     for place in candidates:
         if place.file.exists() or place.folder.is_dir():
             return place.file

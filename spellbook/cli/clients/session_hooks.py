@@ -72,7 +72,7 @@ def add(file: Path, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> FileC
     client = clients.CLIENTS[CLIENT]
     before, text = clients.read(file, client)
     with clients.shaped(file, client):
-        return FileChange(file, before, _with(text, name, wanted).encode())
+        return FileChange(file, before, _put(text, name, wanted).encode())
 
 
 def take_out(file: Path, name: str) -> FileChange | None:
@@ -89,18 +89,18 @@ def take_out(file: Path, name: str) -> FileChange | None:
             return None
         there = {event: jsonc.get(text, (_KEY, event, number)) for event, number, _ in places}
         earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
-        if change := clients.restored(file, before, earlier, lambda old: _with(old, name, there) == text):
+        if change := clients.restored(file, before, earlier, lambda old: _put(old, name, there) == text):
             return change
-        after = _without(text, name, places)
+        after = _remove(text, name, places)
         if jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier):
             after = jsonc.remove(after, (_KEY,))
     return FileChange(file, before, after.encode())
 
 
-def _with(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+def _put(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the settings with these hooks of `name` and no others of it."""
     places = list(_ours(text, name))
-    text = _without(text, name, [place for place in places if place[0] not in wanted])
+    text = _remove(text, name, [place for place in places if place[0] not in wanted])
     for event, group in wanted.items():
         first = next((place for place in places if place[0] == event), None)
         if first:  # brought up to date where it differs; what its owner added to the group stays
@@ -113,7 +113,7 @@ def _with(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
     return text
 
 
-def _without(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
+def _remove(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
     """Return the settings without the hooks at `places`, and without groups and lists that only held them."""
     for event, number, run in reversed(places):
         group = (_KEY, event, number)
