@@ -233,14 +233,14 @@ class Asking(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, self._sorted(args))
+            return super().parse_args(ctx, self._sort(args))
         except click.UsageError as error:
             if type(error) is click.BadParameter or not any(arg.startswith("-") for arg in args):
                 raise  # a wrong value of an option is no word to look for
             hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
 
-    def _sorted(self, args: Sequence[str]) -> list[str]:
+    def _sort(self, args: Sequence[str]) -> list[str]:
         """Return the options with their values, then `--`, then the words."""
         known = {name: param for param in self.params if isinstance(param, click.Option) for name in param.opts}
         names = [*known, "-h", "--help"]

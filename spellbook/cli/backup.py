@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshot
     from spellbook.library.book import Spellbook
 
-_MOST_SHOWN = 10
+_MOST_SHOWN = 10  # files that are named of those that were skipped or renamed
 
 attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-attachments")
 

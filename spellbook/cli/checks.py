@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.search.duplicates import AlikeChunks, Contradiction
 
-_MOST_PARTS = 3
-_MOST_ALIKE = 5
+_MOST_PARTS = 3  # pairs of words of a contradiction
+_MOST_ALIKE = 5  # chunks of a group of duplicates
 
 
 def checked(done: Checked, limit: int) -> None:

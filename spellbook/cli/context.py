@@ -44,12 +44,12 @@ _MOST_TOKENS = 20_000
 _LONG = 100_000
 """Bytes of a transcript from which on a session may have decided something. By hand."""
 
-_MOST_TRANSCRIPT = 64_000_000
+_MOST_TRANSCRIPT = 64_000_000  # bytes at the end of a transcript that are read
 _SAVED = rb'"name":\s*"[\w-]*(?:scribe|revise|remember|mama_save|mama_update)"'
 _REMINDED = "reminded.log"
 """Which sessions were reminded; its ending tells `seal` that it is no part of the index."""
 
-_MOST_REMINDED = 200
+_MOST_REMINDED = 200  # sessions that are remembered
 _KEEP = (
     "Before this ends: if something was decided or learned in this session that should last and is not in the notes "
     "yet, keep it now with Spellbook (mama_save if it is there, else rest and scribe). If there is nothing, go on."

@@ -40,11 +40,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_COLUMNS = 100
-_MOST_PLACE = 48
-_MOST_NEAR = 20
-_MOST_LINE = 200
-_MOST_ROWS = 20
+_MOST_COLUMNS = 100  # of a line that is not left to the terminal to break
+_MOST_PLACE = 48  # columns of a place in front of a text
+_MOST_NEAR = 20  # notes that are listed as linked, or as related
+_MOST_LINES = 6  # of a hit's text
+_MOST_LINE = 200  # letters of such a line
+_MOST_ROWS = 20  # candidates that an explanation lists
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -90,7 +91,7 @@ def answer(reply: Answer, *, by_words: bool = False) -> None:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
         for sentence in standing(hit):
             say(f"      {sentence}", err=True)
-        _untrusted(hit, err=True)
+        _print_untrusted(hit, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
@@ -110,7 +111,7 @@ def unmatched(values: Sequence[Unmatched]) -> None:
         say(f"spellbook: {one_line(str(value))}", err=True)
 
 
-def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
+def _print_untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
     """Print the line that marks a text as coming from outside, if it does."""
     if label := outside(of):
         say(f"      {label}", err=err)
@@ -121,12 +122,12 @@ def _hit(hit: Hit) -> None:
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
     for sentence in standing(hit):
         say(f"      {sentence}")
-    _untrusted(hit)
+    _print_untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
-    for line in lines[:6]:
+    for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
-    if len(lines) > 6:
-        say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
+    if len(lines) > _MOST_LINES:
+        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(reasons(hit, translated))}", dim=True))
     click.echo()
 
@@ -162,7 +163,7 @@ def explanation(why: Explanation) -> None:
         for one in chunk.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
         if chunk.words or chunk.lacks:
-            say(f"     has {_listed(chunk.words)}; lacks {_listed(chunk.lacks)}")
+            say(f"     has {_join_words(chunk.words)}; lacks {_join_words(chunk.lacks)}")
         if chunk.place is None:
             say(f"     no hit: {one_line(chunk.verdict)}")
     if len(why.rows) > _MOST_ROWS:
@@ -180,14 +181,14 @@ def _leg(chunk: ExplainedChunk, name: str) -> str:
     return f"{share:>7} {rank:>6}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or translated("nothing")
 
 
 def chunks(rows: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(place(rows[0]), bold=True))
-    _untrusted(rows[0])
+    _print_untrusted(rows[0])
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))

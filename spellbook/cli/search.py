@@ -37,7 +37,7 @@ _NARROWED = (limit_option, filter_option, scope_option)
 _ASKED = (*_NARROWED, as_of_option)
 
 
-def _picked(item: Any, keys: str) -> dict[str, Any]:
+def _pick(item: Any, keys: str) -> dict[str, Any]:
     """Return the fields of a chunk or a topic that `keys` lists, with blanks between them."""
     return {key: getattr(item, key) for key in keys.split()}
 
@@ -222,7 +222,7 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
         if not as_json:
             output.pointers(chunks)
             return
-        shown = [_picked(entry, "id path line title heading") for entry in chunks]
+        shown = [_pick(entry, "id path line title heading") for entry in chunks]
         output.as_json({"topic": topic, "chunks": shown, **as_of_fields(book)})
         return
     listed = book.contents(filter=filter)
@@ -236,7 +236,7 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
         {"category": entry.name, "description": entry.description, "topics": len(entry.topics)} for entry in listed
     ]
     listed_topics = [
-        {**_picked(entry, "category topic notes chunks updated keywords"), **output.fields(book.about(entry))}
+        {**_pick(entry, "category topic notes chunks updated keywords"), **output.fields(book.about(entry))}
         for category in listed
         for entry in category.topics
     ]

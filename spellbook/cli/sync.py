@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 """Times that notes are pulled and pushed, if others push meanwhile."""
 
-_MOST_SHOWN = 10
+_MOST_SHOWN = 10  # files that a message names
 
 _TEMPORARY = ".spellbook-" + "[0-9a-f]" * 16 + ".tmp"
 """`disk.TEMPORARY` as git spells it."""
@@ -192,11 +192,11 @@ class _Git:
         for change, path in zip(changes[::2], changes[1::2], strict=True):
             if path not in tracked:
                 _, mode, _, blob, _ = change.split()
-                replaced |= dict.fromkeys(self._replaced(path, mode, blob, tracked))
+                replaced |= dict.fromkeys(self._find_replaced(path, mode, blob, tracked))
         return [*replaced]
 
-    def _replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
-        """Return what is lost if the file `blob`, or with its mode a repository, is written at `path`."""
+    def _find_replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
+        """Return the files here that git would replace with `blob` at `path`, which by its mode may be a repository."""
         for folder in reversed(PurePosixPath(path).parents[:-1]):
             place = self._top / folder
             if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):

@@ -13,7 +13,7 @@ from spellbook.index.filters import conditions, instant
 from spellbook.index.opened import Index
 from spellbook.text.quoting import counted
 
-_DAY = 86_400.0
+_DAY = 86_400.0  # seconds
 
 
 def due(index: Index, days: float, now: float) -> list[StoredChunk]:

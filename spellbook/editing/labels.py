@@ -24,7 +24,7 @@ LISTS = {
 """Keys that hold lists, each with what stands between the items of one that is written as a text."""
 
 RULED = {"id", "created", "date", "updated", "modified", "importance", *LISTS, *privacy.RULED}
-"""Keys whose other value need not be shown: one of two is the right one, or nothing of either is lost."""
+"""Keys for which a rule chooses one value or unites both, so that the other value need not be shown."""
 
 
 def as_list(value: object, split: str) -> list[Any]:

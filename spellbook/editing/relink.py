@@ -24,7 +24,7 @@ _INLINE_END = re.compile(
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
 """What is compared: words, and targets of links as one."""
-_MOST_LABEL = 1_000
+_MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
 _MOST_ALONE = 100
 """Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
 

@@ -31,7 +31,7 @@ _CLOSE = 0.8
 _MOST_CLOSE = 3
 """Files that are offered for a link whose target is not known."""
 _MOST_COMPARED = 100
-"""Names that are compared with all others, letter by letter; in a large vault each takes some hundredths of a second."""
+"""Names that are compared with all others; each takes some hundredths of a second in a large vault."""
 _MARKS = re.compile(r"[\W_]+")
 
 
@@ -104,7 +104,7 @@ def _plan(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             continue
         broken = [link for link in links.find(note) if link.target in targets]
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
-        done = rewrite_links(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
+        done = rewrite_links(note, forms, {link: _shown_words(note, link, targets[link.target]) for link in broken})
         if done.left:
             where = ", ".join(str(link.line) for link in done.left)
             left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
@@ -121,7 +121,7 @@ def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
 
 
-def _shown(note: Note, link: Link, guess: Guess) -> str:
+def _shown_words(note: Note, link: Link, guess: Guess) -> str:
     """What a wikilink that says another name of the note needs to be shown as before."""
     is_name = guess.why in {ALIAS, TITLED} and not link.is_markdown and "/" not in link.target
     if not is_name or not note.text.startswith("]]", link.end):

@@ -27,7 +27,7 @@ from spellbook.vault.folder import digest
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
-_EMBED_AT_ONCE = 64
+_EMBED_AT_ONCE = 64  # chunks that a caller waits for
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,11 @@ from spellbook.vault.vault import Vault
 
 
 def plan(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> dict[str, tuple[str, str]]:
-    """Return old and new targets of links for a move, by new path; `then` is what the move that this undoes did."""
+    """
+    Return the old and the new target of each symbolic link that a move changes, by its new path.
+
+    `then` is what was done to links by the move that this one undoes.
+    """
     links: dict[str, tuple[str, str]] = {}
     here, there = str(vault.root / old), str(vault.root / new)
     for path, target in vault.symlinks().items():

@@ -206,7 +206,7 @@ class _MergeDraft:
         quoted = "".join(f"> {line}\n" if line else ">\n" for line in text.strip("\n").split("\n"))
         return f"> [!merge] {self.names[side]}\n{quoted}\n"
 
-    def _deleted(self, side: int) -> str:
+    def _note_deletion(self, side: int) -> str:
         return f"> [!merge] {_DELETED[0 if self._is_korean else 1].format(self.names[side])}\n\n"
 
     def values(self, aside: Mapping[str, Any], comments: Sequence[str]) -> None:
@@ -246,7 +246,7 @@ class _MergeDraft:
         if base is None:
             return there.units
         self.both.append(there.heading or self._title)
-        return [*there.units, _SpacedBlock(self._deleted(gone), "callout")]
+        return [*there.units, _SpacedBlock(self._note_deletion(gone), "callout")]
 
     def _merge_blocks(
         self, base: list[_SpacedBlock], ours: _SectionBlocks, theirs: _SectionBlocks
@@ -290,8 +290,8 @@ class _MergeDraft:
                 return [_SpacedBlock(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
         self.both.append(heading or self._title)
         if not ours:
-            return [*theirs, _SpacedBlock(self._deleted(0), "callout")]
-        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._deleted(1)
+            return [*theirs, _SpacedBlock(self._note_deletion(0), "callout")]
+        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._note_deletion(1)
         return [*ours, _SpacedBlock(kept, "callout")]
 
 

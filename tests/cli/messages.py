@@ -73,7 +73,7 @@ SENTENCES = {
         "_snapshots",
         "chroma",
         "status",
-        "_listed",
+        "_join_words",
     },
     "__main__.py": {"_sentence"},
     "text/credentials.py": {"in_note"},

@@ -25,10 +25,10 @@ from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
-"""Settings that what starts without this shell's environment must be told too, or it would keep another index."""
+"""Variables that go into an entry: a client does not pass on this shell's, and without them has another index."""
 
 SECRETS = environment.variables("secret")
-"""What is never written into a file of settings unasked."""
+"""Variables that are not written into a client's settings unless somebody asks for it."""
 
 PORT = 17950
 """The port of `spellbook serve`."""

@@ -22,10 +22,10 @@ from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict, InvalidInput, StorageError
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
-"""After which the files of a working tree may be others."""
+"""Hooks that git runs when it may have changed files of the working tree."""
 
 ASIDE = "before-spellbook"
-"""The folder beside our hooks for those that were there and are no shell scripts."""
+"""The folder beside our hooks for earlier hooks that are no shell scripts."""
 
 _OF_THE_PERSON = re.compile(
     r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|(AUTHOR|COMMITTER)_\w+|SSH(_\w+)?|ASKPASS|TERMINAL_PROMPT)"
