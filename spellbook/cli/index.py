@@ -96,7 +96,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
             err=True,
         )
     if is_wanted:
-        gitignore.change(vault).make()
+        gitignore.with_line(vault / gitignore.FILE, gitignore.LINE).make()
         output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 
 

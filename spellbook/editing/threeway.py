@@ -98,10 +98,8 @@ def merge(
     tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
     above = draft.above()
     text = header + (above + tail.lstrip("\n") if above else tail)
-    end = newline(original.text)
-    return MergedNote(
-        original.encode(text.replace("\n", end) if end != "\n" else text), tuple(dict.fromkeys(draft.both))
-    )
+    data = original.encode(text.replace("\n", newline(original.text)))
+    return MergedNote(data, tuple(dict.fromkeys(draft.both)))
 
 
 def _with_lf(note: Note) -> Note:
@@ -212,8 +210,9 @@ class _MergeDraft:
     def values(self, aside: Mapping[str, Any], comments: Sequence[str]) -> None:
         """Put values and comments of their frontmatter above the text."""
         self.both += aside
-        rows = [f"{dump(key)}: {dump(value)}" for key, value in aside.items()] + list(comments)
-        self._above += [self._callout(1, "\n".join(f"    {line}" for line in rows))] if rows else []
+        rows = [*(f"{dump(key)}: {dump(value)}" for key, value in aside.items()), *comments]
+        if rows:
+            self._above.append(self._callout(1, "\n".join(f"    {line}" for line in rows)))
 
     def header(self, side: int, text: str) -> None:
         """Put the whole frontmatter of a side above the text."""

@@ -30,11 +30,6 @@ def is_missing(vault: Path) -> bool:
     return done.returncode == 1  # 128 outside of a repository
 
 
-def change(vault: Path) -> FileChange:
-    """Return what adds the line to the vault's `.gitignore`; see `with_line`."""
-    return with_line(vault / FILE, LINE)
-
-
 def with_line(file: Path, line: str) -> FileChange:
     """
     Return what adds a line at the end of one of git's files, every byte before as it is.
