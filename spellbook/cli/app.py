@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _WRONG_USAGE = {"INVALID_INPUT", "PATH_OUTSIDE_VAULT", "PERMISSION_DENIED"}
 
 
-class Command(help.TranslatedCommand, click.Command):
+class Command(help.TranslatedCommand):
     """Refuses arguments that are not valid Unicode; only paths may be any bytes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -80,12 +80,12 @@ class Group(help.TranslatedCommand, click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _pipes_left_alone():
+        with _hide_pipes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _pipes_left_alone():
+            with _hide_pipes():
                 return super().invoke(ctx)
         except SpellbookError as error:
             output.say(f"spellbook: {one_line(error.message)}", err=True)
@@ -97,8 +97,8 @@ class Group(help.TranslatedCommand, click.Group):
 
 
 @contextmanager
-def _pipes_left_alone() -> Iterator[None]:
-    """Keep click, which knows a closed pipe by its number and exits with 1, from judging it: `__main__` does."""
+def _hide_pipes() -> Iterator[None]:
+    """Take the number from the error of a closed pipe: by it click would exit with 1; `__main__` knows better."""
     try:
         yield
     except BrokenPipeError as error:
@@ -154,8 +154,8 @@ def option(verb: Verb, name: str, *flags: str, is_checked: bool = True, **settin
         "choice": {"type": words, **shown},
         "texts": {"multiple": True, "metavar": "TEXT"},
     }
-    told = {"help": argument.typed or argument.about, **settings}
-    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | told)
+    common = {"help": argument.typed or argument.about, **settings}
+    return click.option(*(flags or (f"--{name.replace('_', '-')}",)), **forms.get(argument.kind, {}) | common)
 
 
 scope_option = click.option(
@@ -187,10 +187,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def _filter(ctx: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, object] | None:
     check_text(option, pairs)
-    if not pairs:
-        return None
-
-    return from_pairs(pairs)
+    return from_pairs(pairs) if pairs else None
 
 
 filter_option = option(table.SEARCH, "filter", multiple=True, metavar="K=V", callback=_filter)
@@ -236,18 +233,18 @@ class Asking(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, self._sorted(args))
+            return super().parse_args(ctx, self._sort(args))
         except click.UsageError as error:
             if type(error) is click.BadParameter or not any(arg.startswith("-") for arg in args):
                 raise  # a wrong value of an option is no word to look for
             hint = f"To look for a word that begins with a dash, put -- before it: spellbook {ctx.info_name} -- --word"
             raise click.UsageError(f"{error.format_message()}\n{hint}", ctx) from error
 
-    def _sorted(self, args: Sequence[str]) -> list[str]:
+    def _sort(self, args: Sequence[str]) -> list[str]:
         """Return the options with their values, then `--`, then the words."""
-        known = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
+        known = {name: param for param in self.params if isinstance(param, click.Option) for name in param.opts}
         names = [*known, "-h", "--help"]
-        given: list[str] = []
+        options: list[str] = []
         words: list[str] = []
         rest = deque(args)
         while rest:
@@ -259,14 +256,14 @@ class Asking(Command):
                 break
             is_whole = bool(equals) if takes_value else arg in names
             if takes_value and not equals and rest and rest[0] not in names:
-                given += [arg, rest.popleft()]
+                options += [arg, rest.popleft()]
             elif is_whole or re.fullmatch(r"-n\d+", arg) or _is_misspelt(name, names):
-                given.append(arg)
+                options.append(arg)
             else:
                 if len(arg) > 1 and arg.startswith("-"):
                     output.say(f"spellbook: {one_line(arg)} is taken as a word to look for.", err=True)
                 words.append(arg)
-        return [*given, "--", *words]
+        return [*options, "--", *words]
 
 
 def _is_misspelt(word: str, names: Iterable[str]) -> bool:
@@ -300,11 +297,11 @@ def command(
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Reader]:
     """Open the vault that the options name, and count the errors that a command ends with."""
-    given = ctx.ensure_object(dict)
-    wikis = given.get("wiki", ())
-    with spellbook.open(given.get("vault"), scope=given.get("scope"), wikis=wikis) as book:
+    options = ctx.ensure_object(dict)
+    wikis = options.get("wiki", ())
+    with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
         try:
-            with _as_of(book, given.get("as_of", "")) as then:
+            with _as_of(book, options.get("as_of", "")) as then:
                 yield then
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -327,7 +324,7 @@ def _as_of(book: Spellbook, when: str) -> Iterator[Reader]:
         yield then
 
 
-def of_then(book: Reader) -> dict[str, Any]:
+def as_of_fields(book: Reader) -> dict[str, Any]:
     """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
     if not click.get_current_context().ensure_object(dict).get("as_of"):
         return {}
@@ -356,7 +353,7 @@ def main() -> None:
         os.environ.update(container.layout().environment)
 
 
-def doubt(book: Reader, filter: dict[str, object] | None) -> None:
+def warn_of_unmatched(book: Reader, filter: dict[str, object] | None) -> None:
     """Say on stderr which values of a filter no note has, for commands whose answers do not."""
     if filter:
         output.unmatched(book.index.catalog.unmatched(conditions(filter), book.index.visible))

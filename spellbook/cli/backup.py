@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import Group, command, doubt, filter_option, json_option, main, option
+from spellbook.cli.app import Group, command, filter_option, json_option, main, option, warn_of_unmatched
 from spellbook.notes.note import Fault
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshot
     from spellbook.library.book import Spellbook
 
-_MOST_SHOWN = 10
+_MOST_SHOWN = 10  # files that are named of those that were skipped or renamed
 
 attachments_option = option(table.EXPORT, "attachments", "--attachments/--no-attachments")
 
@@ -50,14 +50,14 @@ def export(
         raise click.UsageError("--json and an export to stdout cannot be combined.")
     target = sys.stdout.buffer if file == "-" else file
     done = book.export(target, format, filter=filter, attachments=attachments)
-    doubt(book, filter)
+    warn_of_unmatched(book, filter)
     if as_json:
         output.as_json(output.fields(done))
     elif file != "-":
         others = [counted(done.attachments, "other file")] if done.attachments else []
         held = " and ".join([counted(done.notes, "note"), *others])
         output.say(f"{one_line(done.file)}: {held}, {done.bytes / 1e6:.1f} MB.")
-    _tell(done.faults)
+    _print_faults(done.faults)
 
 
 @command(
@@ -69,7 +69,7 @@ def export(
     click.option("--drop", is_flag=True, help="Forget what is left of an import that was cut short."),
     json_option,
 )
-def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) -> None:
+def import_(book: Spellbook, source: str | None, as_json: bool, **options: Any) -> None:
     """
     Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
@@ -88,19 +88,19 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **asked: Any) ->
     spellbook import ~/old-notes --into old
     """
     with progress_bar.bar(hidden=as_json) as progress:
-        done = book.import_(source, progress=progress, **asked)
-    output.result(done, as_json, _dropped if asked["drop"] else _imported)
-    _tell(done.faults)
+        done = book.import_(source, progress=progress, **options)
+    output.result(done, as_json, _print_dropped if options["drop"] else _print_imported)
+    _print_faults(done.faults)
 
 
-def _dropped(done: Imported) -> None:
+def _print_dropped(done: Imported) -> None:
     left = counted(len(done.skipped), "file")
     output.say(f"Would be dropped: {left}." if done.dry_run else f"Dropped: {left} of an import that was cut short.")
     if done.unchanged:
         output.say(f"Already in the vault: {counted(done.unchanged, 'file')}; `spellbook undo` takes the notes out.")
 
 
-def _imported(done: Imported) -> None:
+def _print_imported(done: Imported) -> None:
     if done.finished:
         output.say(f"An interrupted import was finished: {counted(done.finished, 'file')}.", err=True)
     counts = (
@@ -110,10 +110,10 @@ def _imported(done: Imported) -> None:
         f"{done.unchanged} already there" if done.unchanged else "",
         f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
     )
-    said = ", ".join(filter(None, counts)) or "nothing to import"
-    output.say(f"Would be: {said}." if done.dry_run else f"{said}.")
-    _listed("skipped", done.skipped)
-    _listed("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
+    summary = ", ".join(filter(None, counts)) or "nothing to import"
+    output.say(f"Would be: {summary}." if done.dry_run else f"{summary}.")
+    _print_names("skipped", done.skipped)
+    _print_names("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
         output.say(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
     elif done.skipped:
@@ -144,9 +144,9 @@ def snapshot() -> None:
     """
 
 
-def _row(each: Snapshot) -> str:
-    size = f"{counted(each.files, 'file')}, {each.bytes / 1e6:.1f} MB, {each.stored / 1e6:.1f} MB of it new"
-    return f"{each.name}  {each.taken:%Y-%m-%d %H:%M}  {translated(size)}"
+def _row(backup: Snapshot) -> str:
+    size = f"{counted(backup.files, 'file')}, {backup.bytes / 1e6:.1f} MB, {backup.stored / 1e6:.1f} MB of it new"
+    return f"{backup.name}  {backup.taken:%Y-%m-%d %H:%M}  {translated(size)}"
 
 
 @command(json_option, group=snapshot)
@@ -155,7 +155,7 @@ def create(book: Spellbook, as_json: bool) -> None:
     with progress_bar.bar(hidden=as_json) as progress:
         taken = book.snapshots.create(progress)
     output.result(taken, as_json, lambda taken: click.echo(_row(taken)))
-    _tell(taken.faults)
+    _print_faults(taken.faults)
 
 
 @command(json_option, group=snapshot)
@@ -163,10 +163,10 @@ def list_(book: Spellbook, as_json: bool) -> None:
     """List the snapshots, the newest first, by name and local time."""
     kept = book.snapshots.all()
     if as_json:
-        output.as_json({"folder": str(book.snapshots.folder), "snapshots": [each.as_dict() for each in kept]})
+        output.as_json({"folder": str(book.snapshots.folder), "snapshots": [backup.as_dict() for backup in kept]})
     else:
-        for each in kept:
-            click.echo(_row(each) if not each.faults else f"{each.name}  {translated(each.faults[0].reason)}")
+        for backup in kept:
+            click.echo(_row(backup) if not backup.faults else f"{backup.name}  {translated(backup.faults[0].reason)}")
         output.say(f"{counted(len(kept), 'snapshot')} in {book.snapshots.folder}", err=True)
 
 
@@ -180,7 +180,7 @@ def verify(book: Spellbook, as_json: bool) -> None:
     else:
         read = f"{counted(done.snapshots, 'snapshot')}, {counted(done.contents, 'content')}"
         output.say(f"{read}: {len(done.faults) or 'nothing'} damaged.")
-    output.left_out(done.faults)
+    output.faults(done.faults)
     if done.faults:
         sys.exit(1)
 
@@ -221,7 +221,7 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
         )
         if done.before:
             output.say(f"The snapshot from before: {done.before}.")
-    _tell(done.faults)
+    _print_faults(done.faults)
 
 
 @command(json_option, group=snapshot)
@@ -234,14 +234,14 @@ def prune(book: Spellbook, as_json: bool) -> None:
         output.say(f"{len(gone)} deleted, {len(book.snapshots.names())} kept.")
 
 
-def _listed(what: str, names: Sequence[str]) -> None:
+def _print_names(what: str, names: Sequence[str]) -> None:
     for name in names[:_MOST_SHOWN]:
         click.echo(f"  {translated(what)}: {one_line(name)}")
     if len(names) > _MOST_SHOWN:
         output.say(f"  … {len(names) - _MOST_SHOWN} more: --json lists all")
 
 
-def _tell(faults: Sequence[Fault]) -> None:
+def _print_faults(faults: Sequence[Fault]) -> None:
     """Name what is missing, and end as a command that met a fault."""
     for fault in faults:
         output.say(f"spellbook: {one_line(str(fault))}; left out.", err=True)

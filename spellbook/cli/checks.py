@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.cli.output import padded, row, say, widest, width_of
+from spellbook.cli.output import pad, row, say, widest, width_of
 from spellbook.search.presentation import place, titles
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, one_line
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.search.duplicates import AlikeChunks, Contradiction
 
-_MOST_PARTS = 3
-_MOST_ALIKE = 5
+_MOST_PARTS = 3  # pairs of words of a contradiction
+_MOST_ALIKE = 5  # chunks of a group of duplicates
 
 
 def checked(done: Checked, limit: int) -> None:
@@ -63,26 +63,27 @@ def checked(done: Checked, limit: int) -> None:
             "add it to their frontmatter",
         ),
     )
-    for found, rows, name, step in kinds:
-        if not found:
+    for findings, rows, name, step in kinds:
+        if not findings:
             continue
         click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
-        for line in (line for each in found[:limit] for line in rows(each)):
+        for line in (line for finding in findings[:limit] for line in rows(finding)):
             click.echo(f"  {line}")
-        if len(found) > limit:
-            click.echo(click.style(translated(f"  … {len(found) - limit:,} more: -n {len(found)}"), dim=True))
+        if len(findings) > limit:
+            click.echo(click.style(translated(f"  … {len(findings) - limit:,} more: -n {len(findings)}"), dim=True))
     if done.lacking:
         counts = " and ".join(f"{count:,} without the key {name}" for name, count in sorted(done.lacking.items()))
         say(f"\nOf {counted(done.notes - done.memories, 'note')} that people wrote: {counts}; --all lists them.")
 
 
-def ahead(found: Estimate) -> str:
+def ahead(estimate: Estimate) -> str:
     """Return in a sentence how much a migration must embed."""
-    if not found.missing:
-        return f"Nothing to embed: {counted(found.texts, 'text')} already embedded by {found.embedder}."
+    if not estimate.missing:
+        return f"Nothing to embed: {counted(estimate.texts, 'text')} already embedded by {estimate.embedder}."
     return (
-        f"{counted(found.missing, 'text', of=found.texts)} to embed by {found.embedder}: "
-        f"about {_duration(found.seconds)}, and {max(1, round(found.bytes / 1e6)):,} MB on disk while both are kept."
+        f"{counted(estimate.missing, 'text', of=estimate.texts)} to embed by {estimate.embedder}: "
+        f"about {_duration(estimate.seconds)}, and {max(1, round(estimate.bytes / 1e6)):,} MB on disk "
+        "while both are kept."
     )
 
 
@@ -115,47 +116,47 @@ def migrated(done: Migrated) -> None:
     click.echo(" " * 24 + "".join(" " * (8 - width_of(head)) + head for head in heads))
     for name, values in rows.items():
         figures = ["-" if value is None else f"{value:.3g}" for value in values]
-        click.echo(padded(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
+        click.echo(pad(translated(name), 24) + "".join(f"{value:>8}" for value in figures))
     if done.before and done.switched:
         say("To go back without embedding anything: spellbook migrate --rollback")
 
 
-def _missed(each: Missed) -> Iterator[str]:
-    rank = f"its note is hit {each.rank}" if each.rank else "its note is not among ten hits"
-    yield row(place(each.note), each.question)
-    yield translated(f"    {rank}; first is {_first(each.instead)}" if each.instead else "    nothing is found")
+def _missed(miss: Missed) -> Iterator[str]:
+    rank = f"its note is hit {miss.rank}" if miss.rank else "its note is not among ten hits"
+    yield row(place(miss.note), miss.question)
+    yield translated(f"    {rank}; first is {_first(miss.instead)}" if miss.instead else "    nothing is found")
 
 
-def _failed(each: Failed) -> Iterator[str]:
-    yield row(f"queries.yaml:{each.line}", each.query)
-    for name in each.missing:
+def _failed(failure: Failed) -> Iterator[str]:
+    yield row(f"queries.yaml:{failure.line}", failure.query)
+    for name in failure.missing:
         yield translated(f"    not found: {one_line(name)}")
-    for name in each.unknown:
+    for name in failure.unknown:
         yield translated(f"    not in this vault: {one_line(name)}")
-    if each.reason:
-        yield translated(f"    {one_line(each.reason)}")
-    elif each.missing:
-        yield translated(f"    first is {_first(each.found[0])}" if each.found else "    nothing is found")
+    if failure.reason:
+        yield translated(f"    {one_line(failure.reason)}")
+    elif failure.missing:
+        yield translated(f"    first is {_first(failure.found[0])}" if failure.found else "    nothing is found")
 
 
-def _contradiction(each: Contradiction) -> Iterator[str]:
-    places = [place(chunk) for chunk in each.chunks]
+def _contradiction(pair: Contradiction) -> Iterator[str]:
+    places = [place(chunk) for chunk in pair.chunks]
     width = widest(places)
-    for at, *said in zip(places, *each.parts[:_MOST_PARTS], strict=True):
-        yield row(at, "   ".join(said), width)
+    for at, *words in zip(places, *pair.parts[:_MOST_PARTS], strict=True):
+        yield row(at, "   ".join(words), width)
 
 
-def _alike(each: AlikeChunks) -> Iterator[str]:
-    shown = each.chunks[:_MOST_ALIKE]
+def _alike(group: AlikeChunks) -> Iterator[str]:
+    shown = group.chunks[:_MOST_ALIKE]
     width = widest([place(chunk) for chunk in shown])
     for number, chunk in enumerate(shown):
-        yield f"{'' if number else f'{each.score:.2f}':4}  {row(place(chunk), titles(chunk), width)}"
-    if len(each.chunks) > _MOST_ALIKE:
-        yield translated(f"      … {len(each.chunks) - _MOST_ALIKE:,} more")
+        yield f"{'' if number else f'{group.score:.2f}':4}  {row(place(chunk), titles(chunk), width)}"
+    if len(group.chunks) > _MOST_ALIKE:
+        yield translated(f"      … {len(group.chunks) - _MOST_ALIKE:,} more")
 
 
-def _unlabelled(each: Unlabelled) -> Iterator[str]:
-    yield row(place(each.note), translated(f"lacks {', '.join(each.lacks)}"))
+def _unlabelled(lacking: Unlabelled) -> Iterator[str]:
+    yield row(place(lacking.note), translated(f"lacks {', '.join(lacking.lacks)}"))
 
 
 def _first(at: Place) -> str:

@@ -12,7 +12,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,19 +32,24 @@ _SECONDS = 1.0
 """After this time the command gives up, whatever holds it up. A client waits for its hooks."""
 
 _STDIN_SECONDS = 0.1
+"""After this time nobody is expected to write a hook's JSON any more."""
 _LOCK_SECONDS = 0.05
+"""How long the command waits for a database that another process locks."""
 _MOST_STDIN = 4_000_000
-_LEAST_TOKENS, _MOST_TOKENS = 200, 20_000
+"""Bytes of stdin that are read; a prompt may hold a long paste."""
+_LEAST_TOKENS = 200
+_MOST_TOKENS = 20_000
+"""Tokens between which the text for the start of a session may be bounded."""
 
 _LONG = 100_000
 """Bytes of a transcript from which on a session may have decided something. By hand."""
 
-_MOST_TRANSCRIPT = 64_000_000
+_MOST_TRANSCRIPT = 64_000_000  # bytes at the end of a transcript that are read
 _SAVED = rb'"name":\s*"[\w-]*(?:scribe|revise|remember|mama_save|mama_update)"'
 _REMINDED = "reminded.log"
 """Which sessions were reminded; its ending tells `seal` that it is no part of the index."""
 
-_MOST_REMINDED = 200
+_MOST_REMINDED = 200  # sessions that are remembered
 _KEEP = (
     "Before this ends: if something was decided or learned in this session that should last and is not in the notes "
     "yet, keep it now with Spellbook (mama_save if it is there, else rest and scribe). If there is nothing, go on."
@@ -130,39 +136,43 @@ def context(
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        found = briefing.briefing(index, compacted=hook.get("source") == "compact")
+        overview = briefing.briefing(index, compacted=hook.get("source") == "compact")
     if as_json:
-        output.as_json(found.as_dict())
+        output.as_json(overview.as_dict())
     else:
-        click.echo(found.text(max_tokens))
+        click.echo(overview.text(max_tokens))
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
     from spellbook.memories import recall
 
     with _index(ctx) as index:
-        found = recall.recall(index, prompt, also)
+        passages = recall.recall(index, prompt, also)
     if as_json:
-        output.as_json({"passages": [each.as_dict() for each in found]})
-    elif found:
-        click.echo(recall.text(found))
+        output.as_json({"passages": [passage.as_dict() for passage in passages]})
+    elif passages:
+        click.echo(recall.text(passages))
 
 
 def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> None:
     event = hook.get("hook_event_name")
     if event == "Stop":
         # Only this form makes the client go on once more, so that the agent reads it.
-        if not hook.get("stop_hook_active") and _is_worth_it(hook.get("transcript_path")) and _is_first(ctx, hook):
+        if (
+            not hook.get("stop_hook_active")
+            and _is_worth_reminding(hook.get("transcript_path"))
+            and _is_first_reminder(ctx, hook)
+        ):
             output.as_json({"decision": "block", "reason": _KEEP})
         return
-    said = _COMPACTING if event == "PreCompact" else _KEEP
+    reminder = _COMPACTING if event == "PreCompact" else _KEEP
     if as_json:
-        output.as_json({"reminder": said})
+        output.as_json({"reminder": reminder})
     else:
-        click.echo(said)
+        click.echo(reminder)
 
 
-def _is_worth_it(transcript: object) -> bool:
+def _is_worth_reminding(transcript: object) -> bool:
     """Say whether a session was long, and nothing was saved in it."""
     if not isinstance(transcript, str) or not os.path.isfile(transcript):
         return False
@@ -172,7 +182,7 @@ def _is_worth_it(transcript: object) -> bool:
         return size >= _LONG and not re.search(_SAVED, file.read(_MOST_TRANSCRIPT))
 
 
-def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
+def _is_first_reminder(ctx: click.Context, hook: dict[str, Any]) -> bool:
     """Record that this session is reminded, and say whether it is for the first time."""
     session = sha256(str(hook.get("session_id")).encode("utf-8", "replace")).hexdigest()[:16]
     file = _config(ctx).state / _REMINDED
@@ -186,29 +196,21 @@ def _is_first(ctx: click.Context, hook: dict[str, Any]) -> bool:
 def _config(ctx: click.Context) -> Any:
     from spellbook.settings.config import load
 
-    asked = ctx.ensure_object(dict)
-    return load(asked.get("vault"), scope=asked.get("scope"))
+    options = ctx.ensure_object(dict)
+    return load(options.get("vault"), scope=options.get("scope"))
 
 
-@contextlib.contextmanager
-def _index(ctx: click.Context) -> Iterator[Index]:
+def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     """Open the index of the vault if it can be read at once. Raises StorageError."""
     from spellbook.index.opened import Index
 
-    index = Index.open_ready(_config(ctx), _LOCK_SECONDS)
-    try:
-        yield index
-    finally:
-        index.close()
+    return contextlib.closing(Index.open_ready(_config(ctx), _LOCK_SECONDS))
 
 
 def _stdin() -> bytes:
     """Return what stdin holds; nothing if it is a terminal, or if nobody writes or ends it in time."""
     parts: list[bytes] = []
-    try:
-        if os.isatty(0):
-            return b""
-    except OSError:
+    if os.isatty(0):
         return b""
 
     def read() -> None:
@@ -226,8 +228,7 @@ def _hook(data: bytes) -> dict[str, Any]:
     """Return a hook's JSON; text that is no JSON is a prompt."""
     text = data.decode("utf-8", "replace")
     try:
-        read: Callable[[str], Any] = json.loads
-        given = read(text)
+        hook: Any = json.loads(text)
     except (ValueError, RecursionError):
         return {} if text.lstrip().startswith("{") else {"prompt": text}
-    return given if isinstance(given, dict) else {"prompt": text}
+    return hook if isinstance(hook, dict) else {"prompt": text}

@@ -136,8 +136,8 @@ async def _finds(call: Callable[..., Any], tool: str, path: str, **arguments: An
     place = next((i for i, hit in enumerate(answer["hits"], 1) if hit["path"] == path), None)
     if place is None:
         raise SpellbookError(f"{tool} did not find what was just written.", "Please report this.")
-    asked = arguments.get("query") or " + ".join(arguments["keywords"])
-    _did(f"{tool}({asked!r}) finds it at rank {place}, score {answer['hits'][place - 1]['score']:.2f}")
+    question = arguments.get("query") or " + ".join(arguments["keywords"])
+    _did(f"{tool}({question!r}) finds it at rank {place}, score {answer['hits'][place - 1]['score']:.2f}")
 
 
 def _did(text: str) -> None:

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 def status(book: Spellbook, as_json: bool) -> None:
     """Print where things are, how much there is, and what to fix."""
     book.refresh()
-    state = book.status()
-    if as_json:
-        output.as_json(state)
-    else:
-        output.status(state)
+    output.result(book.status(), as_json, output.status)
 
 
 @command(
@@ -107,7 +103,7 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     sick = False
     for name, problems in book.doctor():
         is_wrong = not all(isinstance(problem, Remark) for problem in problems)
-        mark = output.padded(translated("wrong" if is_wrong else "ok"), 5)
+        mark = output.pad(translated("wrong" if is_wrong else "ok"), 5)
         click.echo(f"{click.style(mark, fg='red' if is_wrong else 'green')}  {translated(name)}")
         for problem in problems:
             output.say(f"       {one_line(problem)}")

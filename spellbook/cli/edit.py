@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,14 +54,13 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     chunk = _read_chunk(file)
     meta = chunk.get("metadata", {})
     if isinstance(meta, dict):  # else scribe says what is wrong with it
-        given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items()}
-        chunk["metadata"] = {**meta, **{key: value for key, value in given.items() if value}}
+        chunk["metadata"] = {**meta, **_typed(labels)}
         if not (chunk["metadata"].get("topic") and chunk["metadata"].get("keywords")):
             raise InvalidInput(
                 "A memory needs a topic and keywords.",
                 "Give --topic and -k, or put them into the frontmatter; nothing was written.",
             )
-    _written(book.scribe(chunk, source=source, force=force), as_json)
+    _print_written(book.scribe(chunk, source=source, force=force), as_json)
 
 
 @command(
@@ -84,27 +83,36 @@ def add(book: Spellbook, text: tuple[str, ...], source: str, force: bool, as_jso
     \b
     spellbook add "Mina moved the staging database to port 5433" -t staging
     """
-    said = " ".join(text)
+    note = " ".join(text)
     if text == ("-",):
-        said = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
-    meta = {key: list(value) if key == "tags" else value for key, value in labels.items() if value}
-    _written(book.scribe({"text": said, "metadata": meta}, source=source, force=force, labels="derived"), as_json)
+        note = decode("stdin", read_stdin())[0].removeprefix("\ufeff")
+    chunk = {"text": note, "metadata": _typed(labels)}
+    _print_written(book.scribe(chunk, source=source, force=force, labels="derived"), as_json)
 
 
-def _written(done: Scribed, as_json: bool) -> None:
+def _typed(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels that were typed; those that an option repeats are lists."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
+
+
+def _print_written(done: Scribed, as_json: bool) -> None:
     """Print where one memory was written, or why it was not; then exit with 1."""
     if as_json:
         output.as_json({**output.fields(done), "status": "success" if done.written else "warning"})
     if not done.written:
-        for each in done.duplicates[0]:
-            if each.path:
-                output.say(f"spellbook: {one_line(each.path)} already says this ({each.score:.2f}).", err=True)
-                if each.difference:
-                    click.echo(quoted(each.difference), err=True)
+        for duplicate in done.duplicates[0]:
+            if duplicate.path:
+                output.say(
+                    f"spellbook: {one_line(duplicate.path)} already says this ({duplicate.score:.2f}).", err=True
+                )
+                if duplicate.difference:
+                    click.echo(quoted(duplicate.difference), err=True)
         output.say("  Nothing was written; revise that note, or repeat with --force.", err=True)
         sys.exit(1)
-    for each in done.duplicates[0]:
-        output.say(f"spellbook: {one_line(each.path)} may say the same: `spellbook merge` joins the two.", err=True)
+    for duplicate in done.duplicates[0]:
+        output.say(
+            f"spellbook: {one_line(duplicate.path)} may say the same: `spellbook merge` joins the two.", err=True
+        )
     for older in done.may_supersede[0]:
         output.say(f"spellbook: {one_line(older.path)} is about the same: does it still hold?", err=True)
     if not as_json:
@@ -144,11 +152,10 @@ def save(
     spellbook save ~/papers/raft.pdf --category papers --category consensus
     spellbook save https://example.com/members --category news --text post.md
     """
-    given = {key: list(value) if isinstance(value, tuple) else value for key, value in labels.items() if value}
     article = "" if text is None else parse("The input", text).text.removeprefix("\ufeff")
     if text is not None and not article.strip():
         raise click.UsageError("--text has no text.")
-    done = book.memories.articles.save(source, categories, given, article, force=force)
+    done = book.memories.articles.save(source, categories, _typed(labels), article, force=force)
     if as_json:
         output.as_json(done)
         return
@@ -160,14 +167,14 @@ def save(
 def _read_chunk(data: bytes) -> dict[str, Any]:
     if data.lstrip()[:1] == b"{":
         try:
-            given = json.loads(data)
+            chunk = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(
                 f"The input looks like JSON but is not ({error}).", "Correct it, or give Markdown."
             ) from error
-        if not isinstance(given, dict):
+        if not isinstance(chunk, dict):
             raise InvalidInput("The input must be one JSON object.", '{"text": …, "metadata": {…}}')
-        return given
+        return chunk
     note = parse("The input", data)
     if note.faults:
         raise InvalidInput(f"{note.faults[0]}.", "Correct it; nothing was written.")
@@ -219,7 +226,7 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
     dry_run_option,
     json_option,
 )
-def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **given: Any) -> None:
+def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json: bool, **options: Any) -> None:
     """
     Change a section's text or frontmatter, and no other byte; prints the difference.
 
@@ -234,11 +241,11 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     text = None if file is None else parse("input", file).text.removeprefix("\ufeff")
     if is_added and text is None:
         raise click.UsageError("--append needs the text: give FILE, or - for stdin.")
-    if given["every"] and not given["replace"]:
+    if options["every"] and not options["replace"]:
         raise click.UsageError("--all goes with --replace.")
-    metadata = {**_metadata(given.pop("pairs")), **dict.fromkeys(given.pop("keys"))}
-    given = {**given, "append" if is_added else "content": text, "replace": given["replace"] or None}
-    done = book.revise(id, metadata=metadata or None, **given)
+    metadata = {**_metadata(options.pop("pairs")), **dict.fromkeys(options.pop("keys"))}
+    options = {**options, "append" if is_added else "content": text, "replace": options["replace"] or None}
+    done = book.revise(id, metadata=metadata or None, **options)
     for warning in done.warnings:
         output.say(f"spellbook: {warning}.", err=True)
     if as_json:
@@ -253,7 +260,7 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
     """Read K=V as frontmatter would be read, texts as they are typed."""
     from spellbook.editing.memory import LISTS, TEXTS
 
-    found: dict[str, object] = {}
+    metadata: dict[str, object] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
@@ -262,8 +269,8 @@ def _metadata(pairs: Sequence[str]) -> dict[str, object]:
         read = value if value.startswith("[[") and value.endswith("]]") else load_value(value)
         if key in LISTS and not isinstance(read, list):
             read = [part.strip() for part in value.split(",") if part.strip()]
-        found[key] = value if key in TEXTS or read is None or isinstance(read, str) else read
-    return found
+        metadata[key] = value if key in TEXTS or read is None or isinstance(read, str) else read
+    return metadata
 
 
 @command(

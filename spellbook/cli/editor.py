@@ -56,30 +56,34 @@ def open_(book: Spellbook, id: str, obsidian: bool) -> None:
 def _place(book: Spellbook, id: str) -> tuple[str, int]:
     """Return the path and the line of a chunk or a note; also of a file that cannot be read as a note."""
     try:
-        found = book.show(id)[0]
+        chunk = book.show(id)[0]
     except MemoryNotFound:
         for fault in book.index.catalog.notes.faults():
             if id.removesuffix(".md") == fault.path.removesuffix(".md"):
                 return fault.path, fault.line or 1
         raise
-    return found.path, found.line
+    return chunk.path, chunk.line
 
 
 def _editor(file: Path, line: int) -> list[str]:
     """Return the command of the person's editor for a file. Raises InvalidInput if no editor is set."""
 
-    said = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
+    command = next(filter(None, (os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))), "")
     try:
         # Windows' paths have backslashes, which mean something to a shell of other systems.
-        program = [each.strip('"') for each in shlex.split(said, posix=False)] if os.name == "nt" else shlex.split(said)
+        program = (
+            [part.strip('"') for part in shlex.split(command, posix=False)] if os.name == "nt" else shlex.split(command)
+        )
     except ValueError as error:
-        raise InvalidInput(f"VISUAL or EDITOR cannot be read: {said!r:.200} ({error}).", "Close its quotes.") from error
+        raise InvalidInput(
+            f"VISUAL or EDITOR cannot be read: {command!r:.200} ({error}).", "Close its quotes."
+        ) from error
     if not program:
         raise InvalidInput(
             "No editor is set.", 'Set VISUAL or EDITOR, for example EDITOR="code --wait", or give --obsidian.'
         )
     form = FORMS.get(Path(program[0]).name.lower().removesuffix(".exe").removesuffix(".cmd"), ("{path}",))
-    return [*program, *(each.format(path=file, line=line) for each in form)]
+    return [*program, *(part.format(path=file, line=line) for part in form)]
 
 
 def _opener(address: str) -> list[str]:

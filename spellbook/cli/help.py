@@ -32,7 +32,7 @@ class _Formatter(click.HelpFormatter):
         super().write_text("\n\n".join(map(_paragraph, re.split(r"\n\s*\n", text))))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        super().write_dl([(term, _option(said)) for term, said in rows], col_max, col_spacing)
+        super().write_dl([(term, _option(text)) for term, text in rows], col_max, col_spacing)
 
     def getvalue(self) -> str:
         return super().getvalue().replace(_FILLER, "")
@@ -72,9 +72,9 @@ def _paragraph(text: str) -> str:
     return _wide(translated(" ".join(text.split())))
 
 
-def _option(said: str) -> str:
+def _option(described: str) -> str:
     """Translate an option's help and what click adds in brackets; a command's help is in Korean already."""
-    text, _, extra = said.partition("  [") if said.endswith("]") else (said, "", "")
+    text, _, extra = described.partition("  [") if described.endswith("]") else (described, "", "")
     parts = "; ".join(translated(part) for part in extra.removesuffix("]").split("; "))
     return _wide(translated(text)) + (f"  [{_wide(parts)}]" if extra else "")
 

@@ -66,10 +66,10 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
     added, is_new = starter.make(root, with_guides=with_guides)
     with spellbook.open(root) as book:
         notes = sum(place.suffix == ".md" for place in added)
-        said = [counted(notes, "note")] if notes else []
+        parts = [counted(notes, "note")] if notes else []
         if len(added) > notes:
-            said.append("the settings")
-        what = " and ".join(said) or "nothing"
+            parts.append("the settings")
+        what = " and ".join(parts) or "nothing"
         output.say(f"{book.config.vault} is a vault; {what} added, the index is kept in {book.config.state}.")
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
@@ -96,7 +96,7 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
             err=True,
         )
     if is_wanted:
-        gitignore.change(vault).make()
+        gitignore.with_line(vault / gitignore.FILE, gitignore.LINE).make()
         output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 
 
@@ -130,25 +130,25 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
             log(f"{type(error).__name__}: {error}")
             raise
         faults = [f"{one_line(str(fault))}." for fault in report.failed]
-        log(" ".join((output.told(report), *faults[:_MOST_LOGGED])))
+        log(" ".join((output.summary(report), *faults[:_MOST_LOGGED])))
     if as_json:
         output.as_json(report.as_dict())
     elif not quiet:
-        output.say(output.told(report))
+        output.say(output.summary(report))
     for fault in faults if not as_json else ():
         output.say(f"spellbook: {fault}", err=True)
     if faults:
         sys.exit(1)
 
 
-def _reindex(book: Spellbook, **asked: Any) -> Report:
+def _reindex(book: Spellbook, **options: Any) -> Report:
     """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
-    report = book.reindex(**asked)
+    report = book.reindex(**options)
     if report.is_nothing:
         again = replace(report, seconds=0.0)
-        seal.put(*places, seen, output.told(again), json_of(again.as_dict()))
+        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()))
     return report
 
 
@@ -164,7 +164,7 @@ def watch(book: Spellbook) -> None:
     output.say(f"Watching {book.config.vault}. Ctrl-C ends it.{waits}", err=True)
     with (
         present(book.config.state, "watch"),
-        watcher.Watcher(book, lambda report: output.say(output.told(report), err=True)),
+        watcher.Watcher(book, lambda report: output.say(output.summary(report), err=True)),
     ):
         published = publisher.started(book)
         while not stop.wait(1.0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
 _HOOKS, _MERGE = "git-hooks", "git-merge"
 _SESSIONS = "claude-code"
 """The client whose sessions have hooks."""
-
 
 _ADDRESS = "http://127.0.0.1:17950"
 
@@ -59,7 +57,7 @@ _ADDRESS = "http://127.0.0.1:17950"
 @scope_option
 @vault_option
 @click.pass_context
-def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
+def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
     """
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
@@ -75,78 +73,72 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     spellbook install claude-code --vault ~/notes --hooks --recall
     spellbook install claude-code --project . --dry-run
     """
-    if given["recall"] and not given["hooks"]:
+    if options["recall"] and not options["hooks"]:
         raise click.UsageError("--recall needs --hooks.")
-    if given["hooks"] and (client != _SESSIONS or given["file"]):
+    if options["hooks"] and (client != _SESSIONS or options["file"]):
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
-    if given["with_token"] and not given["url"]:
+    if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
     if client == _HOOKS:
-        _git_hooks(ctx, uninstall, dry_run, **given)
+        _git_hooks(ctx, uninstall, dry_run, **options)
     elif client == _MERGE:
         _git_merge(ctx, uninstall, dry_run)
     else:
-        _client(ctx, client, uninstall, dry_run, **given)
+        _client(ctx, client, uninstall, dry_run, **options)
 
 
-def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **given: Any) -> None:
+def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
     from spellbook.cli.clients import clients, session_hooks
     from spellbook.settings.config import find_vault
 
-    about, name, force = clients.CLIENTS[client], given["name"], given["force"]
-    file = _named(about, given["file"], given["project"])
+    about, name, force = clients.CLIENTS[client], options["name"], options["force"]
+    file = _settings_file(about, options["file"], options["project"])
     known = clients.places(client, sys.platform, os.environ, Path.home())
-    folder = given["project"] and Path(given["project"]).expanduser().resolve()
+    folder = options["project"] and Path(options["project"]).expanduser().resolve()
     settings = folder / session_hooks.FILE if folder else session_hooks.settings(os.environ, Path.home())
-    has_hooks = client == _SESSIONS and not given["file"]
+    has_hooks = client == _SESSIONS and not options["file"]
     if uninstall:
         files = [file] if file else [place.file for place in known]
-        found = [change for each in files if (change := clients.take_out(each, about, name, force=force))]
+        changes = [change for path in files if (change := clients.take_out(path, about, name, force=force))]
         if has_hooks and (change := session_hooks.take_out(settings, name)):
-            found.append(change)
-        if not found:
+            changes.append(change)
+        if not changes:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
-        for change in found:
+        for change in changes:
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     else:
-        asked = ctx.ensure_object(dict)
-        vault = find_vault(asked.get("vault"))
-        scope = asked.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
-        told = clients.entry(about, vault, scope, os.environ)
-        if url := given["url"]:
-            token = click.prompt("Token", hide_input=True, err=True) if given["with_token"] else ""
-            told = clients.address(about, url, token.strip())
-        planned = [clients.add(file or clients.choose(client, known), about, name, told, force=force)]
-        if given["hooks"]:
+        chosen = ctx.ensure_object(dict)
+        vault = find_vault(chosen.get("vault"))
+        scope = chosen.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
+        entry = clients.entry(about, vault, scope, os.environ)
+        if url := options["url"]:
+            token = click.prompt("Token", hide_input=True, err=True) if options["with_token"] else ""
+            entry = clients.address(about, url, token.strip())
+        planned = [clients.add(file or clients.choose(client, known), about, name, entry, force=force)]
+        if options["hooks"]:
             command = [*clients.launch(), "--vault", str(vault)]
-            ends = {"scope": scope, "recall": given["recall"], "mark": session_hooks.mark(name)}
+            ends = {"scope": scope, "recall": options["recall"], "mark": session_hooks.mark(name)}
             wanted = session_hooks.groups(command, clients.carried(os.environ), **ends)
             planned.append(session_hooks.add(settings, name, wanted))
-        found = [change for change in planned if change.before != change.after]
+        changes = [change for change in planned if change.before != change.after]
         for change in planned:
-            if change not in found:
-                output.say(f"{change.path} already has {name!r} for {given['url'] or vault}; nothing was changed.")
+            if change not in changes:
+                output.say(f"{change.path} already has {name!r} for {options['url'] or vault}; nothing was changed.")
             else:
-                _make(change, dry_run, f"Added {name!r} to {change.path}, for {given['url'] or vault}.")
-        if planned[0] in found and not given["url"]:
-            _say_secrets(about, clients.SECRETS)
-    if found and not dry_run:
+                _make(change, dry_run, f"Added {name!r} to {change.path}, for {options['url'] or vault}.")
+        if planned[0] in changes and not options["url"]:
+            for secret in filter(os.environ.get, clients.SECRETS):
+                output.say(
+                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                    "add it to the entry's env.",
+                    err=True,
+                )
+    if changes and not dry_run:
         output.say(about.next)
 
 
-def _say_secrets(about: McpClient, secrets: Iterable[str]) -> None:
-    """Say which secrets are set here and not written into a client's settings."""
-    for secret in secrets:
-        if os.environ.get(secret):
-            output.say(
-                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                "add it to the entry's env.",
-                err=True,
-            )
-
-
-def _named(client: McpClient, file: str | None, project: str | None) -> Path | None:
+def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:
     if file and project:
         raise click.UsageError("--file and --project each name the file: give one.")
     if not project:
@@ -159,10 +151,10 @@ def _named(client: McpClient, file: str | None, project: str | None) -> Path | N
     return folder / client.project
 
 
-def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any) -> None:
+def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any) -> None:
     from spellbook.cli.clients import clients, hooks
 
-    if given["project"] or given["file"] or given["force"]:
+    if options["project"] or options["file"] or options["force"]:
         raise click.UsageError(
             "--project, --file and --force are for clients; hooks belong to the repository that holds the vault."
         )
@@ -173,14 +165,14 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **given: Any)
     else:
         lines = hooks.block(repository.top, config.vault, clients.launch(), clients.carried(os.environ))
         planned = [hooks.add(repository.hooks, name, config.vault, lines) for name in hooks.HOOKS]
-    found = [hook for hook in planned if hook]
-    for hook in found:
+    changed = [hook for hook in planned if hook]
+    for hook in changed:
         if dry_run:
             click.echo(hook.difference(), nl=False)
         else:
             hook.make()
-    names = ", ".join(hook.change.path.name for hook in found)
-    if not found:
+    names = ", ".join(hook.change.path.name for hook in changed)
+    if not changed:
         output.say(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
     elif uninstall and not dry_run:
         output.say(f"Removed from {repository.hooks}: {names}.")
@@ -221,12 +213,12 @@ def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
         output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
 
 
-def _make(change: FileChange, dry_run: bool, told: str) -> None:
+def _make(change: FileChange, dry_run: bool, message: str) -> None:
     if dry_run:
         click.echo(change.difference(), nl=False)
         return
     copy = change.keep()
     change.make()
-    output.say(told)
+    output.say(message)
     if copy:
         output.say(f"Backup: {copy}.")

@@ -94,15 +94,15 @@ def pull(name: str, source: str) -> None:
     from spellbook.models.hub import download
 
     with progress_bar.download(name) as progress:
-        found, fetched = download.pull(name, source, progress)
+        pulled, fetched = download.pull(name, source, progress)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    output.say(f"{found.name} {what}: {found.folder} ({found.size / 1e6:,.0f} MB).")
+    output.say(f"{pulled.name} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
     try:
-        width = len(embedders.create(f"onnx:{found.name}").embed_query("Spellbook"))
+        width = len(embedders.create(f"onnx:{pulled.name}").embed_query("Spellbook"))
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
     output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{found.name}, "
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{pulled.name}, "
         "then `spellbook reindex`."
     )
 
@@ -115,27 +115,27 @@ def list_(as_json: bool) -> None:
     from spellbook.models.hub import store
 
     here, installed = store.pulled(), embedders.installed()
-    good = {name: each for name, each in store.GOOD.items() if name not in {one.name for one in here}}
+    good = {name: entry for name, entry in store.GOOD.items() if name not in {one.name for one in here}}
     if as_json:
         keys = [
             {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
             for one in here
         ]
         output.as_json(
-            {"here": keys, "installed": list(installed), "known": {name: each.about for name, each in good.items()}}
+            {"here": keys, "installed": list(installed), "known": {name: entry.about for name, entry in good.items()}}
         )
         return
     if installed:
         output.say(f"Installed with Spellbook: {', '.join(installed)}.")
     for one in here:
         broken = "" if one.is_whole else "; files are missing: remove it and download it again"
-        said = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
-        click.echo(f"{click.style(one_line(one.name), bold=True)}  {said}")
+        details = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
+        click.echo(f"{click.style(one_line(one.name), bold=True)}  {details}")
     if not here:
         output.say("No model is downloaded yet.")
     output.say("To download:")
-    for name, each in good.items():
-        click.echo(f"  {name}  {translated(each.about)}")
+    for name, entry in good.items():
+        click.echo(f"  {name}  {translated(entry.about)}")
 
 
 @model.command()

@@ -40,11 +40,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_COLUMNS = 100
-_MOST_PLACE = 48
-_MOST_NEAR = 20
-_MOST_LINE = 200
-_MOST_ROWS = 20
+_MOST_COLUMNS = 100  # of a line that is not left to the terminal to break
+_MOST_PLACE = 48  # columns of a place in front of a text
+_MOST_NEAR = 20  # notes that are listed as linked, or as related
+_MOST_LINES = 6  # of a hit's text
+_MOST_LINE = 200  # letters of such a line
+_MOST_ROWS = 20  # candidates that an explanation lists
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -64,13 +65,15 @@ def as_json(value: Any) -> None:
 
 def fields(done: Any) -> dict[str, Any]:
     """Return the fields of a result for JSON."""
+    if isinstance(done, Mapping):
+        return dict(done)
     return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
 
 
-def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
-    """Print a result as one JSON object, or by `show` for people."""
+def result(done: T, is_json: bool, show: Callable[[T], object], **more: Any) -> None:
+    """Print a result, with `more` fields, as one JSON object, or by `show` for people."""
     if is_json:
-        as_json(fields(done))
+        as_json({**fields(done), **more})
     else:
         show(done)
 
@@ -78,37 +81,37 @@ def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
 # -- what was found
 
 
-def answer(found: Answer, *, by_words: bool = False) -> None:
+def answer(reply: Answer, *, by_words: bool = False) -> None:
     """Print a search's hits; on stderr, the closest notes where nothing is sure, and what the index could not do."""
-    for hit in found.hits:
+    for hit in reply.hits:
         _hit(hit)
-    if not found.hits:
-        say("Nothing found." if not found.closest else "No confident match. Closest notes:", err=True)
-    for hit in found.closest:
+    if not reply.hits:
+        say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
+    for hit in reply.closest:
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
-        for said in standing(hit):
-            say(f"      {said}", err=True)
-        _untrusted(hit, err=True)
+        for sentence in standing(hit):
+            say(f"      {sentence}", err=True)
+        _print_untrusted(hit, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
-    unmatched(found.unmatched)
-    if found.index.pending and not by_words:
-        then = "another process is embedding them now" if found.index.embedding else "`spellbook reindex` does it"
-        if covered := found.index.meaning():
+    unmatched(reply.unmatched)
+    if reply.index.pending and not by_words:
+        then = "another process is embedding them now" if reply.index.embedding else "`spellbook reindex` does it"
+        if covered := reply.index.meaning():
             say(f"Meaning: {covered[0]} % by the second encoder, {covered[1]} % by the embedder; {then}.", err=True)
         else:
-            say(f"{counted(found.index.pending, 'text')} not embedded yet: {then}.", err=True)
-    if found.index.degraded:
-        say(f"Degraded: {one_line(found.index.reason)}", err=True)
+            say(f"{counted(reply.index.pending, 'text')} not embedded yet: {then}.", err=True)
+    if reply.index.degraded:
+        say(f"Degraded: {one_line(reply.index.reason)}", err=True)
 
 
-def unmatched(found: Sequence[Unmatched]) -> None:
+def unmatched(values: Sequence[Unmatched]) -> None:
     """Print on stderr which values of a filter no note has."""
-    for each in found:
-        say(f"spellbook: {one_line(str(each))}", err=True)
+    for value in values:
+        say(f"spellbook: {one_line(str(value))}", err=True)
 
 
-def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
+def _print_untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
     """Print the line that marks a text as coming from outside, if it does."""
     if label := outside(of):
         say(f"      {label}", err=err)
@@ -117,74 +120,76 @@ def _untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
 def _hit(hit: Hit) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
-    for said in standing(hit):
-        say(f"      {said}")
-    _untrusted(hit)
+    for sentence in standing(hit):
+        say(f"      {sentence}")
+    _print_untrusted(hit)
     lines = [line for line in hit.text.splitlines() if line.strip()]
-    for line in lines[:6]:
+    for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
-    if len(lines) > 6:
-        say(f"      … {counted(len(lines) - 6, 'more line')}: spellbook show {name(hit.id)}")
+    if len(lines) > _MOST_LINES:
+        say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
     click.echo(click.style(f"      {', '.join(reasons(hit, translated))}", dim=True))
     click.echo()
 
 
-def explanation(given: Explanation) -> None:
+def explanation(why: Explanation) -> None:
     """Print how a question was answered: the query, then a table of chunks whose shares add up to their scores."""
     from spellbook.text.terms import readable
 
-    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in given.words]
+    words = [f"{one_line(readable(word.text))} ({word.chunks:,})" for word in why.words]
     if words:
         say(f"Query words, with the number of chunks that contain each: {', '.join(words)}.")
-    if given.known is not None and given.known < 1:
-        say(f"The vault contains {given.known:.0%} of them, by weight.")
-    if given.when:
-        say(f"Read as a time: {one_line(given.when)}.")
-    say(f"Candidates: {counted(given.candidates, 'chunk', of=given.index['chunks'])}.")
+    if why.known is not None and why.known < 1:
+        say(f"The vault contains {why.known:.0%} of them, by weight.")
+    if why.when:
+        say(f"Read as a time: {one_line(why.when)}.")
+    say(f"Candidates: {counted(why.candidates, 'chunk', of=why.index['chunks'])}.")
     click.echo()
-    if not given.rows:
+    if not why.rows:
         say("No candidate matches the query.")
-        unmatched(given.unmatched)
+        unmatched(why.unmatched)
         return
     click.echo(click.style(translated("  #  score = meaning (rank) + words (rank) + adjusted   sure"), dim=True))
-    for each in given.rows[:_MOST_ROWS]:
-        meaning, by_words = _leg(each, "semantic"), _leg(each, "keyword")
-        adjusted = sum(one["share"] for one in each.adjustments)
-        sure = "" if each.evidence is None else f"{each.evidence:.2f}"
-        click.echo(f"{each.place or '-':>3}  {each.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}")
-        click.echo(f"     {click.style(place(each), fg='cyan')}  {titles(each)}")
-        if each.legs:
-            click.echo(f"     {', '.join(map(translated, leg_shares(each.legs)))}")
-        for one in each.adjustments:
+    for chunk in why.rows[:_MOST_ROWS]:
+        meaning, by_words = _leg(chunk, "semantic"), _leg(chunk, "keyword")
+        adjusted = sum(one["share"] for one in chunk.adjustments)
+        sure = "" if chunk.evidence is None else f"{chunk.evidence:.2f}"
+        click.echo(
+            f"{chunk.place or '-':>3}  {chunk.score:5.2f} = {meaning} + {by_words} + {adjusted:+8.2f}   {sure:>4}"
+        )
+        click.echo(f"     {click.style(place(chunk), fg='cyan')}  {titles(chunk)}")
+        if chunk.legs:
+            click.echo(f"     {', '.join(map(translated, leg_shares(chunk.legs)))}")
+        for one in chunk.adjustments:
             click.echo(f"     {one['share']:+.2f} {translated(one_line(one['reason']))}")
-        if each.words or each.lacks:
-            say(f"     has {_listed(each.words)}; lacks {_listed(each.lacks)}")
-        if each.place is None:
-            say(f"     no hit: {one_line(each.verdict)}")
-    if len(given.rows) > _MOST_ROWS:
-        say(f"  … {len(given.rows) - _MOST_ROWS} more: --json lists them")
-    unmatched(given.unmatched)
-    if given.index["degraded"]:
-        say(f"Degraded: {one_line(given.index['reason'])}", err=True)
+        if chunk.words or chunk.lacks:
+            say(f"     has {_join_words(chunk.words)}; lacks {_join_words(chunk.lacks)}")
+        if chunk.place is None:
+            say(f"     no hit: {one_line(chunk.verdict)}")
+    if len(why.rows) > _MOST_ROWS:
+        say(f"  … {len(why.rows) - _MOST_ROWS} more: --json lists them")
+    unmatched(why.unmatched)
+    if why.index["degraded"]:
+        say(f"Degraded: {one_line(why.index['reason'])}", err=True)
 
 
-def _leg(each: ExplainedChunk, name: str) -> str:
+def _leg(chunk: ExplainedChunk, name: str) -> str:
     """Return the share and the rank of one leg as two columns."""
-    leg = each.legs.get(name, {"share": None, "rank": None})
+    leg = chunk.legs.get(name, {"share": None, "rank": None})
     share = "-" if leg["share"] is None else f"{leg['share']:.2f}"
     rank = f"(#{leg['rank']})" if leg["rank"] else ""
     return f"{share:>7} {rank:>6}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or translated("nothing")
 
 
-def chunks(found: Sequence[StoredChunk]) -> None:
+def chunks(rows: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
-    click.echo(click.style(place(found[0]), bold=True))
-    _untrusted(found[0])
-    for chunk in found:
+    click.echo(click.style(place(rows[0]), bold=True))
+    _print_untrusted(rows[0])
+    for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))
 
@@ -193,36 +198,36 @@ def around(near: Around) -> None:
     """Print what links to a note, and what has to do with it, a line each."""
     linked = [
         (
-            f"{each.path}:{', '.join(map(str, each.lines))}",
-            flat(each.title) + (f" ({', '.join(each.relations)})" if each.relations else ""),
+            f"{note.path}:{', '.join(map(str, note.lines))}",
+            flat(note.title) + (f" ({', '.join(note.relations)})" if note.relations else ""),
         )
-        for each in near.backlinks
+        for note in near.backlinks
     ]
     related = [
-        (each.path, f"{flat(each.title)} ({flat('; '.join(map(translated, each.why)))})") for each in near.related
+        (note.path, f"{flat(note.title)} ({flat('; '.join(map(translated, note.why)))})") for note in near.related
     ]
     for heading, listed in (("Linked from", linked), ("Related", related)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
-        for at, said in listed[:_MOST_NEAR]:
-            click.echo(f"  {click.style(one_line(at), fg='cyan')}  {said}")
+        for at, text in listed[:_MOST_NEAR]:
+            click.echo(f"  {click.style(one_line(at), fg='cyan')}  {text}")
         if len(listed) > _MOST_NEAR:
             say(f"  … {len(listed) - _MOST_NEAR} more: --json lists them")
 
 
-def pointers(found: Sequence[StoredChunk]) -> None:
+def pointers(rows: Sequence[StoredChunk]) -> None:
     """Print where chunks stand, a line each."""
-    for chunk in found:
+    for chunk in rows:
         click.echo(f"{place(chunk)}  {titles(chunk)}  {name(chunk.id)}")
 
 
-def recent(found: Recent) -> None:
+def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
-    for chunk in found.notes:
+    for chunk in reply.notes:
         click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {flat(chunk.title)}  {name(chunk.note)}")
-    if len(found.notes) < found.total:
-        say(f"{counted(len(found.notes), 'note', of=found.total)}, newest first.", err=True)
-    if not found.total:
+    if len(reply.notes) < reply.total:
+        say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
+    if not reply.total:
         say("No notes.", err=True)
 
 
@@ -232,21 +237,21 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
         click.echo(click.style(one_line(category.name) or translated("(no category)"), bold=True) + what)
-        for number, each in enumerate(category.topics, 1):
+        for number, topic in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
-            summary = about(each).summary
-            size = f"{translated(counted(each.notes, 'note'))}, {translated(counted(each.chunks, 'chunk'))}"
-            line = f"{branch} {one_line(each.topic) or translated('(top folder)')}  {size}, {each.updated[:10]}"
+            summary = about(topic).summary
+            size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'chunk'))}"
+            line = f"{branch} {one_line(topic.topic) or translated('(top folder)')}  {size}, {topic.updated[:10]}"
             line += f"  {one_line(summary)}" if summary else ""
-            click.echo(_fitted(line, wide) if wide else line)
+            click.echo(_fit(line, wide) if wide else line)
 
 
 def merged(done: Merged) -> None:
     """Print what a merge makes, and on stderr what is to be decided."""
     click.echo(plain(done.difference))
-    for each in done.changed:
-        click.echo(f"{click.style('a', bold=True)}  {one_line(each.first)}", err=True)
-        click.echo(f"{click.style('b', bold=True)}  {one_line(each.other)}", err=True)
+    for pair in done.changed:
+        click.echo(f"{click.style('a', bold=True)}  {one_line(pair.first)}", err=True)
+        click.echo(f"{click.style('b', bold=True)}  {one_line(pair.other)}", err=True)
     for key, (stays, other) in done.differs.items():
         say(f"{one_line(key)}: keeps {one_line(str(stays))}, not {one_line(str(other))}", err=True)
     if done.linking:
@@ -267,24 +272,22 @@ def log(entries: Sequence[Entry]) -> None:
         kinds = Counter(trace.kind for trace in entry.traces)
         files = ", ".join(translated(f"{count} {kind}") for kind, count in kinds.items())
         state = "  ".join(["", *filter(None, (entry.state and f"({translated(entry.state)})", entry.session))])
-        at = dt.datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
-        click.echo(
-            f"{entry.id:>5}  {at}  {entry.verb:<8} {one_line(entry.what)}  {click.style(files + state, dim=True)}"
-        )
+        line = f"{entry.id:>5}  {dt.datetime.fromtimestamp(entry.at):%Y-%m-%d %H:%M}  {entry.verb:<8}"
+        click.echo(f"{line} {one_line(entry.what)}  {click.style(files + state, dim=True)}")
     if not entries:
         say("No command or tool has changed anything yet.", err=True)
 
 
-def versions(found: Mapping[str, Any]) -> None:
+def versions(history: Mapping[str, Any]) -> None:
     """Print the versions of a note with their differences; on stderr, what could not be read."""
-    for each in found["versions"]:
-        at = each["at"][:16].replace("T", " ")
-        gone = "" if each["sha256"] else f"  {translated('deleted')}"
-        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in each["sources"])
-        click.echo(click.style(f"{at}  {one_line(each['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
-        if each["difference"]:
-            click.echo(plain(each["difference"]))
-    for reason in found["not_read"]:
+    for version in history["versions"]:
+        at = version["at"][:16].replace("T", " ")
+        gone = "" if version["sha256"] else f"  {translated('deleted')}"
+        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in version["sources"])
+        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
+        if version["difference"]:
+            click.echo(plain(version["difference"]))
+    for reason in history["not_read"]:
         say(f"spellbook: {one_line(reason)}", err=True)
 
 
@@ -294,7 +297,7 @@ def moved(done: Moved, *, dry_run: bool) -> None:
         for old, new in done.moved:
             click.echo(f"{one_line(old)} → {one_line(new)}")
         _differences(done.changed)
-    left_out(done.left)
+    faults(done.left)
     links, notes = _links(done.changed)
     files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
     if dry_run:
@@ -310,76 +313,64 @@ def offer(made: Offer, *, is_done: bool) -> None:
         at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
         click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
     _differences(made.changed)
-    left_out(made.left)
+    faults(made.left)
     links, notes = _links(made.changed)
     unknown = sum(guess.path is None for guess in made.guesses)
-    told = f" {counted(unknown, 'link')} without a known target." if unknown else ""
+    rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
         say("There are no broken links.", err=True)
     elif is_done or not made.changed:
-        say(f"Repaired {links} in {notes}.{told}", err=True)
+        say(f"Repaired {links} in {notes}.{rest}", err=True)
     else:
-        say(f"{links} in {notes} can be repaired: repeat with --yes.{told}", err=True)
+        say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
 
 
 def _differences(changed: Sequence[RelinkedNote]) -> None:
-    for each in changed:
-        click.echo(plain(each.difference))
+    for note in changed:
+        click.echo(plain(note.difference))
 
 
-def left_out(faults: Sequence[Fault]) -> None:
+def faults(faults: Sequence[Fault]) -> None:
     """Print faults on stderr, a line each."""
     for fault in faults:
         say(f"spellbook: {one_line(str(fault))}.", err=True)
 
 
 def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
-    return counted(sum(each.links for each in changed), "link"), counted(len(changed), "note")
+    return counted(sum(note.links for note in changed), "link"), counted(len(changed), "note")
 
 
 # -- the state of the vault
 
 
 def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(
-        translated(f"{each['kind']} (process {each['pid']}, since {_clock(each['since'])})") for each in listed
-    )
-
-
-def _why_not(state: Mapping[str, Any]) -> str:
-    return f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
+    parts = []
+    for process in listed:
+        since = dt.datetime.fromtimestamp(process["since"])
+        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
+    return ", ".join(parts)
 
 
 def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         translated(
-            f"{verb} p50 {each['p50']:g} ms, p95 {each['p95']:g} ms ({counted(each['count'], 'query', 'queries')})"
+            f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
         )
-        for verb, each in verbs.items()
+        for verb, times in verbs.items()
     )
-
-
-def _errors(codes: Mapping[str, int]) -> str:
-    listed = ", ".join(f"{code} {count}" for code, count in codes.items())
-    return translated(f"{listed} in 24 hours") if listed else ""
 
 
 def _snapshots(state: Mapping[str, Any]) -> str:
     if not state["count"]:
         return "none yet: `spellbook snapshot` takes one"
-    last = dt.datetime.fromisoformat(state["last"]).strftime("%Y-%m-%d %H:%M")
-    return f"{state['count']}, the latest from {last}, in {state['folder']}"
+    return f"{state['count']}, the latest from {_minute(state['last'])}, in {state['folder']}"
 
 
-def _since(at: str | None) -> str:
-    return dt.datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M") if at else ""
+def _minute(at: str) -> str:
+    return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
 
 
-def _clock(seconds: int) -> str:
-    return dt.datetime.fromtimestamp(seconds).strftime("%m-%d %H:%M")
-
-
-def told(report: Report) -> str:
+def summary(report: Report) -> str:
     """Return in a sentence what a run did."""
     kinds = (
         f"{report.added} added" if report.added else "",
@@ -403,9 +394,11 @@ def status(state: Mapping[str, Any]) -> None:
         embedded += f"; {translated('the others are being embedded now')}"
     reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
     categories = ", ".join(
-        f"{translated('(none)') if each == '(none)' else flat(each)} {count:,}"
-        for each, count in state["categories"].items()
+        f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
+        for name, count in state["categories"].items()
     )
+    errors = ", ".join(f"{code} {count}" for code, count in state["day"]["errors"].items())
+    why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
     rows = [
         ("vault", state["vault"]),
         ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
@@ -413,21 +406,21 @@ def status(state: Mapping[str, Any]) -> None:
         ("embedded", f"{embedded}, {state['embedder']}"),
         ("engine", state.get("engine")),
         ("second", _second(state) if "second_encoder" in state else ""),
-        ("looked at", _since(state["looked_at"])),
-        ("watched", translated("yes" if state["watched"] else f"no{_why_not(state)}: each command scans the vault")),
+        ("looked at", _minute(state["looked_at"]) if state["looked_at"] else ""),
+        ("watched", translated("yes" if state["watched"] else f"no{why_not}: each command scans the vault")),
         ("open in", _processes(state["processes"])),
         ("chroma", translated(chroma(state["chroma"]))),
         ("snapshots", translated(_snapshots(state["snapshots"]))),
         ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
         ("texts", translated(reused) if state["embedded"] else ""),
         ("answers", _timings(state["timings"])),
-        ("errors", _errors(state["day"]["errors"])),
+        ("errors", translated(f"{errors} in 24 hours") if errors else ""),
         *(("to fix", _fault(fault)) for fault in state["faults"]),
         ("warning", translated(one_line(state.get("warning", "")))),
     ]
     for head, value in rows:
         if value:
-            click.echo(f"{padded(translated(head), 11)} {value}")
+            click.echo(f"{pad(translated(head), 11)} {value}")
 
 
 def _fault(fault: Mapping[str, Any]) -> str:
@@ -460,17 +453,17 @@ def row(at: str, text: str, width: int = 32) -> str:
     """A place, coloured, and behind it a text of one line, cut where a terminal would break it."""
     gap = " " * max(2, width + 2 - width_of(at))
     room = max(40, _MOST_COLUMNS - width_of(at) - len(gap))
-    said = _fitted(one_line(" ".join(text.split())), room)
-    return f"{click.style(at, fg='cyan')}{gap}{said}"
+    shown = _fit(one_line(" ".join(text.split())), room)
+    return f"{click.style(at, fg='cyan')}{gap}{shown}"
 
 
-def _fitted(text: str, columns: int) -> str:
+def _fit(text: str, columns: int) -> str:
     while width_of(text) > columns:
         text = text[: len(text) * columns // width_of(text) - 1].rstrip() + "…"
     return text
 
 
-def padded(text: str, columns: int) -> str:
+def pad(text: str, columns: int) -> str:
     return text + " " * max(0, columns - width_of(text))
 
 

@@ -26,7 +26,7 @@ def bar(hidden: bool) -> Iterator[Progress | None]:
         def render(self, task: progress.Task) -> text.Text:
             return text.Text(f"{task.speed:,.0f}/s" if task.speed else "", style="progress.data.speed")
 
-    with _shown("{task.description:<9}", progress.MofNCompleteColumn(), Rate()) as shown:
+    with _make_progress("{task.description:<9}", progress.MofNCompleteColumn(), Rate()) as shown:
         tasks: dict[str, Any] = {}
 
         def advance(stage: str, done: int, total: int) -> None:
@@ -45,12 +45,12 @@ def download(name: str) -> Iterator[Callable[[int, int], None] | None]:
         return
     from rich import progress
 
-    with _shown("{task.description}", progress.DownloadColumn(), progress.TransferSpeedColumn()) as shown:
+    with _make_progress("{task.description}", progress.DownloadColumn(), progress.TransferSpeedColumn()) as shown:
         task = shown.add_task(one_line(name), total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
-def _shown(named: str, *columns: Any) -> Any:
+def _make_progress(named: str, *columns: Any) -> Any:
     from rich import console, progress
 
     all_columns = (progress.TextColumn(named), progress.BarColumn(), *columns, progress.TimeRemainingColumn())

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook.cli import output
 from spellbook.cli.app import (
     Asking,
+    as_of_fields,
     as_of_option,
     command,
-    doubt,
     filter_option,
     json_option,
-    of_then,
     option,
     scope_option,
+    warn_of_unmatched,
 )
 from spellbook.search.presentation import note_fields
 from spellbook.text.quoting import one_line
@@ -26,8 +25,6 @@ from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.library.reader import Reader
-
-T = TypeVar("T")
 
 limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
@@ -40,28 +37,20 @@ _NARROWED = (limit_option, filter_option, scope_option)
 _ASKED = (*_NARROWED, as_of_option)
 
 
-def _picked(found: Any, keys: str) -> dict[str, Any]:
+def _pick(item: Any, keys: str) -> dict[str, Any]:
     """Return the fields of a chunk or a topic that `keys` lists, with blanks between them."""
-    return {key: getattr(found, key) for key in keys.split()}
-
-
-def _print(book: Reader, done: T, is_json: bool, show: Callable[[T], object]) -> None:
-    """Print an answer as one JSON object, with the time that it is as of, or by `show` for people."""
-    if is_json:
-        output.as_json({**output.fields(done), **of_then(book)})
-    else:
-        show(done)
+    return {key: getattr(item, key) for key in keys.split()}
 
 
 @command(click.argument("query"), *_ASKED, min_score_option, max_tokens_option, json_option, kind=Asking)
-def memorize(book: Reader, query: str, as_json: bool, **asked: Any) -> None:
+def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     """
     Search by meaning, in any language.
 
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    _print(book, book.memorize(query, **asked), as_json, output.answer)
+    output.result(book.memorize(query, **options), as_json, output.answer, **as_of_fields(book))
 
 
 @command(
@@ -72,15 +61,15 @@ def memorize(book: Reader, query: str, as_json: bool, **asked: Any) -> None:
     json_option,
     kind=Asking,
 )
-def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, **asked: Any) -> None:
+def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, **options: Any) -> None:
     """
     Search by words; each WORD may be a phrase.
 
     \b
     spellbook find useState "error boundary" --all
     """
-    found = book.find(words, "all" if match_all else "any", **asked)
-    _print(book, found, as_json, partial(output.answer, by_words=True))
+    reply = book.find(words, "all" if match_all else "any", **options)
+    output.result(reply, as_json, partial(output.answer, by_words=True), **as_of_fields(book))
 
 
 @command(
@@ -93,7 +82,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     json_option,
     kind=Asking,
 )
-def search(book: Reader, query: str | None, as_json: bool, guess: bool, **asked: Any) -> None:
+def search(book: Reader, query: str | None, as_json: bool, guess: bool, **options: Any) -> None:
     """
     Search by meaning and by words.
 
@@ -106,18 +95,18 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **asked:
     """
     if query is not None:
         if guess:
-            asked["also"] = _with_guess(book, query, asked["also"])
-        _print(book, book.search(query, **asked), as_json, output.answer)
-    elif asked["filter"] is None:
+            options["also"] = _with_guess(book, query, options["also"])
+        output.result(book.search(query, **options), as_json, output.answer, **as_of_fields(book))
+    elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
-    elif asked["also"]:
+    elif options["also"]:
         raise click.UsageError("--also needs a QUERY.")
     elif guess:
         raise click.UsageError("--guess needs a QUERY.")
-    elif asked["min_score"] is not None:
+    elif options["min_score"] is not None:
         raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:
-        _list(book, asked["limit"], asked["filter"], as_json)
+        _list(book, options["limit"], options["filter"], as_json)
 
 
 def _with_guess(book: Reader, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
@@ -151,9 +140,9 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
 
 
 def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
-    found = book.recent(limit, filter=filter)
-    doubt(book, filter)
-    _print(book, found, as_json, output.recent)
+    notes = book.recent(limit, filter=filter)
+    warn_of_unmatched(book, filter)
+    output.result(notes, as_json, output.recent, **as_of_fields(book))
 
 
 @command(
@@ -166,7 +155,7 @@ def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: b
     json_option,
     kind=Asking,
 )
-def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **asked: Any) -> None:
+def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **options: Any) -> None:
     """
     Explain what QUERY finds, or why the note or chunk ID is or is not found.
 
@@ -177,7 +166,7 @@ def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **aske
     spellbook why "how do we rotate keys"
     spellbook why "how do we rotate keys" decision/keys.md
     """
-    output.result(book.why(query, id, verb=by, **asked), as_json, output.explanation)
+    output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
 
 
 @command(click.argument("id"), as_of_option, json_option)
@@ -190,12 +179,12 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     \b
     spellbook show 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
     """
-    found = book.show(id)
-    around = book.around(found[0].path)
+    chunks = book.show(id)
+    around = book.around(chunks[0].path)
     if as_json:
-        output.as_json({**note_fields(id, found, around), **of_then(book)})
+        output.as_json({**note_fields(id, chunks, around), **as_of_fields(book)})
     else:
-        output.chunks(found)
+        output.chunks(chunks)
         output.around(around)
 
 
@@ -216,11 +205,7 @@ def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     """
     from spellbook.library import earlier
 
-    found = earlier.history(book, id, limit)
-    if as_json:
-        output.as_json(found)
-    else:
-        output.versions(found)
+    output.result(earlier.history(book, id, limit), as_json, output.versions)
 
 
 @command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)
@@ -237,23 +222,23 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
         if not as_json:
             output.pointers(chunks)
             return
-        shown = [_picked(each, "id path line title heading") for each in chunks]
-        output.as_json({"topic": topic, "chunks": shown, **of_then(book)})
+        shown = [_pick(entry, "id path line title heading") for entry in chunks]
+        output.as_json({"topic": topic, "chunks": shown, **as_of_fields(book)})
         return
     listed = book.contents(filter=filter)
-    doubt(book, filter)
+    warn_of_unmatched(book, filter)
     if not as_json:
         output.contents(listed, book.about)
         return
     from spellbook.search import toc
 
     described = [
-        {"category": each.name, "description": each.description, "topics": len(each.topics)} for each in listed
+        {"category": entry.name, "description": entry.description, "topics": len(entry.topics)} for entry in listed
     ]
     listed_topics = [
-        {**_picked(each, "category topic notes chunks updated keywords"), **output.fields(book.about(each))}
+        {**_pick(entry, "category topic notes chunks updated keywords"), **output.fields(book.about(entry))}
         for category in listed
-        for each in category.topics
+        for entry in category.topics
     ]
-    told = {"categories": described, "topics": listed_topics, **toc.totals(listed)}
-    output.as_json({**told, **of_then(book)})
+    fields = {"categories": described, "topics": listed_topics, **toc.totals(listed)}
+    output.as_json({**fields, **as_of_fields(book)})

@@ -10,7 +10,6 @@ import click
 
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
-from spellbook.cli.container import container_option
 from spellbook.server.names import toolsets_of
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
@@ -18,7 +17,28 @@ from spellbook.system.processes import leave_threads, present
 from spellbook.text.quoting import json_of
 
 if TYPE_CHECKING:
-    from spellbook.library.reader import Reader
+    from spellbook.server.http import run
+
+
+def _apply(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    """Set the variables of the container and make its folders, before other options take their defaults from them."""
+    if value and not ctx.resilient_parsing:
+        from spellbook.server.http import container
+
+        layout = container.layout()
+        os.environ.update(layout.environment)
+        for note in (*container.prepare(layout), container.embedding(layout.vault)):
+            output.say(f"spellbook: {note}", err=True)
+
+
+container_option = click.option(
+    "--container",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_apply,
+    help="Run in a container: everything in /data, the vault in /data/vault or /vault, a token needed.",
+)
 
 
 @main.command()
@@ -98,15 +118,17 @@ def serve(
         raise click.UsageError("--name belongs to --published.")
     if writes_to and not published:
         raise click.UsageError("--writes-to belongs to --published.")
-    for each in proxies:
+    for proxy in proxies:
         try:
-            ipaddress.ip_network(each, strict=False)
+            ipaddress.ip_network(proxy, strict=False)
         except ValueError as error:
-            raise click.UsageError(f"--trusted-proxy {each[:100]}: this is no address and no network.") from error
+            raise click.UsageError(f"--trusted-proxy {proxy[:100]}: this is no address and no network.") from error
+    from spellbook.library import published as published_vaults
     from spellbook.server.http import run
 
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
-    with address.socket, _published(ctx, names) if published else opened(ctx) as book:
+    scope = ctx.ensure_object(dict).get("scope")
+    with address.socket, published_vaults.open(names, scope=scope) if published else opened(ctx) as book:
         with growing():
             from spellbook.server import debug_log as debug
             from spellbook.server.handover import Writers
@@ -118,7 +140,7 @@ def serve(
             doors = served.Served(book, toolsets_of(toolsets), log=log, writers=Writers.of(writes_to))
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and doors.tokens.is_empty:
-                _first_token(doors.tokens.add("first"), address)
+                _print_first_token(doors.tokens.add("first"), address.url)
             rules = guard.AccessRules(
                 guard.hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE)
             )
@@ -130,22 +152,15 @@ def serve(
             leave_threads()
 
 
-def _published(ctx: click.Context, names: tuple[str, ...]) -> Reader:
-    """Open published vaults, for a server without files."""
-    from spellbook.library import published
-
-    return published.open(names, scope=ctx.ensure_object(dict).get("scope"))
-
-
-def _is_open(address: object, named: tuple[str, ...]) -> bool:
+def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    given = os.environ.get("SPELLBOOK_AUTH", "").strip()
-    if given not in {"", "token", "none"}:
+    rule = os.environ.get("SPELLBOOK_AUTH", "").strip()
+    if rule not in {"", "token", "none"}:
         raise InvalidInput(
-            f"SPELLBOOK_AUTH={given[:80]!r} is neither token nor none.", "Write one of them, or unset it."
+            f"SPELLBOOK_AUTH={rule[:80]!r} is neither token nor none.", "Write one of them, or unset it."
         )
-    is_open = given == "none"
-    if is_open and not getattr(address, "is_loopback", False):
+    is_open = rule == "none"
+    if is_open and not address.is_loopback:
         if not named:
             raise InvalidInput(
                 "SPELLBOOK_AUTH=none beyond this machine needs SPELLBOOK_ALLOWED_HOSTS.",
@@ -155,16 +170,16 @@ def _is_open(address: object, named: tuple[str, ...]) -> bool:
     return is_open
 
 
-def _first_token(token: str, address: object) -> None:
+def _print_first_token(token: str, url: str) -> None:
     """Print the token that was made, once, with a client's configuration."""
     output.say("A token was made for this server. It is shown only now:", err=True)
-    entry = {"type": "http", "url": getattr(address, "url", ""), "headers": {"Authorization": f"Bearer {token}"}}
+    entry = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
     click.echo(json_of({"mcpServers": {"spellbook": entry}}), err=True)
 
 
 def _number(name: str, default: int) -> int:
     """Return a setting of the environment that is a whole number. Raises InvalidInput."""
-    given = os.environ.get(name, "").strip()
-    if given and not (given.isdecimal() and len(given) < 10):
-        raise InvalidInput(f"{name}={given[:80]!r} is no whole number.", "Write one, or unset it.")
-    return int(given) if given else default
+    digits = os.environ.get(name, "").strip()
+    if digits and not (digits.isdecimal() and len(digits) < 10):
+        raise InvalidInput(f"{name}={digits[:80]!r} is no whole number.", "Write one, or unset it.")
+    return int(digits) if digits else default

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 """Times that notes are pulled and pushed, if others push meanwhile."""
 
-_MOST_SHOWN = 10
+_MOST_SHOWN = 10  # files that a message names
 
 _TEMPORARY = ".spellbook-" + "[0-9a-f]" * 16 + ".tmp"
 """`disk.TEMPORARY` as git spells it."""
@@ -88,9 +88,9 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     places = (vault / TRASH, book.config.state, book.config.snapshot_folder, Path(paths.data(str(vault))))
     own = [place for place in places if place.is_relative_to(vault)]
     git = _Git(hooks.find(vault).top, vault, own, hooks.environment())
-    if git.says("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
+    if git.ask("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
         raise Conflict("A merge is under way.", "Finish it with git commit, or git merge --abort, and sync again.")
-    upstream = git.says("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
+    upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
     if not gitmerge.is_used(vault):
@@ -111,9 +111,9 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     both: list[str] = []
     for last in range(_TRIES, 0, -1):
         git.run("fetch", "--quiet")
-        pulled += int(git.says("rev-list", "--count", f"HEAD..{upstream}") or 0)
+        pulled += int(git.ask("rev-list", "--count", f"HEAD..{upstream}") or 0)
         both += git.merge(upstream)
-        if no_push or not git.says("rev-list", "--max-count=1", f"{upstream}..HEAD") or git.push(is_last=last == 1):
+        if no_push or not git.ask("rev-list", "--max-count=1", f"{upstream}..HEAD") or git.push(is_last=last == 1):
             break
     report = book.reindex()
     if as_json:
@@ -122,7 +122,7 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     for line in both:
         output.say(line, err=True)
     output.say(f"{counted(committed, 'file')} committed, {counted(pulled, 'commit')} pulled.")
-    output.say(output.told(report))
+    output.say(output.summary(report))
 
 
 class _Git:
@@ -134,37 +134,33 @@ class _Git:
         self._env = {**environment, **({} if sys.stdin.isatty() else {"GIT_TERMINAL_PROMPT": "0"})}
         self._own = tuple(f"{place.relative_to(vault).as_posix()}/" for place in own)
 
-    def _start(self, *asked: str) -> subprocess.CompletedProcess[bytes]:
+    def _start(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Start git in the vault: there `.` is the vault, whatever letters its path has."""
-        arguments = ["git", "-C", str(self._vault), *asked]
-        return subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=self._env)
+        command = ["git", "-C", str(self._vault), *arguments]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=self._env)
 
-    def _listed(self, *asked: str) -> list[str]:
+    def _list(self, *arguments: str) -> list[str]:
         """Return what git lists with `-z`. Raises StorageError."""
-        return [os.fsdecode(line) for line in self._run(*asked).stdout.split(b"\0") if line]
+        return [os.fsdecode(line) for line in self.run(*arguments).split(b"\0") if line]
 
-    def says(self, *asked: str) -> str:
-        """Return the first line that git prints, "" if it fails."""
-        done = self._start(*asked)
+    def ask(self, *arguments: str) -> str:
+        """Return the line that git prints, "" if it fails."""
+        done = self._start(*arguments)
         return os.fsdecode(done.stdout).strip() if done.returncode == 0 else ""
 
-    def _run(self, *asked: str) -> subprocess.CompletedProcess[bytes]:
-        done = self._start(*asked)
+    def run(self, *arguments: str) -> bytes:
+        """Return what git prints. Raises StorageError, with git's own words, if it fails."""
+        done = self._start(*arguments)
         if done.returncode:
-            said = one_line(os.fsdecode(done.stderr).strip())[:500]
-            raise StorageError(f"git {asked[0]} failed: {said}", "Nothing of yours is lost.")
-        return done
-
-    def run(self, *asked: str) -> None:
-        """Run git. Raises StorageError, with git's own words, if it fails."""
-        self._run(*asked)
+            raise StorageError(f"git {arguments[0]} failed: {_message(done.stderr)}", "Nothing of yours is lost.")
+        return done.stdout
 
     def left_out(self) -> tuple[list[str], list[str]]:
         """Return the repositories in the vault, and files of Spellbook that an earlier version committed."""
-        others = self._listed("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+        others = self._list("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
         nested = [path[:-1] for path in others if path.endswith("/")]
         own = []
-        for line in self._listed("ls-files", "--stage", "-z", "--", "."):
+        for line in self._list("ls-files", "--stage", "-z", "--", "."):
             about, _, path = line.partition("\t")
             if about.startswith(_REPOSITORY):
                 nested.append(path)
@@ -177,7 +173,7 @@ class _Git:
         left_out = (f":(exclude,literal){path}" for path in (*self._own, *nested))
         shared = ("--", ".", f":(exclude,glob)**/{_TEMPORARY}", *left_out)
         self.run("add", "--all", *shared)
-        changed = len(self._listed("diff", "--cached", "--name-only", "-z", *shared))
+        changed = len(self._list("diff", "--cached", "--name-only", "-z", *shared))
         if changed:
             self.run("commit", "--quiet", "--message", message, *shared)
         return changed
@@ -188,19 +184,19 @@ class _Git:
 
         Git takes an ignored file for one that may be lost.
         """
-        changes = self._listed(
+        changes = self._list(
             "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=d", "-z", f"HEAD...{upstream}"
         )
-        tracked = {*self._listed("-C", str(self._top), "ls-files", "-z")}
-        found: dict[str, None] = {}
+        tracked = {*self._list("-C", str(self._top), "ls-files", "-z")}
+        replaced: dict[str, None] = {}
         for change, path in zip(changes[::2], changes[1::2], strict=True):
             if path not in tracked:
                 _, mode, _, blob, _ = change.split()
-                found |= dict.fromkeys(self._replaced(path, mode, blob, tracked))
-        return [*found]
+                replaced |= dict.fromkeys(self._find_replaced(path, mode, blob, tracked))
+        return [*replaced]
 
-    def _replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
-        """Return what is lost if the file `blob`, or with its mode a repository, is written at `path`."""
+    def _find_replaced(self, path: str, mode: str, blob: str, tracked: Collection[str]) -> list[str]:
+        """Return the files here that git would replace with `blob` at `path`, which by its mode may be a repository."""
         for folder in reversed(PurePosixPath(path).parents[:-1]):
             place = self._top / folder
             if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
@@ -208,15 +204,15 @@ class _Git:
         place = self._top / path
         if place.is_dir() and not place.is_symlink():
             inside = ("-C", str(self._top), "--literal-pathspecs", "ls-files", "--others", "-z", "--", path)
-            return [] if mode == _REPOSITORY else self._listed(*inside)
+            return [] if mode == _REPOSITORY else self._list(*inside)
         if not os.path.lexists(place):
             return []
-        is_same = not place.is_symlink() and self.says("-C", str(self._top), "hash-object", "--", path) == blob
+        is_same = not place.is_symlink() and self.ask("-C", str(self._top), "hash-object", "--", path) == blob
         return [] if is_same else [path]
 
     def merge(self, upstream: str) -> list[str]:
         """Merge what was fetched; return the driver's remarks. Raises Conflict, all as it was, if files conflict."""
-        if self.says("merge-base", "HEAD", upstream) and (lost := self._in_the_way(upstream)):
+        if self.ask("merge-base", "HEAD", upstream) and (lost := self._in_the_way(upstream)):
             where = ", ".join(map(one_line, lost[:_MOST_SHOWN]))
             raise Conflict(
                 f"{upstream} brings files that are here too, and that git does not track here: {where}.",
@@ -226,12 +222,10 @@ class _Git:
         done = self._start("-c", "merge.directoryRenames=false", "merge", "--no-edit", "--quiet", upstream)
         if done.returncode == 0:
             return [line for line in os.fsdecode(done.stderr).splitlines() if line.startswith("spellbook: ")]
-        names = self._start("diff", "--name-only", "--diff-filter=U", "-z").stdout.split(b"\0")
-        files = [one_line(os.fsdecode(name)) for name in names if name]
-        said = one_line(os.fsdecode(done.stderr or done.stdout))[:500]
-        if self.says("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
+        files = [one_line(name) for name in self._list("diff", "--name-only", "--diff-filter=U", "-z")]
+        if self.ask("rev-parse", "--quiet", "--verify", "MERGE_HEAD"):
             self.run("merge", "--abort")
-        where = ", ".join(files[:_MOST_SHOWN]) or said
+        where = ", ".join(files[:_MOST_SHOWN]) or _message(done.stderr or done.stdout)
         raise Conflict(
             f"{upstream} cannot be merged: {where}.",
             "Everything is as it was: merge by hand with git merge, and sync again.",
@@ -243,6 +237,10 @@ class _Git:
         if done.returncode and b"rejected]" in done.stderr and not is_last:
             return False
         if done.returncode:
-            said = one_line(os.fsdecode(done.stderr).strip())[:500]
-            raise StorageError(f"git push failed: {said}", "Your commits are here; sync again later.")
+            raise StorageError(f"git push failed: {_message(done.stderr)}", "Your commits are here; sync again later.")
         return True
+
+
+def _message(output: bytes) -> str:
+    """Return git's own words as one line."""
+    return one_line(os.fsdecode(output).strip())[:500]

@@ -78,16 +78,16 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str, vaults: tuple
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool, published: bool) -> None:
     """List the tokens by name, with what they may do and see."""
-    found = _tokens(ctx, published).all()
+    tokens = _tokens(ctx, published).all()
     if as_json:
-        output.as_json({"tokens": [each.as_dict() for each in found]})
+        output.as_json({"tokens": [row.as_dict() for row in tokens]})
         return
-    if not found:
+    if not tokens:
         output.say("No token yet. To make one: spellbook token add NAME")
-    for each in found:
-        limit = f" ({', '.join(map(one_line, each.vaults))})" if each.vaults else ""
-        rest = f"{each.may}, {each.sees}{limit}  {each.created[:10]}"
-        click.echo(f"{click.style(one_line(each.name), bold=True)}  {rest}".rstrip())
+    for row in tokens:
+        limit = f" ({', '.join(map(one_line, row.vaults))})" if row.vaults else ""
+        rest = f"{row.may}, {row.sees}{limit}  {row.created[:10]}"
+        click.echo(f"{click.style(one_line(row.name), bold=True)}  {rest}".rstrip())
 
 
 @token.command()
@@ -134,13 +134,12 @@ def _check(ctx: click.Context, names: tuple[str, ...], published: bool) -> None:
     from spellbook.index.postgres.reader import vaults
 
     database = configured()
+    if not database:
+        output.say("Whether these vaults are published is not known: SPELLBOOK_DATABASE_URL is not set.", err=True)
+        return
     try:
-        if database:
-            vaults(database, names)
+        vaults(database, names)
     except StorageError as error:
         output.say(f"Whether these vaults are published is not known: {error.message}", err=True)
     finally:
-        if database:
-            database.close()
-    if not database:
-        output.say("Whether these vaults are published is not known: SPELLBOOK_DATABASE_URL is not set.", err=True)
+        database.close()

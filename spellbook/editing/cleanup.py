@@ -13,7 +13,7 @@ from spellbook.index.filters import conditions, instant
 from spellbook.index.opened import Index
 from spellbook.text.quoting import counted
 
-_DAY = 86_400.0
+_DAY = 86_400.0  # seconds
 
 
 def due(index: Index, days: float, now: float) -> list[StoredChunk]:
@@ -24,15 +24,15 @@ def due(index: Index, days: float, now: float) -> list[StoredChunk]:
     for so many days. The file's own time counts as an edit.
     """
     notes = [*_working(index)]
-    uses = index.catalog.usage.of(each.note for each in notes)
+    uses = index.catalog.usage.of(note.note for note in notes)
 
-    def touched(each: StoredChunk) -> float:
-        dates = (instant(text) or 0.0 for text in (each.created, each.updated))
-        used = uses.get(each.note)
-        return max(*dates, each.mtime_ns / 1e9, used.last if used else 0.0)
+    def touched(note: StoredChunk) -> float:
+        dates = (instant(text) or 0.0 for text in (note.created, note.updated))
+        used = uses.get(note.note)
+        return max(*dates, note.mtime_ns / 1e9, used.last if used else 0.0)
 
-    found = [each for each in notes if touched(each) <= now - days * _DAY]
-    return sorted(found, key=lambda each: (touched(each), each.path))
+    old = [note for note in notes if touched(note) <= now - days * _DAY]
+    return sorted(old, key=lambda note: (touched(note), note.path))
 
 
 def forget(index: Index, days: float | None = None) -> Erased | None:
@@ -41,9 +41,9 @@ def forget(index: Index, days: float | None = None) -> Erased | None:
 
     Without `days`, the setting `working_days` counts.
     """
-    found = due(index, index.config.working_days if days is None else days, time.time())
-    count = counted(len(found), "note")
-    return erase_notes(index, found, f"working memories ({count})", "working memories", "forget") if found else None
+    notes = due(index, index.config.working_days if days is None else days, time.time())
+    count = counted(len(notes), "note")
+    return erase_notes(index, notes, f"working memories ({count})", "working memories", "forget") if notes else None
 
 
 def _working(index: Index) -> Iterable[StoredChunk]:

@@ -13,10 +13,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
-from spellbook.editing.labels import LISTS, listed, united
+from spellbook.editing.labels import LISTS, as_list, unite
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced
@@ -37,16 +38,18 @@ _NEXT_LINE = re.compile(r"[ \t]*(?:\r\n|\r|\n)([^\r\n]*)")
 _EDGES = " .。!?！？"
 _ENDED = re.compile(r"[.!?…。！？:;][\"'”’»)\]*_]*$")
 _MOST_LETTERS = 5_000
+"""Letters of a unit that is compared with others word by word."""
 _MOST_UNITS = 10_000
 """Sentences, items and blocks of a note that is merged; a megabyte of prose has as many."""
 
 _COMMON = 200
-"""Units with a word that tells none of them from the others."""
+"""A word that more units hold says nothing about which two belong together."""
 
 _MOST_ALIKE = 20
-"""Units that are compared with one, those with most of its words."""
+"""Units that one is compared with: those that share most words with it."""
 
 _LEAST_ALIKE = 0.5
+"""Share of the shorter unit's words that two units must have in common to be compared. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Joined:
     changed: tuple[ChangedPair, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Unit:
     """A sentence, an item of a list, or a whole block, from character `start` to `end` of a note's text."""
 
@@ -77,18 +80,15 @@ class _Unit:
     kind: Literal["sentence", "item", "block"]
     block: int
     section: _Path
-    said: str = field(init=False)
-    """What it says, however its lines are broken and whatever ends it; code says what it says to the letter."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "said", self._plain())
 
     @property
     def bare(self) -> str:
         """Its text without the mark of an item."""
         return _MARKER.sub("", self.text, count=1) if self.kind == "item" else self.text
 
-    def _plain(self) -> str:
+    @cached_property
+    def wording(self) -> str:
+        """What is compared: the text without case, line breaks and what ends it; of code, the text to the letter."""
         text = composed(self.bare)
         if self.kind == "block":
             return "\n".join(line.rstrip() for line in lines(text))
@@ -132,14 +132,14 @@ class _CombinedDraft:
     def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
         """Insert `unit` after `anchor`, in the same block if `is_near`; without an anchor at the end of its section."""
         text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
-        if anchor is not None and is_near and unit.kind == anchor.kind == "item":
-            self._behind[anchor.end].append(self._newline + text)
-        elif anchor is not None and is_near and unit.kind == anchor.kind == "sentence" and self._flows(unit, anchor):
-            self._behind[anchor.end].append(f" {text}")
-        elif anchor is not None:
-            self._blocks[anchor.block].append((unit, text))
-        elif unit.section in self._page.last:
-            self._blocks[self._page.last[unit.section]].append((unit, text))
+        near = anchor if is_near else None
+        block = anchor.block if anchor else self._page.last.get(unit.section)
+        if near and unit.kind == near.kind == "item":
+            self._behind[near.end].append(self._newline + text)
+        elif near and unit.kind == near.kind == "sentence" and self._flows(unit, near):
+            self._behind[near.end].append(f" {text}")
+        elif block is not None:
+            self._blocks[block].append((unit, text))
         else:
             self._sections[unit.section].append((unit, text))
 
@@ -153,13 +153,13 @@ class _CombinedDraft:
         """Return the whole text. Sections that only `other` has follow the section that they belong to."""
         gap = self._newline * 2
         put = {end: "".join(texts) for end, texts in self._behind.items()}
-        above = [self._joined(self._sections.pop(()))] if () in self._sections else []
-        parts = {block: [self._joined(added)] for block, added in self._blocks.items()}
-        for path in self._needed(other):
+        above = [self._join_units(self._sections.pop(()))] if () in self._sections else []
+        parts = {block: [self._join_units(added)] for block, added in self._blocks.items()}
+        for path in self._missing_headings(other):
             section = re.sub(r"\r\n|\r|\n", self._newline, other.headings[path])
-            section += gap + self._joined(self._sections[path]) if path in self._sections else ""
+            section += gap + self._join_units(self._sections[path]) if path in self._sections else ""
             if self._page.ends:
-                parts.setdefault(self._parent(path), []).append(section)
+                parts.setdefault(self._last_block_above(path), []).append(section)
             else:
                 above.append(section)
         for block, texts in parts.items():
@@ -173,37 +173,37 @@ class _CombinedDraft:
             text = text[:at] + gap.join(above) + (gap if body.strip() else self._newline) + text[at:]
         return text
 
-    def _needed(self, other: _NoteUnits) -> Iterator[_Path]:
+    def _missing_headings(self, other: _NoteUnits) -> Iterator[_Path]:
         """Yield, in order, the headings that only the other note has and that have new text, or no text at all."""
         filled = {unit.section for unit in other.units}.intersection(other.headings)
         full, new = (
-            {above for each in those for above in _above(each)}
+            {above for path in those for above in _above(path)}
             for those in (filled, self._sections.keys() & other.headings.keys())
         )
-        below = Counter(above for each in other.headings for above in _above(each))
+        below = Counter(above for path in other.headings for above in _above(path))
         for path in other.headings:
             is_empty = path not in full and below[path] == 1
             if path not in self._page.headings and (is_empty or path in new):
                 yield path
 
-    def _parent(self, path: _Path) -> int:
+    def _last_block_above(self, path: _Path) -> int:
         """Return the last block of the nearest existing section above `path`, with its subsections."""
-        found = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
-        return next(found, len(self._page.ends) - 1)
+        ends = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
+        return next(ends, len(self._page.ends) - 1)
 
-    def _joined(self, added: Sequence[tuple[_Unit, str]]) -> str:
+    def _join_units(self, added: Sequence[tuple[_Unit, str]]) -> str:
         """Return units as blocks; units from one block of the other note stay one block."""
         text = ""
         before: _Unit | None = None
         for unit, written in added:
-            if before is None:
-                text = written
-            elif before.block != unit.block or unit.kind == "block":
-                text += self._newline * 2 + written
-            elif unit.kind == "item":
-                text += self._newline + written
-            else:
-                text += (" " if _ENDED.search(before.text) else self._newline * 2) + written
+            is_same = before is not None and before.block == unit.block
+            if is_same and unit.kind == "item":
+                text += self._newline
+            elif is_same and unit.kind == "sentence" and before and _ENDED.search(before.text):
+                text += " "
+            elif before:
+                text += self._newline * 2
+            text += written
             before = unit
         return text
 
@@ -228,11 +228,11 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 "Divide it, or put the two together by hand; nothing was changed.",
             )
     alike = _UnitIndex(here.units)
-    known = {unit.said: unit for unit in reversed(here.units)}
+    known = {unit.wording: unit for unit in reversed(here.units)}
     draft = _CombinedDraft(first, here)
     added: list[str] = []
     changed: list[ChangedPair] = []
-    given: set[str] = set()
+    taken: set[str] = set()
     let_go: set[str] = set()
     before: _Unit | None = None
     anchor: _Unit | None = None  # of the first note, which what comes next follows
@@ -242,35 +242,35 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
             anchor = None
         is_near = is_near and before is not None and before.block == unit.block
         before = unit
-        twin = known.get(unit.said)
+        twin = known.get(unit.wording)
         if twin is not None:
             if twin.section == unit.section:
                 anchor, is_near = twin, True
             continue
-        if unit.said in given:
+        if unit.wording in taken:
             continue  # said twice in the other note, once is enough
         contrary, parts = alike.contrary(unit)
         if contrary is not None:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
             anchor, is_near = contrary, True
             if take == "first":
-                let_go.add(unit.said)
+                let_go.add(unit.wording)
                 continue
             if take == "other" and draft.exchange(contrary, unit):
-                let_go.add(contrary.said)
+                let_go.add(contrary.wording)
                 added.append(unit.bare)
                 continue
-        given.add(unit.said)
+        taken.add(unit.wording)
         added.append(unit.bare)
         draft.add(unit, anchor, is_near=is_near)
     text = draft.text(there)
-    _check(first, text, {unit.said for unit in (*here.units, *there.units)} - let_go)
+    _check(first, text, {unit.wording for unit in (*here.units, *there.units)} - let_go)
     return Joined(text, tuple(added), tuple(changed))
 
 
 def _check(first: Note, text: str, wanted: set[str]) -> None:
     after = parse(first.path, first.encode(text))
-    if after.body_at != first.body_at or not wanted <= {unit.said for unit in _page(after).units}:
+    if after.body_at != first.body_at or not wanted <= {unit.wording for unit in _page(after).units}:
         raise Conflict(
             f"{first.path}: the two notes cannot be joined so that both still read as they did.",
             "Close every code fence and HTML comment in them, or join them by hand; nothing was changed.",
@@ -282,7 +282,7 @@ class _UnitIndex:
 
     def __init__(self, units: Iterable[_Unit]) -> None:
         self._units = [unit for unit in units if len(unit.text) <= _MOST_LETTERS]
-        self._words = [set(unit.said.split()) for unit in self._units]
+        self._words = [set(unit.wording.split()) for unit in self._units]
         self._holding: dict[str, list[int]] = defaultdict(list)
         for number, words in enumerate(self._words):
             for word in words:
@@ -291,16 +291,16 @@ class _UnitIndex:
     def contrary(self, unit: _Unit) -> tuple[_Unit | None, tuple[tuple[str, str], ...]]:
         """Return the unit that `unit` contradicts with the fewest differences, and these; None if there is none."""
         best: tuple[_Unit | None, tuple[tuple[str, str], ...]] = (None, ())
-        words = set(unit.said.split()) if len(unit.text) <= _MOST_LETTERS else set()
+        words = set(unit.wording.split()) if len(unit.text) <= _MOST_LETTERS else set()
         holders = (self._holding.get(word, ()) for word in words)
         shared = Counter(number for held in holders if len(held) <= _COMMON for number in held)
         for number in sorted(number for number, _ in shared.most_common(_MOST_ALIKE)):
-            each, others = self._units[number], self._words[number]
+            candidate, others = self._units[number], self._words[number]
             if len(words & others) < _LEAST_ALIKE * min(len(words), len(others)):
                 continue
-            parts = contradiction(each.bare, unit.bare)
+            parts = contradiction(candidate.bare, unit.bare)
             if parts and (best[0] is None or len(parts) < len(best[1])):
-                best = each, parts
+                best = candidate, parts
         return best
 
 
@@ -315,7 +315,7 @@ def _page(note: Note) -> _NoteUnits:
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []
     has_title = False
-    for block in _all(note, source):
+    for block in _all_blocks(note, source):
         start = offsets[block.start]
         text = note.text[start : offsets[block.end]].rstrip()
         if block.kind == "heading" and block.level == 1 and not stack and not has_title:
@@ -347,7 +347,7 @@ def _spans(
         yield 0, len(text), "block"
 
 
-def _all(note: Note, source: Sequence[str]) -> Iterator[Block]:
+def _all_blocks(note: Note, source: Sequence[str]) -> Iterator[Block]:
     """Yield the note's blocks, and as blocks the lines that are in none: what links refer to."""
     at = 0
     for block in (*note.blocks, Block("", len(source), len(source))):
@@ -373,14 +373,14 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     for key, split in LISTS.items():
         ours, theirs = first.meta.get(key), other.meta.get(key)
         if key == "aliases" and other.own_title and fold(other.own_title) != fold(first.title):
-            theirs = [*listed(theirs, split), other.own_title]
-        if (value := united(key, None, ours, theirs)) is not ours:
+            theirs = [*as_list(theirs, split), other.own_title]
+        if (value := unite(key, None, ours, theirs)) is not ours:
             wanted[key] = value
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
         wanted["created"] = other.meta.get("created", other.meta.get("date"))
-    more = {key: each for key, each in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
+    more = {key: value for key, value in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
     wanted |= {key: value for key, value in more.items() if key not in first.meta}
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)
     names = [*filter(None, [other.declared_id]), other.path.removesuffix(".md"), *other.merged]

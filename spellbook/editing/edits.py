@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from types import ModuleType
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
@@ -37,13 +36,15 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     # A value that is there already keeps its spelling.
     changes = {key: value for key, value in changes.items() if not (key in note.meta and same(note.meta[key], value))}
     text = note.text
-    asked = {key: value for key, value in {**note.meta, **changes}.items() if value is not None or key not in changes}
+    expected = {
+        key: value for key, value in {**note.meta, **changes}.items() if value is not None or key not in changes
+    }
     try:
         for key, value in changes.items():
-            text = _removed(text, key) if value is None else _set(text, key, value, note.meta.get(key))
+            text = _remove(text, key) if value is None else _set(text, key, value, note.meta.get(key))
         after = parse(note.path, note.encode(text))
-        faults, known = ({fault.reason for fault in each.faults} for each in (after, note))
-        exact = faults <= known and after.body == note.body and same(after.meta, asked)
+        faults, known = ({fault.reason for fault in version.faults} for version in (after, note))
+        exact = faults <= known and after.body == note.body and same(after.meta, expected)
     except (yaml.YAMLError, ValueError, RecursionError):
         exact = False
     if not exact:
@@ -69,7 +70,7 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     lead, tail = "".join(source[:first]), "".join(source[last:])
     new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
     begin = chunk.start + len(lead)
-    heading = next((block for at, block in _placed(note) if at == begin and block.kind == "heading"), None)
+    heading = next((block for at, block in _place_blocks(note) if at == begin and block.kind == "heading"), None)
     own = next(blocks(new), None)
     if heading and not (own and own.kind == "heading" and own.start == 0 and own.level <= heading.level):
         below = first + heading.end - heading.start
@@ -107,15 +108,15 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     """
     old, new = (re.sub(r"\r\n|\r|\n", newline(note.text), text) for text in phrase)
     body = note.text[start:end]
-    found = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
-    if not found:
+    places = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
+    if not places:
         raise InvalidInput(
             f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed."
         )
-    if len(found) > 1 and not every:
-        where = ", ".join(str(line_at(note.text, at)) for at in found[:20])
+    if len(places) > 1 and not every:
+        where = ", ".join(str(line_at(note.text, at)) for at in places[:20])
         raise InvalidInput(
-            f"{note.path}: {old!r:.200} is there {len(found)} times, in lines {where}.",
+            f"{note.path}: {old!r:.200} is there {len(places)} times, in lines {where}.",
             "Give more of the text around the one that is meant, or say that all are; nothing was changed.",
         )
     return _within(note, start, end, body.replace(old, new))
@@ -160,8 +161,8 @@ def _keeps_rest(note: Note, start: int, end: int, text: str) -> bool:
     if after.body_at != note.body_at or not same(after.meta, note.meta):
         return False
     shift = len(text) - len(note.text)
-    before = [(at + shift * (at >= end), block) for at, block in _placed(note) if at < start or at >= end]
-    now = [(at, block) for at, block in _placed(after) if at < start or at >= end + shift]
+    before = [(at + shift * (at >= end), block) for at, block in _place_blocks(note) if at < start or at >= end]
+    now = [(at, block) for at, block in _place_blocks(after) if at < start or at >= end + shift]
     # Where there is too much, reading ends early: what both have read can be compared.
     reach = min(_reach(note, start, end, shift), _reach(after, start, end + shift, 0))
 
@@ -176,11 +177,11 @@ def _reach(note: Note, start: int, end: int, shift: int) -> int:
     """The character up to which a note has blocks, those of `start` to `end` left out; later ones move by `shift`."""
     if not note.blocks or note.blocks[-1].kind != REST:
         return len(note.text) + abs(shift)
-    at, _ = _placed(note)[-1]
+    at, _ = _place_blocks(note)[-1]
     return at + shift if at >= end else min(at, start)
 
 
-def _placed(note: Note) -> list[tuple[int, Block]]:
+def _place_blocks(note: Note) -> list[tuple[int, Block]]:
     """The note's blocks, each with the character of the text at which its first line begins."""
     offsets = [*accumulate(map(len, lines(note.body)), initial=note.body_at)]
     return [(offsets[block.start], block) for block in note.blocks]
@@ -203,9 +204,9 @@ def _set(text: str, key: str, value: object, old: object) -> str:
         return f"{bom}---{end}{_entry(key, value)}{end}---{end}{text[len(bom) :]}"
     header = match[1]
     root = _root(header)
-    found = _find(root, key)
-    if found is not None:
-        header = _replaced(header, *found, value, old)
+    pair = _find(root, key)
+    if pair is not None:
+        header = _replace_value(header, *pair, value, old)
     elif root is not None and root.flow_style:
         at = root.end_mark.index - 1
         comma = ", " if root.value else ""
@@ -221,13 +222,13 @@ def _entry(key: str, value: object) -> str:
     return f"{dump(key)}: {dump(value)}"
 
 
-def _removed(text: str, key: str) -> str:
+def _remove(text: str, key: str) -> str:
     match = FRONTMATTER.match(text)
-    found = _find(_root(match[1]), key) if match else None
-    if match is None or found is None:
+    pair = _find(_root(match[1]), key) if match else None
+    if match is None or pair is None:
         return text
     header = match[1]
-    start, end = found[0].start_mark.index, _end(*found)
+    start, end = pair[0].start_mark.index, _end(*pair)
     return text[: match.start(1)] + header[:start] + header[_line_end(header, end) :] + text[match.end(1) :]
 
 
@@ -257,28 +258,24 @@ def _end(key: yaml.Node, value: yaml.Node) -> int:
     if value.start_mark.index < key.end_mark.index:  # an alias has the marks of its anchor
         return int(key.end_mark.index)
     children = list(_children(value))
-    if isinstance(value, _yaml().CollectionNode) and children and not value.flow_style:
+    if isinstance(value, yaml.CollectionNode) and children and not value.flow_style:
         return max(_end(key, child) for child in children)
     return int(value.end_mark.index)
 
 
-def _yaml() -> ModuleType:
-    return yaml
-
-
 def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    for child in () if isinstance(node, _yaml().ScalarNode) else node.value:
+    for child in () if isinstance(node, yaml.ScalarNode) else node.value:
         yield from child if isinstance(child, tuple) else (child,)
 
 
-def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: object) -> str:
+def _replace_value(header: str, key: yaml.Node, node: yaml.Node, value: object, old: object) -> str:
     colon = header.index(":", key.end_mark.index) + 1
     if node.start_mark.index < key.end_mark.index:
         alias = re.compile(r"[ \t]*\*[^\s,\]}]+").match(header, colon)
         end = alias.end() if alias else colon
         return f"{header[:colon]} {dump(value)}{header[end:]}"
-    if isinstance(node, _yaml().SequenceNode) and isinstance(old, list) and isinstance(value, list):
-        edited = _edited_list(header, node, old, value)
+    if isinstance(node, yaml.SequenceNode) and isinstance(old, list) and isinstance(value, list):
+        edited = _edit_list(header, node, old, value)
         if edited is not None:
             return edited
     end = _end(key, node)
@@ -292,21 +289,20 @@ def _replaced(header: str, key: yaml.Node, node: yaml.Node, value: object, old: 
 
 def _comments(header: str, colon: int, end: int, node: yaml.Node) -> str:
     """The comments inside a block value that is about to become one line."""
-    scalar = isinstance(node, _yaml().ScalarNode)
-    if scalar and getattr(node, "style", None) not in {"|", ">"}:
+    if isinstance(node, yaml.ScalarNode) and node.style not in {"|", ">"}:
         return ""
     bounds = [colon]
     for child in _leaves(node):
         bounds += [child.start_mark.index, child.end_mark.index]
     gaps = [header[a:b] for a, b in zip(bounds[::2], [*bounds[1::2], end], strict=False)]
-    found: list[str] = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
-    if not found:
+    comments: list[str] = [comment for gap in gaps for comment in re.findall(r"(?:(?<=\s)|^)#[^\r\n]*", gap)]
+    if not comments:
         return ""
-    first, *rest = found
+    first, *rest = comments
     end_of_line = newline(header)
     same_line = "\n" not in gaps[0].partition("#")[0] and "#" in gaps[0]
     lead = f"  {first}" if same_line else f"{end_of_line}{first}"
-    return lead + "".join(f"{end_of_line}{each}" for each in rest)
+    return lead + "".join(f"{end_of_line}{comment}" for comment in rest)
 
 
 def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -317,10 +313,10 @@ def _leaves(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from _leaves(child)
 
 
-def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
+def _edit_list(header: str, node: yaml.SequenceNode, old: list[object], value: list[object]) -> str | None:
     """Take items out of a list and append to it where that is all that was asked, else None."""
     start, end = node.start_mark.index, node.end_mark.index
-    if any(not (isinstance(item, _yaml().ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
+    if any(not (isinstance(item, yaml.ScalarNode) and start <= item.start_mark.index < end) for item in node.value):
         return None  # nested values, or an alias, which has the marks of its anchor
     kept: list[int] = []
     for i, item in enumerate(old):
@@ -346,7 +342,7 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
     if node.flow_style and last is not items[-1]:
         cuts.append((last.end_mark.index, items[-1].end_mark.index, ""))
     if added and node.flow_style:
-        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {dump([each])[1:-1]}" for each in added)))
+        cuts.append((last.end_mark.index, last.end_mark.index, "".join(f", {dump([item])[1:-1]}" for item in added)))
     elif added and getattr(last, "style", None) in {"|", ">"}:
         return None
     elif added:
@@ -354,5 +350,5 @@ def _edited_list(header: str, node: yaml.SequenceNode, old: list[object], value:
         rest = re.compile(r"[^\r\n]*").match(header, last.end_mark.index)
         at = rest.end() if rest else last.end_mark.index
         indent = header[line : last.start_mark.index]
-        cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(each)}" for each in added)))
+        cuts.append((at, at, "".join(f"{newline(header)}{indent}{dump(item)}" for item in added)))
     return links.replaced(header, sorted(cuts))

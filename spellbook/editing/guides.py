@@ -114,15 +114,15 @@ def _items(note: Note, name: str) -> list[str]:
     """The list items of a section, each as one line."""
     source = lines(note.body)
     inside = False
-    found: list[str] = []
+    items: list[str] = []
     for block in note.blocks:
         if block.kind == "heading" and block.level <= 2:
             inside = block.text.casefold() in _HEADINGS[name]
         elif inside and block.items:
             bounds = [*block.items, block.end]
             texts = ("".join(source[a:b]) for a, b in pairwise(bounds))
-            found += [" ".join(text.split()).lstrip("-*+ ").strip() for text in texts]
-    return found
+            items += [" ".join(text.split()).lstrip("-*+ ").strip() for text in texts]
+    return items
 
 
 def _sections(note: Note) -> list[str]:

@@ -14,8 +14,12 @@ from spellbook.text import credentials, terms
 MOST = 8
 """Identifiers and names that become keywords. By hand: keywords are embedded with the text."""
 
-_MOST_READ, _MOST_LETTERS, _MOST_COUNTED = 20_000, 60, 40
-"""Letters of a text that are read, letters of a keyword, and names that are counted in the vault."""
+_MOST_READ = 20_000
+"""Letters of a text that are read."""
+_MOST_LETTERS = 60
+"""Letters of a keyword."""
+_MOST_COUNTED = 40
+"""Names of a text that are looked up in the vault, which takes a query each."""
 
 _NOT_PROSE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|https?://\S+", re.S | re.M)
 _WIKILINK = re.compile(r"!?\[\[([^\[\]|#^\n]{1,200})[^\[\]\n]{0,200}\]\]")
@@ -44,19 +48,19 @@ def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], mos
     """
     text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_READ]))
     spans = list(code_spans(text))
-    found = [(start, text[start:end].strip("` ")) for start, end in spans]
+    candidates = [(start, text[start:end].strip("` ")) for start, end in spans]
     for start, end in reversed(spans):
         text = text[:start] + " " * (end - start) + text[end:]
-    found += [(link.start(), link[1].rpartition("/")[2].strip()) for link in _WIKILINK.finditer(text)]
+    candidates += [(link.start(), link[1].rpartition("/")[2].strip()) for link in _WIKILINK.finditer(text)]
     text = _WIKILINK.sub(lambda link: " " * len(link[0]), text)
     is_shouted = sum(map(str.isupper, text)) > sum(map(str.islower, text)) and not _CJK.search(text)
-    found += [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _is_identifier(token[0], is_shouted)]
-    identifiers = dict.fromkeys(each for _, each in sorted(found) if _is_keyword(each))
-    known = {each.casefold() for each in (*tags, *identifiers)}
+    candidates += [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _is_identifier(token[0], is_shouted)]
+    identifiers = dict.fromkeys(word for _, word in sorted(candidates) if _is_keyword(word))
+    known = {word.casefold() for word in (*tags, *identifiers)}
     names = [name for name in dict.fromkeys(_names(text)) if name.casefold() not in known][:_MOST_COUNTED]
     counts = {name: frequency(str(terms.phrase(name))) for name in names}
     rare = sorted((name for name in names if counts[name] <= most_chunks), key=lambda name: counts[name])
-    return list(dict.fromkeys([*tags, *[*(each for each in identifiers if each not in tags), *rare][:MOST]]))
+    return list(dict.fromkeys([*tags, *[*(word for word in identifiers if word not in tags), *rare][:MOST]]))
 
 
 def _is_keyword(text: str) -> bool:

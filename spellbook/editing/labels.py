@@ -1,7 +1,7 @@
 """
 What becomes of the frontmatter of two notes that are merged, with a common version (`threeway`) or without (`combine`).
 
-Lists are united. Of two times of making the older one holds, of two changes the newer one, of two importances the
+Lists are unite. Of two times of making the older one holds, of two changes the newer one, of two importances the
 higher one. The text is as private and as untrusted as `privacy` rules. Of all else the first note's value stays. Pure.
 """
 
@@ -24,39 +24,39 @@ LISTS = {
 """Keys that hold lists, each with what stands between the items of one that is written as a text."""
 
 RULED = {"id", "created", "date", "updated", "modified", "importance", *LISTS, *privacy.RULED}
-"""Keys whose other value need not be shown: one of two is the right one, or nothing of either is lost."""
+"""Keys for which a rule chooses one value or unites both, so that the other value need not be shown."""
 
 
-def listed(value: object, split: str) -> list[Any]:
+def as_list(value: object, split: str) -> list[Any]:
     """Return the items of a list, of a text with `split` between them, or of a single value."""
     if isinstance(value, str):
         return [part.strip() for part in re.split(split, value) if part.strip()]
     return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
-def united(key: str, was: object, ours: object, theirs: object) -> Any:
+def unite(key: str, was: object, ours: object, theirs: object) -> Any:
     """
     Return the items of two lists under `key`, ours first, without what one side took out of the list that `was`.
 
     Items are compared by name, without case. Our value is returned as it is if it has all of them.
     """
     before, here, there = (
-        {_name(each): each for each in reversed(listed(value, LISTS.get(key, r"\n"))) if each != ""}
+        {_name(item): item for item in reversed(as_list(value, LISTS.get(key, r"\n"))) if item != ""}
         for value in (was, ours, theirs)
     )
     gone = before.keys() - (here.keys() & there.keys())
-    new = {name: each for name, each in reversed(there.items()) if name not in here.keys() | gone}
+    new = {name: item for name, item in reversed(there.items()) if name not in here.keys() | gone}
     if not new and not gone & here.keys():
         return ours
-    kept = [each for each in listed(ours, LISTS.get(key, r"\n")) if _name(each) not in gone]
+    kept = [item for item in as_list(ours, LISTS.get(key, r"\n")) if _name(item) not in gone]
     return [*kept, *new.values()]
 
 
-def chosen(key: str, was: object, ours: Note, theirs: Note) -> Any:
+def choose(key: str, was: object, ours: Note, theirs: Note) -> Any:
     """Return the value of a key that both notes have, and that `was` before; ours where no rule holds."""
     here, there = ours.meta[key], theirs.meta[key]
     if key in LISTS or (isinstance(here, list) and isinstance(there, list)):
-        return united(key, was, here, there)
+        return unite(key, was, here, there)
     if key == "importance":
         return here if ours.importance >= theirs.importance else there
     times = [instant(str(value)) for value in (here, there)]
@@ -66,13 +66,13 @@ def chosen(key: str, was: object, ours: Note, theirs: Note) -> Any:
     return here
 
 
-def guarded(note: Note, *parts: Note) -> str:
+def guard(note: Note, *parts: Note) -> str:
     """
     Return a note's text as private as the most private of `parts`, and as untrusted as the least trusted.
 
     Raises InvalidInput or Conflict if the frontmatter cannot be changed.
     """
-    wanted = privacy.needed(note.meta, *(each.meta for each in parts))
+    wanted = privacy.needed(note.meta, *(part.meta for part in parts))
     return with_meta(note, wanted) if wanted else note.text
 
 

@@ -19,14 +19,20 @@ from spellbook.text.quoting import counted
 from spellbook.text.terms import estimate_tokens
 
 CATEGORY = "knowledge"
-"""Where a memory goes that names no category."""
+"""The category of a memory that names none."""
 
-MIN_TOKENS, MAX_TOKENS = 100, 512
-MIN_KEYWORDS, MAX_KEYWORDS = 3, 10
+MIN_TOKENS = 100
+MAX_TOKENS = 512
+"""Tokens of a memory between which it needs no remark."""
+MIN_KEYWORDS = 3
+MAX_KEYWORDS = 10
+"""Keywords of a memory between which it needs no remark."""
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
-_MOST_NAME_WORDS, _MOST_NAME_BYTES = 8, 90
-"""Words of a text, and bytes, that a file is named by; what cuts a name ends it with a word."""
+_MOST_NAME_WORDS = 8
+"""First words of a text that a file is named by."""
+_MOST_NAME_BYTES = 90
+"""Bytes of a file's name; a longer name is cut at the end of a word."""
 _ID_LETTERS = 26  # of a ULID
 _OTHERWISE = str.maketrans('"[]', "'()")
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
@@ -34,7 +40,7 @@ _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ 
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
 
 _MOST_READ = 2_000
-"""Letters in which the first words are looked for."""
+"""Letters of a text in which its first words are looked for."""
 
 Labels = Literal["given", "derived"]
 """Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
@@ -45,11 +51,8 @@ LISTS = ("keywords", "questions", "tags")
 TEXTS = ("topic", "category", "source", "title")
 """Keys that hold one text, of one line."""
 
-_OWN = (
-    *("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source"),
-    "created",
-    "updated",
-)
+_FIRST = ("id", "topic", "category", "keywords", "questions", "entities", "importance", "tags", "source", "created")
+"""Keys with which a note's frontmatter begins, in this order; `updated` follows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,8 @@ class Memory:
         """Return the text of its note."""
         stamp = now.replace(microsecond=0)
         meta = {"id": id, **self.meta, "created": stamp, "updated": stamp}
-        first = [key for key in _OWN if key in meta]
-        return compose({key: meta[key] for key in (*first, *(key for key in meta if key not in first))}, self.text)
+        order = dict.fromkeys([*_FIRST, "updated", *meta])
+        return compose({key: meta[key] for key in order if key in meta}, self.text)
 
 
 def _first_words(text: str) -> list[str]:
@@ -98,9 +101,9 @@ def _first_words(text: str) -> list[str]:
         for block in blocks("".join(source))
         for first, last in block.prose
     )
-    for said in (*prose, _FENCE.sub("", text)):
-        if any(map(str.isalnum, said)):
-            return said.replace("|", " ").split()[:_MOST_NAME_WORDS]
+    for passage in (*prose, _FENCE.sub("", text)):
+        if any(map(str.isalnum, passage)):
+            return passage.replace("|", " ").split()[:_MOST_NAME_WORDS]
     return text.split()[:_MOST_NAME_WORDS]
 
 
@@ -115,7 +118,7 @@ class Findings:
 
 
 def check(
-    given: object,
+    chunk: object,
     *,
     source: str | None = None,
     category: str | None = None,
@@ -129,79 +132,81 @@ def check(
     With `labels` "derived" it may be of any length and have no keywords, and no warning asks for labels. An `untrusted`
     text comes from outside, and its note says so.
     """
-    found = Findings()
-    if not isinstance(given, Mapping):
-        found.errors.append("the chunk must be an object with text and metadata")
-        return found
-    text = given.get("text")
+    findings = Findings()
+    if not isinstance(chunk, Mapping):
+        findings.errors.append("the chunk must be an object with text and metadata")
+        return findings
+    text = chunk.get("text")
     if not isinstance(text, str) or not text.strip():
-        found.errors.append("text is missing or empty")
+        findings.errors.append("text is missing or empty")
         text = ""
     elif len(text) > MOST_BYTES:
-        found.errors.append(_too_large(len(text)))
+        findings.errors.append(_too_large(len(text)))
         text = ""
     elif "\0" in text:
-        found.errors.append("text holds NUL")
-    given_meta = given.get("metadata", {})
-    if not isinstance(given_meta, Mapping):
-        found.errors.append("metadata must be an object")
-        given_meta = {}
+        findings.errors.append("text holds NUL")
+    labelled = chunk.get("metadata", {})
+    if not isinstance(labelled, Mapping):
+        findings.errors.append("metadata must be an object")
+        labelled = {}
     defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
-    meta = metadata({**defaults, **{key: value for key, value in given_meta.items() if value is not None}}, found)
+    meta = metadata({**defaults, **{key: value for key, value in labelled.items() if value is not None}}, findings)
     meta = {key: value for key, value in meta.items() if value is not None}
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED
-    for key in set(given) - {"text", "metadata"}:
-        found.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
+    for key in set(chunk) - {"text", "metadata"}:
+        findings.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
-        found.errors.append("metadata.topic is missing")
+        findings.errors.append("metadata.topic is missing")
     if labels == "given":
         if not meta.get("keywords"):
-            found.errors.append("metadata.keywords is missing")
-        _warn(text, meta, found)
-    found.secrets += credentials.in_note(text, meta)
-    found.warnings += found.secrets
-    if not found.errors:
-        found.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
-        size = len(found.memory.note("0" * _ID_LETTERS, dt.datetime.now().astimezone()).encode())
+            findings.errors.append("metadata.keywords is missing")
+        _warn(text, meta, findings)
+    findings.secrets += credentials.in_note(text, meta)
+    findings.warnings += findings.secrets
+    if not findings.errors:
+        findings.memory = Memory(re.sub(r"\r\n?", "\n", text).strip("\n"), meta)
+        size = len(findings.memory.note("0" * _ID_LETTERS, dt.datetime.now().astimezone()).encode())
         if size > MOST_BYTES:
-            found.memory = None
-            found.errors.append(_too_large(size))
-    return found
+            findings.memory = None
+            findings.errors.append(_too_large(size))
+    return findings
 
 
 def _too_large(size: int) -> str:
     return f"the note would have {size:,} bytes; {MOST_BYTES:,} are the most: divide it"
 
 
-def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
-    """Return metadata as it goes into a frontmatter; what cannot be kept is an error in `found`. None stays None."""
+def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
+    """Return metadata as it goes into a frontmatter; what cannot be kept is an error in `findings`. None stays None."""
     meta: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
         own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
         if key in own or fold(key) == privacy.TRUST:
-            found.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
+            findings.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
         elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
-            found.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
+            findings.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")
         elif value is None:
             meta[key] = None
         elif not _plain(value):
-            found.errors.append(f"metadata.{key} holds something that YAML cannot keep")
+            findings.errors.append(f"metadata.{key} holds something that YAML cannot keep")
         elif key in LISTS:
-            meta[key] = _texts(key, value, found)
+            meta[key] = _texts(key, value, findings)
         elif key == "entities":
-            meta[key] = _entities(value, found)
+            meta[key] = _entities(value, findings)
         elif key == "importance":
-            meta[key] = _importance(value, found)
+            meta[key] = _importance(value, findings)
         elif key == "pinned":
             meta[key] = value in {True, "true", "True"}
             if value not in {True, False, "true", "True", "false", "False"}:
-                found.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
+                findings.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
             most = MOST_SOURCE if key == "source" else MOST_LINE
             if not isinstance(value, str) or not value.strip() or re.search(r"[\x00-\x1f]", value) or len(value) > most:
-                found.errors.append(f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}")
+                findings.errors.append(
+                    f"metadata.{key} must be one line of at most {most:,} letters, not {value!r:.60}"
+                )
             else:
                 meta[key] = value.strip()
         else:
@@ -209,36 +214,36 @@ def metadata(given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
     return meta
 
 
-def _texts(key: str, value: object, found: Findings) -> list[str]:
+def _texts(key: str, value: object, findings: Findings) -> list[str]:
     listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, Sequence) or not all(isinstance(each, str) and each.strip() for each in listed):
-        found.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
+    if not isinstance(listed, Sequence) or not all(isinstance(text, str) and text.strip() for text in listed):
+        findings.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
         return []
-    return list(dict.fromkeys(" ".join(str(each).split()) for each in listed))
+    return list(dict.fromkeys(" ".join(str(text).split()) for text in listed))
 
 
-def _entities(value: object, found: Findings) -> list[Any]:
+def _entities(value: object, findings: Findings) -> list[Any]:
     result: list[Any] = []
-    for each in value if isinstance(value, list | tuple) else [value]:
-        name = each.get("name") if isinstance(each, Mapping) else each
+    for entity in value if isinstance(value, list | tuple) else [value]:
+        name = entity.get("name") if isinstance(entity, Mapping) else entity
         if not isinstance(name, str) or not name.strip():
-            found.errors.append(f"metadata.entities: {each!r:.60} has no name")
+            findings.errors.append(f"metadata.entities: {entity!r:.60} has no name")
             continue
-        kind = each.get("type") if isinstance(each, Mapping) else None
+        kind = entity.get("type") if isinstance(entity, Mapping) else None
         if kind is not None and kind not in ENTITY_TYPES:
-            found.warnings.append(
+            findings.warnings.append(
                 f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(ENTITY_TYPES)}"
             )
         result.append({"name": name.strip(), **({"type": str(kind)} if kind is not None else {})})
     return result
 
 
-def _importance(value: object, found: Findings) -> str | float:
+def _importance(value: object, findings: Findings) -> str | float:
     if isinstance(value, str) and value.strip().lower() in LEVELS:
         return value.strip().lower()
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return value
-    found.errors.append(f"metadata.importance must be high, medium, low, or a number from 0 to 1, not {value!r:.40}")
+    findings.errors.append(f"metadata.importance must be high, medium, low, or a number from 0 to 1, not {value!r:.40}")
     return "medium"
 
 
@@ -251,29 +256,27 @@ def _plain(value: object, depth: int = 0) -> bool:
         return all(_plain(item, depth + 1) for item in value)
     if isinstance(value, str):
         return "\0" not in value
-    return (
-        value is None
-        or isinstance(value, bool | float | dt.date)
-        or (isinstance(value, int) and value.bit_length() <= 64)
-    )
+    if isinstance(value, int):
+        return value.bit_length() <= 64
+    return value is None or isinstance(value, float | dt.date)
 
 
-def _warn(text: str, meta: Mapping[str, Any], found: Findings) -> None:
+def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
     tokens = estimate_tokens(text)
     if text and tokens < MIN_TOKENS:
-        found.warnings.append(
+        findings.warnings.append(
             f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
             "does it stand alone, with names and reasons?"
         )
     if tokens > MAX_TOKENS:
-        found.warnings.append(
+        findings.warnings.append(
             f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
             "divide it where the question changes"
         )
     count = len(meta.get("keywords") or ())
     if count and not MIN_KEYWORDS <= count <= MAX_KEYWORDS:
-        found.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
+        findings.warnings.append(f"{counted(count, 'keyword')}; {MIN_KEYWORDS} to {MAX_KEYWORDS} are best")
     if not meta.get("questions"):
-        found.warnings.append("no questions: name what this chunk answers")
+        findings.warnings.append("no questions: name what this chunk answers")
     if re.search(r"^ {0,3}##?[ \t]", text, re.M) and len(re.findall(r"^ {0,3}##[ \t]", text, re.M)) > 1:
-        found.warnings.append("more than one ## heading: each becomes a chunk of its own")
+        findings.warnings.append("more than one ## heading: each becomes a chunk of its own")

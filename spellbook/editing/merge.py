@@ -13,8 +13,8 @@ from typing import Literal
 
 from spellbook.editing import combine, edits
 from spellbook.editing.combine import ChangedPair
-from spellbook.editing.relink import Shift, mended, unlinked
-from spellbook.editing.revise import dated, with_vectors
+from spellbook.editing.relink import Shift, mend, unlink
+from spellbook.editing.revise import date_of_change, embed_note
 from spellbook.index import sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold, instant
@@ -57,7 +57,7 @@ class Merged:
 class _MergeSide:
     """One of the two: its note as it is in its file, whose hash is `sha256`, and when it was made."""
 
-    found: StoredChunk
+    chunk: StoredChunk
     note: Note
     sha256: str
     since: float
@@ -71,27 +71,28 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
     written, if they contradict and `keep` is empty, or if a file changes at the same moment.
     """
     named = [_side(index, id) for id in (a, b)]
-    if named[0].found.path == named[1].found.path:
-        raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].found.path}.", "Name two notes.")
+    if named[0].chunk.path == named[1].chunk.path:
+        raise InvalidInput(f"{a!r:.200} and {b!r:.200} are one note, {named[0].chunk.path}.", "Name two notes.")
     first, other = sorted(named, key=lambda side: side.since)
     swapped = first is not named[0]
     take: dict[Keep, combine.Take] = {"a": "other" if swapped else "first", "b": "first" if swapped else "other"}
-    shift = _shift(index, first.note, other.note)
-    here, there = (_apart(side.note, shift, first.found.path) for side in (first, other))
-    here = _leading(here, first.found.path, shift)
+    shift = _plan_shift(index, first.note, other.note)
+    here, there = (_unlink(side.note, shift, first.chunk.path) for side in (first, other))
+    here = _mend_links(here, first.chunk.path, shift)
     # Read as if it lay where the first does, so that its relative links lead where they led.
-    there = _leading(parse(first.found.path, there.encode()), other.found.path, shift)
+    there = _mend_links(parse(first.chunk.path, there.encode()), other.chunk.path, shift)
     joined = combine.join(here, there, take.get(keep, "both" if keep else ""))
-    linking = _linking(index, first.found.path, other.found.path, shift)
-    text, differs = _labelled(here, parse(other.found.path, there.encode()), joined.text)
+    linking = _find_linking(index, first.chunk.path, other.chunk.path, shift)
+    wanted, differs = combine.metadata(here, parse(other.chunk.path, there.encode()))
+    text = edits.with_meta(parse(here.path, here.encode(joined.text)), {**wanted, **date_of_change(here)})
     done = Merged(
-        id=first.found.note,
-        path=first.found.path,
-        gone=other.found.path,
+        id=first.chunk.note,
+        path=first.chunk.path,
+        gone=other.chunk.path,
         trash="",
-        difference=unified(first.note.text, text, f"a/{first.found.path}", f"b/{first.found.path}"),
+        difference=unified(first.note.text, text, f"a/{first.chunk.path}", f"b/{first.chunk.path}"),
         added=joined.added,
-        changed=tuple(map(_swapped, joined.changed)) if swapped else joined.changed,
+        changed=tuple(map(_swap, joined.changed)) if swapped else joined.changed,
         differs=differs,
         linking=linking,
         generation=index.catalog.generation,
@@ -100,34 +101,34 @@ def merge(index: Index, a: str, b: str, *, keep: Keep = "", apply: bool = False)
         return done
     if done.changed and not keep:
         raise Conflict(
-            f"{named[0].found.path} (a) and {named[1].found.path} (b) contradict each other.",
+            f"{named[0].chunk.path} (a) and {named[1].chunk.path} (b) contradict each other.",
             "Say whose sentences stand: keep a, b or both. Nothing was written.",
-            "\n".join(f"a: {each.first}\nb: {each.other}" for each in done.changed),
+            "\n".join(f"a: {pair.first}\nb: {pair.other}" for pair in done.changed),
         )
-    with index.vault.change("merge", f"{other.found.path} into {first.found.path}"):
-        index.vault.write(first.found.path, first.note.encode(text), first.sha256)
-        name = other.found.path.rpartition("/")[2].removesuffix(".md")
+    with index.vault.change("merge", f"{other.chunk.path} into {first.chunk.path}"):
+        index.vault.write(first.chunk.path, first.note.encode(text), first.sha256)
+        name = other.chunk.path.rpartition("/")[2].removesuffix(".md")
         trash = index.vault.trash.keep(
-            other.found.path, name, other.note.encode(_pointing(other.note, first.found.note))
+            other.chunk.path, name, other.note.encode(_point_to(other.note, first.chunk.note))
         )
-        index.vault.remove(other.found.path, other.sha256, hard=True)
+        index.vault.remove(other.chunk.path, other.sha256, hard=True)
         for path in linking:
             data = index.vault.read(path)[0]
             note = parse(path, data)
-            index.vault.write(path, note.encode(_leading(note, path, shift).text), digest(data))
-    sync.scan_paths(index, [first.found.path, other.found.path, *linking])
-    with_vectors(index, first.found.path)
+            index.vault.write(path, note.encode(_mend_links(note, path, shift).text), digest(data))
+    sync.scan_paths(index, [first.chunk.path, other.chunk.path, *linking])
+    embed_note(index, first.chunk.path)
     return replace(done, trash=trash, generation=index.catalog.generation)
 
 
 def _side(index: Index, id: str) -> _MergeSide:
-    found = resolve(index, id)
-    data = index.vault.read(found.path)[0]
-    note = parse(found.path, data)
-    return _MergeSide(found, note, digest(data), instant(note.created) or found.mtime_ns / 1e9)
+    chunk = resolve(index, id)
+    data = index.vault.read(chunk.path)[0]
+    note = parse(chunk.path, data)
+    return _MergeSide(chunk, note, digest(data), instant(note.created) or chunk.mtime_ns / 1e9)
 
 
-def _shift(index: Index, first: Note, other: Note) -> Shift:
+def _plan_shift(index: Index, first: Note, other: Note) -> Shift:
     """Return where links lead before and after the merge. `first` then has the text of `other` and all its names."""
     files, aliases = index.vault.files(), index.catalog.stored_links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
@@ -138,12 +139,12 @@ def _shift(index: Index, first: Note, other: Note) -> Shift:
     )
 
 
-def _leading(note: Note, source: str, shift: Shift) -> Note:
+def _mend_links(note: Note, source: str, shift: Shift) -> Note:
     """Return a note that was at `source` with its links mended."""
-    return parse(note.path, note.encode(mended(note, source, shift).text))
+    return parse(note.path, note.encode(mend(note, source, shift).text))
 
 
-def _apart(note: Note, shift: Shift, home: str) -> Note:
+def _unlink(note: Note, shift: Shift, home: str) -> Note:
     """Return a note without links that would lead to the note at `home`, of which it becomes a part."""
 
     def is_own(link: Link) -> bool:
@@ -151,35 +152,28 @@ def _apart(note: Note, shift: Shift, home: str) -> Note:
         then = shift.after.follow(home, link.target, link.is_markdown)
         return home == (shift.now(now.path) if now else then.path if then else "")
 
-    return parse(note.path, note.encode(unlinked(note, is_own)))
+    return parse(note.path, note.encode(unlink(note, is_own)))
 
 
-def _linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, ...]:
+def _find_linking(index: Index, first: str, other: str, shift: Shift) -> tuple[str, ...]:
     """Return the other notes that link to the one at `other`, as far as their links can be mended."""
-    sources = {each.source for each in index.catalog.links.to({key(other)})} - {first, other}
-    found = []
+    sources = {link.source for link in index.catalog.links.to({key(other)})} - {first, other}
+    paths = []
     for path in sorted(sources):
         try:
             note = parse(path, index.vault.read(path)[0])
         except (MemoryNotFound, UnreadableNote):
             continue
-        if mended(note, path, shift).count:
-            found.append(path)
-    return tuple(found)
+        if mend(note, path, shift).count:
+            paths.append(path)
+    return tuple(paths)
 
 
-def _swapped(each: ChangedPair) -> ChangedPair:
-    return ChangedPair(each.other, each.first, tuple((b, a) for a, b in each.parts))
+def _swap(pair: ChangedPair) -> ChangedPair:
+    return ChangedPair(pair.other, pair.first, tuple((b, a) for a, b in pair.parts))
 
 
-def _labelled(first: Note, other: Note, text: str) -> tuple[str, dict[str, tuple[object, object]]]:
-    """Return the text with the frontmatter of both, and in what the two differ."""
-    wanted, differs = combine.metadata(first, other)
-    joined = parse(first.path, first.encode(text))
-    return edits.with_meta(joined, {**wanted, **dated(first)}), differs
-
-
-def _pointing(note: Note, id: str) -> str:
+def _point_to(note: Note, id: str) -> str:
     """Return the text of a note for the trash, with the id that has its text now if its frontmatter can be changed."""
     try:
         return edits.with_meta(note, {"merged_into": id})

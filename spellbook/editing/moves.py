@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spellbook.editing import symlinks
-from spellbook.editing.relink import Shift, derived, found_again, mended
+from spellbook.editing.relink import Shift, derive_spans, find_again, mend
 from spellbook.index import sync
 from spellbook.index.lookup import note_chunks
 from spellbook.index.opened import Index
@@ -40,7 +40,7 @@ _LOCK = "moving.lock"
 _TRIES = 20
 """Attempts to rewrite a note that an editor saves at the same moment."""
 _LOOKED_BACK = 50
-"""Entries of the journal among which the move is looked for that this one takes back."""
+"""Latest entries of the journal in which the move is looked for that this one reverses."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,11 +86,6 @@ class _MovePlan:
     symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
 
-    @property
-    def what(self) -> str:
-        """The description of the move in the log."""
-        return f"{self.old}{_TO}{self.new}"
-
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Entry | None = None) -> Moved:
     """
@@ -101,11 +96,11 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
     """
     if dry_run:
         sync.scan(index)
-        return _report(index, _planned(index, old, new, undoes))
-    with _locked(index):
+        return _report(index, _plan_move(index, old, new, undoes))
+    with _lock(index):
         _finish(index)
         sync.scan(index)
-        plan = _planned(index, old, new, undoes)
+        plan = _plan_move(index, old, new, undoes)
         file = index.config.state / UNDER_WAY
         try:
             inode = os.lstat(index.vault.locate(plan.old)).st_ino
@@ -115,7 +110,7 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
             if plan.symlinks:
-                index.vault.journal.note(symlinks.changes(plan.symlinks))
+                index.vault.journal.note(symlinks.journal_changes(plan.symlinks))
             try:
                 index.vault.relocate(plan.old, plan.new)
             except SpellbookError:
@@ -126,11 +121,11 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         return _report(index, plan)
 
 
-def went(journal: Journal, entry: Entry) -> tuple[str, str] | None:
+def paths_of_move(journal: Journal, entry: Entry) -> tuple[str, str] | None:
     """Return the old and new path of a journal entry that is a move, else None."""
     try:
         if entry.undoes is not None:
-            undone = went(journal, journal.get(entry.undoes))
+            undone = paths_of_move(journal, journal.get(entry.undoes))
             return (undone[1], undone[0]) if undone else None
     except MemoryNotFound:
         return None
@@ -142,17 +137,17 @@ def moved_since(journal: Journal, entry: Entry) -> list[tuple[str, str]]:
     """Return the old and new paths of all moves after an entry, the earliest first."""
     newest = journal.entries(1)
     later = journal.entries(newest[0].id - entry.id) if newest else []
-    return [places for each in reversed(later) if each.id > entry.id and (places := went(journal, each))]
+    return [places for move in reversed(later) if move.id > entry.id and (places := paths_of_move(journal, move))]
 
 
 def finish(index: Index) -> None:
     """Complete a move that was cut short, unless another process is moving. Raises StorageError."""
     if (index.config.state / UNDER_WAY).exists():
-        with contextlib.suppress(Conflict), _locked(index, wait=0):
+        with contextlib.suppress(Conflict), _lock(index, wait=0):
             _finish(index)
 
 
-def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
+def _lock(index: Index, wait: float = 60) -> AbstractContextManager[None]:
     busy = Conflict("Another Spellbook is moving notes.", "Repeat it when that is done; nothing was moved.")
     return disk.alone(index.config.state / _LOCK, wait, busy)
 
@@ -160,34 +155,34 @@ def _locked(index: Index, wait: float = 60) -> AbstractContextManager[None]:
 # -- planning
 
 
-def _planned(index: Index, old: str, new: str, undoes: Entry | None) -> _MovePlan:
-    old, new = _places(index, old, new, is_undo=undoes is not None)
+def _plan_move(index: Index, old: str, new: str, undoes: Entry | None) -> _MovePlan:
+    old, new = _resolve_places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.stored_links.aliases()
-    after = _renamed(files, aliases, moved)
-    entry = undoes or _taken_back(index.vault.journal, old, new)
+    after = _rename_files(files, aliases, moved)
+    entry = undoes or _find_reverse(index.vault.journal, old, new)
     plan = _MovePlan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
-    plan.symlinks |= symlinks.planned(index.vault, old, new, then)
-    sources = _concerned(index, plan.shift) | {
-        path for path, each in then.items() if each.after and (each.links or each.before != each.after)
+    plan.symlinks |= symlinks.plan(index.vault, old, new, then)
+    sources = _find_concerned(index, plan.shift) | {
+        path for path, rewrite in then.items() if rewrite.after and (rewrite.links or rewrite.before != rewrite.after)
     }
-    is_noted = any(each.links is not None for each in then.values())
+    is_noted = any(rewrite.links is not None for rewrite in then.values())
     for source in sorted(sources & set(files) - _doubles(index)):
-        # A link that leads here by chance since before the move that is taken back led nowhere then. Not every version
-        # noted such links.
-        if entry is None or is_noted or source in then or _written_since(index, source, entry.at):
+        # Journals of earlier versions do not name the notes with links that came to lead somewhere by chance. A note
+        # that such a journal does not name stays as it is, unless it was written since.
+        if entry is None or is_noted or source in then or _is_written_since(index, source, entry.at):
             _plan_note(index, plan, source, source)
     return plan
 
 
-def _renamed(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
+def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
     return Files((to.get(path, path) for path in files), {name: to.get(path, path) for name, path in aliases.items()})
 
 
 def _doubles(index: Index) -> set[str]:
-    """The symbolic links to other notes of the vault. Their links are rewritten in the note itself."""
+    """Return the symbolic links to notes of the vault. The links in these are rewritten in the note itself."""
     root = os.path.join(index.vault.root, "")
     real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
     return {
@@ -197,7 +192,7 @@ def _doubles(index: Index) -> set[str]:
     }
 
 
-def _written_since(index: Index, path: str, at: float) -> bool:
+def _is_written_since(index: Index, path: str, at: float) -> bool:
     try:
         status = os.stat(index.vault.locate(path))
     except FileNotFoundError:
@@ -205,16 +200,16 @@ def _written_since(index: Index, path: str, at: float) -> bool:
     return max(status.st_mtime, status.st_ctime) > at
 
 
-def _concerned(index: Index, shift: Shift) -> set[str]:
-    """The notes with a link that the move would break or redirect, according to the catalog."""
+def _find_concerned(index: Index, shift: Shift) -> set[str]:
+    """Return the notes with a link that the move would break or redirect, according to the catalog."""
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
-        each.source
-        for each in index.catalog.stored_links.all()
-        if (each.source in shift.moved or each.link.name in touched)
+        linked.source
+        for linked in index.catalog.stored_links.all()
+        if (linked.source in shift.moved or linked.link.name in touched)
         and (
-            shift.wanted(each.source, each.link.target, each.link.is_markdown)
-            or shift.finds(each.source, each.link.target, each.link.is_markdown)
+            shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
+            or shift.finds(linked.source, linked.link.target, linked.link.is_markdown)
         )
     }
 
@@ -229,11 +224,11 @@ def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
         note = parse(path, data)
         then = None
         if plan.then is not None:
-            then = _found_again(index.vault.journal, plan.then.get(source), note, digest(data))
+            then = _find_links_again(index.vault.journal, plan.then.get(source), note, digest(data))
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Fault(path, 0, error.message))
         return
-    done = mended(note, source, plan.shift, then=then)
+    done = mend(note, source, plan.shift, then=then)
     if done.left:
         lines = ", ".join(str(link.line) for link in done.left)
         why = "no spelling leads there" if note.editable else note.faults[-1].reason
@@ -245,7 +240,7 @@ def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
         plan.same[path] = data
 
 
-def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
+def _find_links_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: str) -> dict[int, Span | None]:
     """Return the positions of links that an earlier move recorded in a note; empty if they are not known any more."""
     if rewrite is None or rewrite.after is None:
         return {}
@@ -256,14 +251,14 @@ def _found_again(journal: Journal, rewrite: Rewrite | None, note: Note, sha256: 
     spans = rewrite.links
     if spans is None:
         before = journal.text(rewrite.before) if rewrite.before else None
-        spans = derived(parse(note.path, before), former) if before is not None else ()
-    return found_again(former.text, spans, note)
+        spans = derive_spans(parse(note.path, before), former) if before is not None else ()
+    return find_again(former.text, spans, note)
 
 
-def _taken_back(journal: Journal, old: str, new: str) -> Entry | None:
+def _find_reverse(journal: Journal, old: str, new: str) -> Entry | None:
     """Return the recent move that a move from `old` to `new` would undo, if there is one."""
     entries = (entry for entry in journal.entries(_LOOKED_BACK) if entry.is_whole and not entry.is_undone)
-    return next((entry for entry in entries if went(journal, entry) == (new, old)), None)
+    return next((entry for entry in entries if paths_of_move(journal, entry) == (new, old)), None)
 
 
 def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | None:
@@ -271,32 +266,32 @@ def _rewrites(journal: Journal, entry: Entry | None) -> dict[str, Rewrite] | Non
     if entry is None:
         return None
     since = moved_since(journal, entry)
-    return {carried(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
+    return {carry(path, since): rewrite for path, rewrite in journal.rewrites(entry.id).items()}
 
 
-def carried(path: str, moves: Sequence[tuple[str, str]]) -> str:
+def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
     """Return the path of a file after these moves, the earliest first."""
     for old, new in moves:
         path = names.after_move(path, old, new)
     return path
 
 
-def _places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
+def _resolve_places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple[str, str]:
     """Return the source and target that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
     vault = index.vault
     source, target = old.rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
-        found = index.catalog.meant(old) or note_chunks(index, old)
-        if not found:
+        chunks = index.catalog.meant(old) or note_chunks(index, old)
+        if not chunks:
             raise MemoryNotFound(
                 f"There is nothing at {old[:200]!r}.",
                 "Give the path of a note or a folder in the vault, or a note's id.",
             )
-        source = found[0].path
-        if len(found) < len(index.catalog.at(source)):
+        source = chunks[0].path
+        if len(chunks) < len(index.catalog.at(source)):
             raise InvalidInput(
                 f"{old[:200]!r} is one section of {source}.",
-                f"Move the note, {found[0].note!r:.200}, or its folder; nothing was moved.",
+                f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
             )
     is_note = names.is_note(source) and not vault.locate(source).is_dir()
     if target in {"", "."}:
@@ -331,7 +326,7 @@ def _change(
     index: Index, plan: _MovePlan, undoes: Entry | None, *, resumes: bool = False
 ) -> AbstractContextManager[list[str]]:
     if undoes is None:
-        return index.vault.change(VERB, plan.what, always=not resumes, resumes=resumes)
+        return index.vault.change(VERB, f"{plan.old}{_TO}{plan.new}", always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
 
 
@@ -395,10 +390,16 @@ def _report(index: Index, plan: _MovePlan) -> Moved:
 
 
 def _write_down(file: Path, plan: _MovePlan, inode: int, undoes: Entry | None) -> None:
-    texts = {path: digest(after) for path, (_, after) in plan.texts.items()}
-    said = {"old": plan.old, "new": plan.new, "inode": inode, "texts": texts, "symlinks": plan.symlinks}
+    written = {
+        "old": plan.old,
+        "new": plan.new,
+        "inode": inode,
+        "texts": {path: digest(after) for path, (_, after) in plan.texts.items()},
+        "symlinks": plan.symlinks,
+        "undoes": undoes.id if undoes else None,
+    }
     with disk.replacing(file) as target:
-        target.write(json.dumps({**said, "undoes": undoes.id if undoes else None}).encode())
+        target.write(json.dumps(written).encode())
 
 
 def _finish(index: Index) -> None:
@@ -415,8 +416,10 @@ def _finish(index: Index) -> None:
     source, target = index.vault.root / old, index.vault.root / new
     is_moved = os.path.lexists(target) and (target.lstat().st_ino == inode or not os.path.lexists(source))
     if is_moved:
-        undoes = _entry(index.vault.journal, written.get("undoes"))
-        plan = _left_over(index, old, new, texts, undoes)
+        undoes: Entry | None = None
+        with contextlib.suppress(MemoryNotFound):
+            undoes = index.vault.journal.get(written.get("undoes") or 0)
+        plan = _plan_rest(index, old, new, texts, undoes)
         plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
@@ -437,20 +440,13 @@ def _finish(index: Index) -> None:
     file.unlink()
 
 
-def _entry(journal: Journal, number: int | None) -> Entry | None:
-    try:
-        return None if number is None else journal.get(number)
-    except MemoryNotFound:
-        return None
-
-
-def _left_over(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _MovePlan:
+def _plan_rest(index: Index, old: str, new: str, texts: Mapping[str, str], undoes: Entry | None) -> _MovePlan:
     """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
     aliases = index.catalog.stored_links.aliases()
     moved = {home: path for path, home in homes.items()}
-    shift = Shift(_renamed(files, aliases, homes), Files(files, aliases), moved)
+    shift = Shift(_rename_files(files, aliases, homes), Files(files, aliases), moved)
     plan = _MovePlan(old, new, shift, _rewrites(index.vault.journal, undoes))
     for path, sha256 in texts.items():
         with contextlib.suppress(MemoryNotFound):

@@ -24,7 +24,7 @@ _INLINE_END = re.compile(
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
 """What is compared: words, and targets of links as one."""
-_MOST_LABEL = 1_000
+_MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
 _MOST_ALONE = 100
 """Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
 
@@ -81,7 +81,7 @@ class Mended:
     spans: tuple[Span, ...] = ()
 
 
-def mended(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
+def mend(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
     """
     Rewrite the links of `note`, whose path is the new one, and which was at `source`.
 
@@ -106,10 +106,10 @@ def mended(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | N
             forms[link] = retargeted(link, before, note.path, wanted, shift.after)
         elif shift.finds(source, link.target, link.is_markdown):
             forms[link], spellings[link] = link.target, written
-    return rewritten(note, forms, spellings=spellings)
+    return rewrite_links(note, forms, spellings=spellings)
 
 
-def rewritten(
+def rewrite_links(
     note: Note,
     forms: Mapping[Link, str | None],
     shown: Mapping[Link, str] = MappingProxyType({}),
@@ -138,39 +138,39 @@ def rewritten(
     return Mended(text, count, left, tuple(spans))
 
 
-def derived(before: Note, after: Note) -> tuple[Span, ...]:
+def derive_spans(before: Note, after: Note) -> tuple[Span, ...]:
     """Return what was done to the links of a note, by its texts before and after."""
-    pairs = [(each, other) for each, other in zip(find(before), find(after), strict=False)]
+    pairs = zip(find(before), find(after), strict=False)
     spans = (Span(b.start, before.text[a.start : a.end], after.text[b.start : b.end]) for a, b in pairs)
     return tuple(span for span in spans if span.before != span.after)
 
 
-def found_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
+def find_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
     """Return the links that were in the `former` text, by position now, each with its span or None."""
     by_place = {span.at: span for span in spans}
     same = [*_same(former, note.text)]
     starts = [start for _, start, _ in same]
-    found: dict[int, Span | None] = {}
+    spans_now: dict[int, Span | None] = {}
     for link in find(note):
         block = bisect_right(starts, link.start) - 1
         if block < 0 or link.end > same[block][1] + same[block][2]:
             continue
         span = by_place.get(link.start - same[block][1] + same[block][0])
-        found[link.start] = span if span is not None and span.after == note.text[link.start : link.end] else None
-    return found
+        spans_now[link.start] = span if span is not None and span.after == note.text[link.start : link.end] else None
+    return spans_now
 
 
 def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
     """Yield the runs of characters that two texts share, in order: where each begins in both, and its length."""
     words = [_WORDS.findall(text) for text in (old, new)]
-    ours, theirs = ([*accumulate(map(len, each), initial=0)] for each in words)
+    ours, theirs = ([*accumulate(map(len, text), initial=0)] for text in words)
     at = to = 0
     for i, j, _, m in (*changed_spans(*words), (len(words[0]),) * 2 + (len(words[1]),) * 2):
         yield ours[at], theirs[to], ours[i] - ours[at]
         at, to = j, m
 
 
-def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
+def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
     """
     Return the text of `note` without its links to itself, which `is_own` recognises; the shown words stay as text.
 
@@ -178,18 +178,18 @@ def unlinked(note: Note, is_own: Callable[[Link], bool]) -> str:
     page. A link stays if the other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
-    done = _unlinked(note, own)
+    done = _unlink(note, own)
     if done is None:
         done = note
         for number in reversed(own[-_MOST_ALONE:]):
-            done = _unlinked(done, [number]) or done
+            done = _unlink(done, [number]) or done
     return done.text
 
 
-def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
+def _unlink(note: Note, numbers: Sequence[int]) -> Note | None:
     """Return `note` without some of its links; None if two overlap, or others would be read differently."""
     links, gone = find(note), set(numbers)
-    changes = [_without(note.text, links[number]) for number in numbers]
+    changes = [_removal_of(note.text, links[number]) for number in numbers]
     if any(one[1] > other[0] for one, other in pairwise(changes)):
         return None
     done = parse(note.path, note.encode(replaced(note.text, changes)))
@@ -197,7 +197,7 @@ def _unlinked(note: Note, numbers: Sequence[int]) -> Note | None:
     return done if [(link.target, link.fragment) for link in find(done)] == left else None
 
 
-def _without(text: str, link: Link) -> tuple[int, int, str]:
+def _removal_of(text: str, link: Link) -> tuple[int, int, str]:
     """Return which characters of `text` are to be replaced, and by what, so that `link` leads to no file."""
     if link.relation:  # its words would be a relation too
         is_bare = link.style == "bare"
@@ -222,7 +222,7 @@ def _label(text: str, at: int) -> tuple[int, int] | None:
     if close < 0 or text[close + 2 : at].strip(" \t\r\n<"):
         return None
     depth, block = 0, max(text.rfind("\n\n", 0, close), close - _MOST_LABEL, 0)
-    for bracket in reversed([each for each in _BRACKET.finditer(text, block, close + 1) if len(each[0]) == 1]):
+    for bracket in reversed([match for match in _BRACKET.finditer(text, block, close + 1) if len(match[0]) == 1]):
         depth += 1 if bracket[0] == "]" else -1
         if depth == 0:
             return bracket.end(), close

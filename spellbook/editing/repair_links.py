@@ -6,11 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from spellbook.editing.moves import RelinkedNote
-from spellbook.editing.relink import rewritten
+from spellbook.editing.relink import rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.opened import Index
@@ -27,9 +27,11 @@ ALIAS = "an alias, which Obsidian does not open"
 TITLED = "its name or title"
 
 _CLOSE = 0.8
+"""Likeness of two names, 0 to 1, from which on one is offered for the other. By hand."""
 _MOST_CLOSE = 3
+"""Files that are offered for a link whose target is not known."""
 _MOST_COMPARED = 100
-"""Names that are compared letter by letter with all others; in a large vault each takes some hundredths of a second."""
+"""Names that are compared with all others; each takes some hundredths of a second in a large vault."""
 _MARKS = re.compile(r"[\W_]+")
 
 
@@ -59,34 +61,34 @@ def guesses(index: Index) -> tuple[Guess, ...]:
     """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
     with index.catalog.reading():
         known = _KnownFiles(index)
-        found = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
-    return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
+        broken = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
+    return tuple(sorted(broken, key=lambda guess: (guess.path is None, guess.source, guess.line)))
 
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Mend the links whose meaning is known; with `dry_run`, only say how."""
     sync.scan(index)
-    offer, texts = _planned(index)
+    offer, texts = _plan(index)
     if not texts or dry_run:
         return offer
     with index.vault.change("doctor", "links"):
         failed = index.vault.write_all(texts)
     left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
-    changed = [each for each in offer.changed if each.path not in failed]
-    sync.scan_paths(index, [each.path for each in changed])
+    changed = [note for note in offer.changed if note.path not in failed]
+    sync.scan_paths(index, [note.path for note in changed])
     return Offer(offer.guesses, tuple(changed), tuple(left), index.catalog.generation)
 
 
 def offered(index: Index) -> Offer:
     """Return how the links that lead nowhere would be mended, by what the catalog knows of them."""
-    return _planned(index)[0]
+    return _plan(index)[0]
 
 
-def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
+def _plan(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
     """Return what can be mended, and for each note its new bytes with the hash of those that it has."""
-    found = guesses(index)
+    broken_links = guesses(index)
     meant: dict[str, dict[str, Guess]] = defaultdict(dict)
-    for guess in found:
+    for guess in broken_links:
         if guess.path is not None:
             meant[guess.source][guess.target] = guess
     files = Files(index.vault.files())
@@ -102,14 +104,14 @@ def _planned(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
             continue
         broken = [link for link in links.find(note) if link.target in targets]
         forms = {link: _form(link, path, targets[link.target].path or "", files) for link in broken}
-        done = rewritten(note, forms, {link: _shown(note, link, targets[link.target]) for link in broken})
+        done = rewrite_links(note, forms, {link: _shown_words(note, link, targets[link.target]) for link in broken})
         if done.left:
             where = ", ".join(str(link.line) for link in done.left)
             left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
         if done.count:
             changed.append(RelinkedNote(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
             texts[path] = (note.encode(done.text), digest(data))
-    return Offer(found, tuple(changed), tuple(left), index.catalog.generation), texts
+    return Offer(broken_links, tuple(changed), tuple(left), index.catalog.generation), texts
 
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
@@ -119,7 +121,7 @@ def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
     return links.retargeted(link, Reached(wanted, by), source, wanted, files)
 
 
-def _shown(note: Note, link: Link, guess: Guess) -> str:
+def _shown_words(note: Note, link: Link, guess: Guess) -> str:
     """What a wikilink that says another name of the note needs to be shown as before."""
     is_name = guess.why in {ALIAS, TITLED} and not link.is_markdown and "/" not in link.target
     if not is_name or not note.text.startswith("]]", link.end):
@@ -175,14 +177,10 @@ class _KnownFiles:
         """The files whose names or titles are most like that of a target."""
         name = _plain(_stem(target.rpartition("/")[2]))
         if name and name not in self._compared and len(self._compared) < _MOST_COMPARED:
-            matcher = SequenceMatcher(b=name, autojunk=False)
-            close: list[tuple[float, str]] = []
-            for other, paths in self._called.items():
-                matcher.set_seq1(other)
-                # The quick ones are upper bounds of the last.
-                if all(ratio() >= _CLOSE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
-                    close += [(-matcher.ratio(), path) for path in paths]
-            self._compared[name] = tuple(dict.fromkeys(path for _, path in sorted(close)))[:_MOST_CLOSE]
+            # A file is called by its name and by its title: so many hold as many files as are shown.
+            close = get_close_matches(name, self._called, 2 * _MOST_CLOSE, _CLOSE)
+            paths = dict.fromkeys(path for other in close for path in sorted(self._called[other]))
+            self._compared[name] = tuple(paths)[:_MOST_CLOSE]
         return self._compared.get(name, ())
 
 

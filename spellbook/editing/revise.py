@@ -27,7 +27,7 @@ from spellbook.vault.folder import digest
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
-_EMBED_AT_ONCE = 64
+_EMBED_AT_ONCE = 64  # chunks that a caller waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Erased:
     generation: int
 
 
-def revise(index: Index, id: str, asked: Revision) -> Revised:
+def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     Change the text of one section, frontmatter keys, or both, and no other byte. `updated` is set where the note
     has it.
@@ -85,52 +85,52 @@ def revise(index: Index, id: str, asked: Revision) -> Revised:
     request that makes no sense, cannot be stored, or looks like a secret without `force`; Conflict, with nothing
     written, if the section changed since.
     """
-    changes = _sensible(asked)
+    changes = _check_request(revision)
     for _ in range(_TRIES):
-        found, is_note = resolve(index, id), bool(note_chunks(index, id))
-        data = index.vault.read(found.path)[0]
-        note = parse(found.path, data)
-        text = _revised(index, found, (note, digest(data)), asked, is_note=is_note)
-        text = _with_meta(found.path, note, text, changes)
-        difference = unified(note.text, text, f"a/{found.path}", f"b/{found.path}")
+        chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+        data = index.vault.read(chunk.path)[0]
+        note = parse(chunk.path, data)
+        text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
+        text = _set_meta(chunk.path, note, text, changes)
+        difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")
         new = credentials.new(note.text, text)
-        secrets = tuple(f"line {each.line} looks like it holds {each.kind}" for each in new)
-        if asked.dry_run or text == note.text:
-            return _result(index, found, data, difference, is_note=is_note, warnings=secrets)
-        if secrets and not asked.force:
-            raise InvalidInput(f"{found.path}: {'; '.join(secrets)}.", credentials.HINT)
+        secrets = tuple(f"line {secret.line} looks like it holds {secret.kind}" for secret in new)
+        if revision.dry_run or text == note.text:
+            return _result(index, chunk, data, difference, is_note=is_note, warnings=secrets)
+        if secrets and not revision.force:
+            raise InvalidInput(f"{chunk.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
             with index.vault.change("revise", id) as warnings:
-                index.vault.write(found.path, note.encode(text), digest(data))
+                index.vault.write(chunk.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
-        sync.scan_paths(index, [found.path])
-        with_vectors(index, found.path)
-        return _result(index, found, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
-    raise _keeps_changing(found.path)
+        sync.scan_paths(index, [chunk.path])
+        embed_note(index, chunk.path)
+        return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
+    raise _keeps_changing(chunk.path)
 
 
 def _keeps_changing(path: str) -> Conflict:
     return Conflict(f"{path}: the file keeps changing.", "Wait until whoever writes it is done; nothing was written.")
 
 
-def _sensible(asked: Revision) -> dict[str, Any]:
+def _check_request(revision: Revision) -> dict[str, Any]:
     """Return the metadata to set. Raises InvalidInput for a contradictory or empty request."""
-    texts = [each for each in (asked.content, asked.append, asked.replace) if each is not None]
-    if not texts and not asked.metadata:
+    texts = [text for text in (revision.content, revision.append, revision.replace) if text is not None]
+    if not texts and not revision.metadata:
         raise InvalidInput("There is nothing to revise.", "Give content, metadata, or both; or append, or replace.")
     if len(texts) > 1:
         raise InvalidInput(
             "Content, append and replace are three ways to change a text.", "Give one of them; nothing was changed."
         )
-    for text in (asked.content, asked.append):
+    for text in (revision.content, revision.append):
         if text is not None and not text.strip():
             raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
     if any("\0" in part for text in texts for part in ((text,) if isinstance(text, str) else text)):
         raise InvalidInput("The new content holds NUL.", "Take it out; nothing was changed.")
     findings = Findings()
-    changes = metadata(asked.metadata or {}, findings)
-    if findings.errors or (asked.metadata and not changes):
+    changes = metadata(revision.metadata or {}, findings)
+    if findings.errors or (revision.metadata and not changes):
         raise InvalidInput(
             f"The metadata cannot be kept: {'; '.join(findings.errors or findings.warnings)}.", "Nothing was changed."
         )
@@ -138,43 +138,43 @@ def _sensible(asked: Revision) -> dict[str, Any]:
 
 
 def _result(
-    index: Index, found: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()
+    index: Index, chunk: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()
 ) -> Revised:
     """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
-    after = index.catalog.at(found.path)
-    now = next((each for each in after if each.ordinal == found.ordinal), found)
+    after = index.catalog.at(chunk.path)
+    now = next((row for row in after if row.ordinal == chunk.ordinal), chunk)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
     id = now.note if is_note else now.id
-    return Revised(id, found.path, index.catalog.generation, difference, hash, tuple(warnings))
+    return Revised(id, chunk.path, index.catalog.generation, difference, hash, tuple(warnings))
 
 
-def _revised(index: Index, found: StoredChunk, read: tuple[Note, str], asked: Revision, *, is_note: bool) -> str:
+def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revision: Revision, *, is_note: bool) -> str:
     """Return the new text of a note. `read` is the note and the sha256 of its file."""
     note, sha256 = read
-    siblings = index.catalog.at(found.path)
-    if asked.content is not None and is_note and len(siblings) > 1:
+    siblings = index.catalog.at(chunk.path)
+    if revision.content is not None and is_note and len(siblings) > 1:
         raise InvalidInput(
-            f"{found.note!r:.200} is a note of {_sections(siblings)} sections, and the content is for one.",
-            f"Name the section: {found.id!r:.300} is the first; nothing was changed.",
+            f"{chunk.note!r:.200} is a note of {_sections(siblings)} sections, and the content is for one.",
+            f"Name the section: {chunk.id!r:.300} is the first; nothing was changed.",
         )
-    if asked.content is not None:
-        piece = _piece(index, note, found, asked.expected_hash, sha256, asked.content)
-        return edits.rewrite(note, piece, asked.content)
-    if asked.expected_hash:
-        _piece(index, note, found, asked.expected_hash, sha256)
-    start, end = (note.body_at, len(note.text)) if is_note else _span(index, note, found)
-    if asked.append is not None:
-        return edits.appended(note, start, end, asked.append)
-    if asked.replace is not None:
-        return edits.replaced(note, start, end, asked.replace, every=asked.every)
+    if revision.content is not None:
+        piece = _find_section(index, note, chunk, revision.expected_hash, sha256, revision.content)
+        return edits.rewrite(note, piece, revision.content)
+    if revision.expected_hash:
+        _find_section(index, note, chunk, revision.expected_hash, sha256)
+    start, end = (note.body_at, len(note.text)) if is_note else _span_of(index, note, chunk)
+    if revision.append is not None:
+        return edits.appended(note, start, end, revision.append)
+    if revision.replace is not None:
+        return edits.replaced(note, start, end, revision.replace, every=revision.every)
     return note.text
 
 
-def _span(index: Index, note: Note, found: StoredChunk) -> tuple[int, int]:
+def _span_of(index: Index, note: Note, chunk: StoredChunk) -> tuple[int, int]:
     """Return the start and end characters of a section, with all its parts, in the file as it is now."""
-    suffix = found.suffix
+    suffix = chunk.suffix
     cut = chunks.cut(note, index.config.chunk_tokens)
-    parts = [each for each in cut if each.suffix == suffix or each.suffix.startswith(f"{suffix}~")]
+    parts = [part for part in cut if part.suffix == suffix or part.suffix.startswith(f"{suffix}~")]
     if not parts:
         raise Conflict(
             f"{note.path}: the section {suffix} is not there any more.", "Read the note again; nothing was written."
@@ -190,57 +190,56 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
     file of its own.
     """
-    found, is_note = resolve(index, id), bool(note_chunks(index, id))
-    siblings = index.catalog.at(found.path)
+    chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+    siblings = index.catalog.at(chunk.path)
     if is_note or whole or len(siblings) == 1:
-        with index.vault.change("erase", id if is_note else found.note, for_good=hard):
-            [kept] = _remove(index, [found.path], hard)
-        gone, said, sections = siblings, f"the note {flat(found.title)}", _sections(siblings)
-        if sections > 1:
-            said = f"the note {flat(found.title)} ({sections} sections)"
+        with index.vault.change("erase", id if is_note else chunk.note, for_good=hard):
+            [kept] = _remove(index, [chunk.path], hard)
+        gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
+        erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
     else:
-        kept, gone, said = _erase_section(index, found, hard), [found], _place_of(found, siblings)
-    sync.scan_paths(index, [found.path])
+        kept, gone, erased = _erase_section(index, chunk, hard), [chunk], _place_of(chunk, siblings)
+    sync.scan_paths(index, [chunk.path])
     if not hard:
-        with_vectors(index, found.path)
-    return Erased(said, tuple(each.id for each in gone), (kept,) if kept else (), index.catalog.generation)
+        embed_note(index, chunk.path)
+    return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
 
 
 def _sections(siblings: Sequence[StoredChunk]) -> int:
-    return len({each.suffix.partition("~")[0] for each in siblings})
+    return len({chunk.suffix.partition("~")[0] for chunk in siblings})
 
 
-def _place_of(found: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
+def _place_of(chunk: StoredChunk, siblings: Sequence[StoredChunk]) -> str:
     """Describe a chunk within its note: a section, the text above the first one, or a part of either."""
-    section = found.suffix.partition("~")[0]
-    parts = [each for each in siblings if each.suffix.partition("~")[0] == section]
-    heading, title = flat(parts[0].heading or section[1:]), flat(found.title)
+    section = chunk.suffix.partition("~")[0]
+    parts = [part for part in siblings if part.suffix.partition("~")[0] == section]
+    heading, title = flat(parts[0].heading or section[1:]), flat(chunk.title)
     name = f"the text above the first section of {title}" if section == "#" else f"the section {heading} of {title}"
-    return f"part {1 + parts.index(found)} of {len(parts)} of {name}" if len(parts) > 1 else name
+    return f"part {1 + parts.index(chunk)} of {len(parts)} of {name}" if len(parts) > 1 else name
 
 
 def erase_topic(index: Index, topic: str, category: str | None, *, hard: bool = False) -> Erased:
     """Erase every note of a topic. Raises MemoryNotFound if there is none."""
-    found = index.catalog.topic(topic, category, index.visible)
-    if not found:
+    stored = index.catalog.topic(topic, category, index.visible)
+    if not stored:
         raise MemoryNotFound(f"There is no topic {topic!r:.200}.", "get_index lists the topics.")
     name = "/".join(filter(None, (category, topic)))
-    count = counted(len({each.path for each in found}), "note")
-    return erase_notes(index, found, f"the topic {flat(name)} ({count})", name, hard=hard)
+    count = counted(len({chunk.path for chunk in stored}), "note")
+    return erase_notes(index, stored, f"the topic {flat(name)} ({count})", name, hard=hard)
 
 
 def erase_notes(
-    index: Index, found: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
+    index: Index, stored: Sequence[StoredChunk], called: str, what: str, verb: str = "erase", *, hard: bool = False
 ) -> Erased:
     """
     Erase the whole notes of chunks as one change: all, or none if one was edited meanwhile (Conflict).
 
     `called` names them in the result, `verb` and `what` in the log.
     """
-    paths = list(dict.fromkeys(each.path for each in found))
+    paths = list(dict.fromkeys(chunk.path for chunk in stored))
     with index.vault.change(verb, what, for_good=hard):
         kept = _remove(index, paths, hard)
-    return Erased(called, tuple(each.id for each in found), tuple(filter(None, kept)), index.catalog.generation)
+    return Erased(called, tuple(chunk.id for chunk in stored), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
@@ -259,65 +258,63 @@ def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
         sync.scan_paths(index, paths)
 
 
-def with_vectors(index: Index, path: str) -> None:
+def embed_note(index: Index, path: str) -> None:
     """Embed the pending chunks and labels of the note at `path`. If the embedder fails they stay pending."""
-    found = index.catalog.at(path)
-    rows = index.catalog.waiting.texts([each.key for each in found]) if found else []
+    stored = index.catalog.at(path)
+    rows = index.catalog.waiting.texts([chunk.key for chunk in stored]) if stored else []
     with contextlib.suppress(EmbeddingError):
         # The rest of a long note is left to the next run.
         embed.embed_and_store(index, rows[:_EMBED_AT_ONCE])
         embed.embed_labels(index, [path])
 
 
-def _erase_section(index: Index, found: StoredChunk, hard: bool) -> str | None:
+def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
     for _ in range(_TRIES):
-        data = index.vault.read(found.path)[0]
-        note = parse(found.path, data)
-        piece = _piece(index, note, found, None, "")
+        data = index.vault.read(chunk.path)[0]
+        note = parse(chunk.path, data)
+        piece = _find_section(index, note, chunk, None, "")
         left = note.encode(edits.without(note, piece))
         label = privacy.kept_label({}, note.meta)
         kept_text = compose(label, piece.text) if label else piece.text
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
-        name = f"{found.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
+        name = f"{chunk.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
         try:
-            with index.vault.change("erase", found.id, for_good=hard):
-                kept = None if hard else index.vault.trash.keep(found.path, name, copy)
-                index.vault.write(found.path, left, digest(data))
+            with index.vault.change("erase", chunk.id, for_good=hard):
+                kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
+                index.vault.write(chunk.path, left, digest(data))
+            return kept
         except Conflict:
             continue
-        return kept
-    raise _keeps_changing(found.path)
+    raise _keeps_changing(chunk.path)
 
 
-def _piece(
-    index: Index, note: Note, found: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
+def _find_section(
+    index: Index, note: Note, chunk: StoredChunk, expected: str | None, sha256: str, wanted: str | None = None
 ) -> Chunk:
     """
     Return the section that the caller means in the file as it is now.
 
     Raises Conflict if it changed, with the difference from what it is now to the `wanted` text.
     """
-    piece = next((each for each in chunks.cut(note, index.config.chunk_tokens) if each.suffix == found.suffix), None)
-    seen = expected or hash_of(found.text)
+    piece = next((part for part in chunks.cut(note, index.config.chunk_tokens) if part.suffix == chunk.suffix), None)
+    seen = expected or hash_of(chunk.text)
     is_same = piece is not None and (
         hash_of(piece.text) == seen[:16] or (len(seen) >= 16 and bool(expected) and sha256.startswith(seen))
     )
     if piece is None or not is_same:
-        sync.scan_paths(index, [found.path])
+        sync.scan_paths(index, [chunk.path])
         raise Conflict(
-            f"{found.path}: the section {found.id} was changed meanwhile.",
+            f"{chunk.path}: the section {chunk.id} was changed meanwhile.",
             "Read it again and repeat; nothing was written.",
-            ""
-            if piece is None or wanted is None
-            else unified(piece.text, wanted, f"{found.id} now", f"{found.id} yours"),
+            unified(piece.text, wanted, f"{chunk.id} now", f"{chunk.id} yours") if piece and wanted is not None else "",
         )
     return piece
 
 
-def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:
+def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -> str:
     wanted = dict(changes)
     if text != before.text or changes:
-        wanted |= dated(before)
+        wanted |= date_of_change(before)
     note = parse(path, before.encode(text))
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
@@ -325,9 +322,9 @@ def _with_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) -
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 
 
-def dated(note: Note) -> dict[str, object]:
+def date_of_change(note: Note) -> dict[str, object]:
     """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
-    key = next((key for key in ("updated", "modified") if key in note.meta), "")
+    key = "updated" if "updated" in note.meta else "modified"
     now = _now_like(note.meta.get(key))
     return {key: now} if now else {}
 
@@ -339,11 +336,11 @@ def _now_like(old: object) -> object:
         return now if old.tzinfo else now.replace(tzinfo=None)
     if isinstance(old, dt.date):
         return now.date()
-    try:
-        then = dt.datetime.fromisoformat(old) if isinstance(old, str) else None
-    except ValueError:
+    if not isinstance(old, str):
         return None
-    if then is None or not isinstance(old, str):
+    try:
+        then = dt.datetime.fromisoformat(old)
+    except ValueError:
         return None
     if len(old) <= 10:
         return now.date().isoformat()

@@ -14,7 +14,7 @@ from spellbook.index.opened import Index
 from spellbook.notes.note import Note, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound, RestRequired
 
-SESSION_SECONDS = 3600.0
+SESSION_SECONDS = 3600.0  # how long a session is live after it began
 
 
 def check_language(language: str) -> None:
@@ -32,15 +32,15 @@ def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[st
 
 def live(index: Index, session_id: str | None) -> Session:
     """Return a live session. Raises RestRequired, RestInvalid, RestExpired."""
-    return index.catalog.sessions.live(_required(session_id))
+    return index.catalog.sessions.live(_require_id(session_id))
 
 
 def end(index: Index, session_id: str | None) -> Session:
     """End a live session and return it. Raises as `live` does."""
-    return index.catalog.sessions.end(_required(session_id))
+    return index.catalog.sessions.end(_require_id(session_id))
 
 
-def _required(session_id: str | None) -> str:
+def _require_id(session_id: str | None) -> str:
     if not session_id or not session_id.strip():
         raise RestRequired("Writing needs a REST session.", "Call rest() first and pass its session_id.")
     return session_id.strip()

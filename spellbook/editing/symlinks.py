@@ -13,28 +13,32 @@ from spellbook.vault.names import after_move
 from spellbook.vault.vault import Vault
 
 
-def planned(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> dict[str, tuple[str, str]]:
-    """Return old and new targets of links for a move, by new path; `then` is what the move that this undoes did."""
-    found: dict[str, tuple[str, str]] = {}
+def plan(vault: Vault, old: str, new: str, then: Mapping[str, Rewrite]) -> dict[str, tuple[str, str]]:
+    """
+    Return the old and the new target of each symbolic link that a move changes, by its new path.
+
+    `then` is what was done to links by the move that this one undoes.
+    """
+    links: dict[str, tuple[str, str]] = {}
     here, there = str(vault.root / old), str(vault.root / new)
-    for path, said in vault.symlinks().items():
+    for path, target in vault.symlinks().items():
         noted = next((span for span in (then[path].links or () if path in then else ()) if span.at is None), None)
         source = str(vault.root / path)
         moved = after_move(source, here, there, os.sep)
-        now, by_chance = _led(source, said), _led(moved, said)
+        now, by_chance = _resolve(source, target), _resolve(moved, target)
         wanted = after_move(now, here, there, os.sep)
-        if noted is not None and noted.after == said:
+        if noted is not None and noted.after == target:
             after = noted.before
         elif os.path.lexists(now):
-            after = said if by_chance == wanted else _saying(moved, wanted, said)
+            after = target if by_chance == wanted else _spell(moved, wanted, target)
         else:
-            after = said
-        if after != said or (not os.path.lexists(now) and f"{by_chance}{os.sep}".startswith(f"{there}{os.sep}")):
-            found[os.path.relpath(moved, vault.root).replace(os.sep, "/")] = said, after
-    return found
+            after = target
+        if after != target or (not os.path.lexists(now) and f"{by_chance}{os.sep}".startswith(f"{there}{os.sep}")):
+            links[os.path.relpath(moved, vault.root).replace(os.sep, "/")] = target, after
+    return links
 
 
-def changes(plan: Mapping[str, tuple[str, str]]) -> list[Change]:
+def journal_changes(plan: Mapping[str, tuple[str, str]]) -> list[Change]:
     """Return the journal records for links."""
     return [Change(path, None, None, links=(Span(None, *pair),)) for path, pair in plan.items()]
 
@@ -45,10 +49,10 @@ def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     for path, (before, after) in plan.items():
         place = vault.root / path
         try:
-            said = os.readlink(place)
-            if said == after:
+            target = os.readlink(place)
+            if target == after:
                 continue
-            if said != before:
+            if target != before:
                 failed[path] = "the link was changed by somebody else meanwhile, and is as they left it"
                 continue
             aside = disk.aside(place.parent)
@@ -66,14 +70,14 @@ def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     return failed
 
 
-def _led(place: str, said: str) -> str:
-    """Return the path that a link at `place` with the target `said` points to, which may be a link itself."""
-    return os.path.normpath(os.path.join(os.path.dirname(place), said))
+def _resolve(place: str, target: str) -> str:
+    """Return the path that a link at `place` with this `target` points to, which may be a link itself."""
+    return os.path.normpath(os.path.join(os.path.dirname(place), target))
 
 
-def _saying(place: str, wanted: str, said: str) -> str:
-    """Return the target text for a link at `place` to `wanted`: absolute if `said` was, else relative."""
-    if os.path.isabs(said):
+def _spell(place: str, wanted: str, target: str) -> str:
+    """Return the target text for a link at `place` to `wanted`: absolute if `target` was, else relative."""
+    if os.path.isabs(target):
         return wanted
     relative = os.path.relpath(wanted, os.path.dirname(place))
-    return f".{os.sep}{relative}" if said.startswith("./") and not relative.startswith("..") else relative
+    return f".{os.sep}{relative}" if target.startswith("./") and not relative.startswith("..") else relative

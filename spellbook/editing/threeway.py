@@ -27,6 +27,7 @@ from spellbook.text.diff import changed_spans, weave, woven
 from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
+"""What a callout says where one side deleted a text, in Korean and in English."""
 _LEAST_ALIKE = 0.5
 """Share of equal lines from which on a section under another heading is taken for the same section. By hand."""
 
@@ -41,6 +42,7 @@ class MergedNote:
 
 _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 _FINAL = 1_000_000_000
+"""The number of a block that no other follows."""
 _ENDED = {"paragraph", "bullet_list", "ordered_list", "table"}
 """Blocks that a heading ends without a blank line."""
 
@@ -49,8 +51,8 @@ class _SpacedBlock(NamedTuple):
     """
     A block of a note with the line ends after it.
 
-    `first` is by side the number of the first block in whose place it is. `last` is by side that of the last one, or
-    _FINAL if no block follows it, and the line ends after it.
+    It stands in the place of some blocks of each side. `first` maps a side to the number of the first of these, `last`
+    to the number of the last one, or `_FINAL` if no block follows it, and the line ends after it.
     """
 
     text: str
@@ -71,7 +73,7 @@ class _SectionBlocks:
     units: list[_SpacedBlock] = field(default_factory=list)
 
     @property
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         """Its blocks without blank lines around them."""
         return [unit.bare for unit in self.units]
 
@@ -90,19 +92,17 @@ def merge(
     if ours == base:
         return MergedNote(theirs)
     original = parse(path, ours)
-    of_base, of_ours, of_theirs = (_unified(parse(path, data)) for data in (base, ours, theirs))
+    of_base, of_ours, of_theirs = (_with_lf(parse(path, data)) for data in (base, ours, theirs))
     draft = _MergeDraft(names, of_ours.title)
-    header = _guarded(_header(of_base, of_ours, of_theirs, draft), of_ours, of_theirs, draft)
+    header = _guard(_merge_header(of_base, of_ours, of_theirs, draft), of_ours, of_theirs, draft)
     tail = draft.body([_sections(note, side) for note, side in zip((of_base, of_ours, of_theirs), "bot", strict=True)])
     above = draft.above()
     text = header + (above + tail.lstrip("\n") if above else tail)
-    end = newline(original.text)
-    return MergedNote(
-        original.encode(text.replace("\n", end) if end != "\n" else text), tuple(dict.fromkeys(draft.both))
-    )
+    data = original.encode(text.replace("\n", newline(original.text)))
+    return MergedNote(data, tuple(dict.fromkeys(draft.both)))
 
 
-def _unified(note: Note) -> Note:
+def _with_lf(note: Note) -> Note:
     """Return a note with LF alone as its line end."""
     text = re.sub(r"\r\n?", "\n", note.text)
     return parse(note.path, text.encode()) if text != note.text or note.encoding != "utf-8" else note
@@ -111,7 +111,7 @@ def _unified(note: Note) -> Note:
 # -- frontmatter
 
 
-def _header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
+def _merge_header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter as text, and tell `draft` which values of theirs it does not have."""
     was, here, there = (note.text[: note.body_at] for note in (base, ours, theirs))
     if there in (was, here):
@@ -119,7 +119,7 @@ def _header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     if here == was:
         return there
     if ours.editable and theirs.editable and base.editable:
-        changes, aside = _values(base, ours, theirs)
+        changes, aside = _merge_values(base, ours, theirs)
         try:
             text = with_meta(ours, changes)
         except Conflict:
@@ -133,18 +133,18 @@ def _header(base: Note, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     return here
 
 
-def _guarded(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
+def _guard(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
     note = parse(ours.path, header.encode())
     try:
-        return labels.guarded(note, ours, theirs)
+        return labels.guard(note, ours, theirs)
     except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
         draft.header(0, header)
         wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
         return compose({**note.meta, **wanted}, "").rstrip("\n") + "\n"
 
 
-def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[str, Any]]:
+def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what to set in our frontmatter, None to remove, and the values of theirs that ours go before."""
     changes: dict[str, Any] = {}
     aside: dict[str, Any] = {}
@@ -155,7 +155,7 @@ def _values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any], dict[
         if same(here, was) or here is None:
             changes[key] = there
         elif there is not None:
-            value = labels.chosen(key, was, ours, theirs)
+            value = labels.choose(key, was, ours, theirs)
             if not same(value, here):
                 changes[key] = value
             elif key not in labels.RULED and not (isinstance(here, list) and isinstance(there, list)):
@@ -204,14 +204,15 @@ class _MergeDraft:
         quoted = "".join(f"> {line}\n" if line else ">\n" for line in text.strip("\n").split("\n"))
         return f"> [!merge] {self.names[side]}\n{quoted}\n"
 
-    def _deleted(self, side: int) -> str:
+    def _note_deletion(self, side: int) -> str:
         return f"> [!merge] {_DELETED[0 if self._is_korean else 1].format(self.names[side])}\n\n"
 
     def values(self, aside: Mapping[str, Any], comments: Sequence[str]) -> None:
         """Put values and comments of their frontmatter above the text."""
         self.both += aside
-        told = [f"{dump(key)}: {dump(value)}" for key, value in aside.items()] + list(comments)
-        self._above += [self._callout(1, "\n".join(f"    {line}" for line in told))] if told else []
+        rows = [*(f"{dump(key)}: {dump(value)}" for key, value in aside.items()), *comments]
+        if rows:
+            self._above.append(self._callout(1, "\n".join(f"    {line}" for line in rows)))
 
     def header(self, side: int, text: str) -> None:
         """Put the whole frontmatter of a side above the text."""
@@ -227,26 +228,28 @@ class _MergeDraft:
         self._is_korean = any("가" <= letter <= "힣" for unit in sides[1][0].units for letter in unit.text) or any(
             "가" <= letter <= "힣" for section in sides[1] for letter in section.heading
         )
-        base, ours, theirs = _named(sides)
+        base, ours, theirs = _number_sections(sides)
         units: list[_SpacedBlock] = []
         for name in _order(list(base), list(ours), list(theirs)):
-            units += self._section(base.get(name), ours.get(name), theirs.get(name))
-        return _joined(units)
+            units += self._merge_section(base.get(name), ours.get(name), theirs.get(name))
+        return _join(units)
 
-    def _section(
+    def _merge_section(
         self, base: _SectionBlocks | None, ours: _SectionBlocks | None, theirs: _SectionBlocks | None
     ) -> list[_SpacedBlock]:
         if ours and theirs:
-            return self._units(base.units if base else [], ours, theirs)
+            return self._merge_blocks(base.units if base else [], ours, theirs)
         there, gone = (ours, 1) if ours else (theirs, 0)
-        if there is None or (base and base.said == there.said):
+        if there is None or (base and base.texts == there.texts):
             return []
         if base is None:
             return there.units
         self.both.append(there.heading or self._title)
-        return [*there.units, _SpacedBlock(self._deleted(gone), "callout")]
+        return [*there.units, _SpacedBlock(self._note_deletion(gone), "callout")]
 
-    def _units(self, base: list[_SpacedBlock], ours: _SectionBlocks, theirs: _SectionBlocks) -> list[_SpacedBlock]:
+    def _merge_blocks(
+        self, base: list[_SpacedBlock], ours: _SectionBlocks, theirs: _SectionBlocks
+    ) -> list[_SpacedBlock]:
         bare = [[unit.bare for unit in units] for units in (base, ours.units, theirs.units)]
         if not base:  # both added the section: what they have in common is as if it had been there
             spans = changed_spans(bare[1], bare[2])
@@ -259,16 +262,16 @@ class _MergeDraft:
             if bare[1][here] == bare[2][there]:
                 olds = before if bare[1][here] == bare[0][was] else ()
                 for at, unit in enumerate(us):
-                    merged += _instead([unit], olds[at : at + 1], [unit], [them[at]])
+                    merged += _put_in_place([unit], olds[at : at + 1], [unit], [them[at]])
             elif bare[2][there] == bare[0][was]:
-                merged += _instead(us, before, us, them)
+                merged += _put_in_place(us, before, us, them)
             elif bare[1][here] == bare[0][was]:
-                merged += _instead(them, before, us, them)
+                merged += _put_in_place(them, before, us, them)
             else:
-                merged += _instead(self._changed(before, us, them, ours.heading), before, us, them)
+                merged += _put_in_place(self._merge_changed(before, us, them, ours.heading), before, us, them)
         return merged
 
-    def _changed(
+    def _merge_changed(
         self, before: list[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock], heading: str
     ) -> list[_SpacedBlock]:
         """Return what stands in the place of blocks that both sides changed, or where both inserted some."""
@@ -286,8 +289,8 @@ class _MergeDraft:
                 return [_SpacedBlock(text.rstrip("\n") + "\n", ours[-1].kind, ours[0].first, ours[-1].last)]
         self.both.append(heading or self._title)
         if not ours:
-            return [*theirs, _SpacedBlock(self._deleted(0), "callout")]
-        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._deleted(1)
+            return [*theirs, _SpacedBlock(self._note_deletion(0), "callout")]
+        kept = self._callout(1, "\n\n".join(unit.bare for unit in theirs)) if theirs else self._note_deletion(1)
         return [*ours, _SpacedBlock(kept, "callout")]
 
 
@@ -295,9 +298,8 @@ def _by_sentence(text: str) -> list[str]:
     """Cut a text at the ends of its lines and of its sentences; joined, the parts are the text."""
     parts: list[str] = []
     for line in lines(text):
-        starts = [0, *(start for start, _ in sentences(line))][1:] or [0]
-        starts[0] = 0
-        parts += [line[a:b] for a, b in pairwise([*starts, len(line)])]
+        starts = [start for start, _ in sentences(line)]
+        parts += [line[a:b] for a, b in pairwise([0, *starts[1:], len(line)])]
     return parts
 
 
@@ -308,7 +310,7 @@ def _both_inserted(old: Sequence[str], ours: Sequence[str], theirs: Sequence[str
     return [*ours, *(part for part in theirs if part not in ours)]
 
 
-def _instead(
+def _put_in_place(
     units: list[_SpacedBlock], before: Sequence[_SpacedBlock], ours: list[_SpacedBlock], theirs: list[_SpacedBlock]
 ) -> list[_SpacedBlock]:
     """Return units that stand in the place of those of both sides."""
@@ -322,7 +324,7 @@ def _instead(
     return units
 
 
-def _joined(units: Sequence[_SpacedBlock]) -> str:
+def _join(units: Sequence[_SpacedBlock]) -> str:
     """Return the text of units. Those that follow each other in a side are as far apart as there, others by a line."""
     texts = []
     for before, unit in pairwise(units):
@@ -357,46 +359,44 @@ def _spans(text: str) -> list[tuple[str, int, int]]:
 # -- which sections are the same
 
 
-def _named(sides: Sequence[list[_SectionBlocks]]) -> list[dict[int, _SectionBlocks]]:
+def _number_sections(sides: Sequence[list[_SectionBlocks]]) -> list[dict[int, _SectionBlocks]]:
     """Return the sections of base, ours and theirs by a number that is the same for the same section."""
     base = dict(enumerate(sides[0]))
     named = [base]
     for number, side in enumerate(sides[1:], 1):
         pairs = _pairs(sides[0], side)
-        fresh = iter(range(1_000_000 * number, 1_000_000 * (number + 1)))
-        named.append({pairs[i] if i in pairs else next(fresh): section for i, section in enumerate(side)})
-    both = [{key: section for key, section in side.items() if key not in base} for side in named[1:]]
-    new = [list(side) for side in both]
-    pairs = _pairs(list(both[0].values()), list(both[1].values()), by_heading_alone=True)
-    renamed = {new[1][i]: new[0][j] for i, j in pairs.items()}
+        named.append({pairs.get(i, 1_000_000 * number + i): section for i, section in enumerate(side)})
+    ours, theirs = ({key: section for key, section in side.items() if key not in base} for side in named[1:])
+    pairs = _pairs_by_heading(list(ours.values()), list(theirs.values()))
+    renamed = {list(theirs)[i]: list(ours)[j] for i, j in pairs.items()}
     named[2] = {renamed.get(key, key): section for key, section in named[2].items()}
     return named
 
 
-def _pairs(
-    old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks], *, by_heading_alone: bool = False
-) -> dict[int, int]:
+def _pairs_by_heading(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
+    """Return which section of `old` has the heading of each of `new`; of several with one heading, by their order."""
+    places = {key: i for i, key in enumerate(_keys_of(old))}
+    return {i: places[key] for i, key in enumerate(_keys_of(new)) if key in places}
+
+
+def _pairs(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
     """Return which section of `old` each of `new` is: by its heading, by equal text, by its place and words."""
-    keys = [_counted(side) for side in (old, new)]
-    places = {key: i for i, key in enumerate(keys[0])}
-    pairs = {i: places[key] for i, key in enumerate(keys[1]) if key in places}
-    if by_heading_alone:
-        return pairs
+    pairs = _pairs_by_heading(old, new)
     taken = set(pairs.values())
-    texts = {tuple(section.said[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
+    texts = {tuple(section.texts[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
     for i, section in enumerate(new):
-        if i not in pairs and (found := texts.pop(tuple(section.said[1:]), None)) is not None:
-            pairs[i] = found
+        if i not in pairs and (twin := texts.pop(tuple(section.texts[1:]), None)) is not None:
+            pairs[i] = twin
     taken = set(pairs.values())
     for i, section in enumerate(new):
         after = pairs.get(i - 1, -1) + 1
-        if i not in pairs and 0 < after < len(old) and after not in taken and _alike(old[after], section):
+        if i not in pairs and 0 < after < len(old) and after not in taken and _are_alike(old[after], section):
             pairs[i] = after
             taken.add(after)
     return pairs
 
 
-def _counted(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
+def _keys_of(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
     """Return each section's heading, and how many sections before it have the same."""
     count: dict[str, int] = {}
     keys = []
@@ -407,8 +407,8 @@ def _counted(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
     return keys
 
 
-def _alike(a: _SectionBlocks, b: _SectionBlocks) -> bool:
-    one, other = ({line for text in section.said[1:] for line in text.split("\n") if line} for section in (a, b))
+def _are_alike(a: _SectionBlocks, b: _SectionBlocks) -> bool:
+    one, other = ({line for text in section.texts[1:] for line in text.split("\n") if line} for section in (a, b))
     return bool(one and other) and len(one & other) >= _LEAST_ALIKE * min(len(one), len(other))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from spellbook.editing import edits, labels, moves
-from spellbook.editing.revise import with_vectors
+from spellbook.editing.revise import embed_note
 from spellbook.index import sync
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
@@ -64,19 +64,19 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         lost = index.vault.journal.lost
         hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
         raise MemoryNotFound("There is nothing to undo.", hint)
-    if (places := moves.went(index.vault.journal, chosen)) is not None:
-        return _moved_back(index, chosen, *places, dry_run=dry_run)
+    if (places := moves.paths_of_move(index.vault.journal, chosen)) is not None:
+        return _move_back(index, chosen, *places, dry_run=dry_run)
     since = moves.moved_since(index.vault.journal, chosen)
-    steps = [step for trace in chosen.traces if (step := _step(index, chosen, trace, since))]
-    difference = "\n".join(_shown(step) for step in steps)
+    steps = [step for trace in chosen.traces if (step := _plan_step(index, chosen, trace, since))]
+    difference = "\n".join(_difference_of(step) for step in steps)
     if not dry_run:
         with index.vault.change("undo", f"{chosen.id}: {chosen.verb} {chosen.what}", undoes=chosen.id):
-            _take(index, steps)
-        _follow(index, [step.path for step in steps])
+            _apply(index, steps)
+        _update_index(index, [step.path for step in steps])
     return Undone(chosen, tuple(step.path for step in steps), difference, index.catalog.generation)
 
 
-def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
+def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
     """Undo a move by a move, which also restores files that are not notes, and rewrites links written since."""
     if not os.path.lexists(index.vault.locate(new)):
         if not os.path.lexists(index.vault.locate(old)):
@@ -90,9 +90,9 @@ def _moved_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool
         return Undone(entry, (), "", index.catalog.generation)
     done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
     renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
-    paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(each.path for each in done.changed)])
+    paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(note.path for note in done.changed)])
     return Undone(
-        entry, tuple(paths), "\n".join([*renamed, *(each.difference for each in done.changed)]), done.generation
+        entry, tuple(paths), "\n".join([*renamed, *(note.difference for note in done.changed)]), done.generation
     )
 
 
@@ -103,82 +103,77 @@ def restore(index: Index, name: str) -> tuple[str, ...]:
     `name` is a path in the trash, or what was erased: an id, a path, a topic. A section returns to its place in its
     note. If that place has changed, it becomes a note of its own. Raises MemoryNotFound.
     """
-    entry, lying = _erased(index, name)
+    entry, in_trash = _find_erased(index, name)
     if entry is not None:
         try:
             undo(index, entry.id)
-            return tuple(each.path for each in entry.traces if each.path not in lying)
+            return tuple(trace.path for trace in entry.traces if trace.path not in in_trash)
         except (Conflict, MemoryNotFound):
-            if not lying:
+            if not in_trash:
                 raise
     with index.vault.change("restore", name):
-        homes = [index.vault.trash.restore(path) for path in lying]
-    _follow(index, homes)
+        homes = [index.vault.trash.restore(path) for path in in_trash]
+    _update_index(index, homes)
     return tuple(homes)
 
 
-def _erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
+def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     """Return the entry to undo to restore `name`, None if it erased other notes too, and the paths in the trash."""
     journal = index.vault.journal
     if name.startswith(f"{TRASH}/"):
         made = journal.made(name)
         if made is None or made.is_undone or made.verb not in {*_ERASING, "merge", "undo"}:
             return None, [name]
-        return made if any(each.before and each.after for each in made.traces) else None, [name]
+        return made if any(trace.before and trace.after for trace in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
     # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
     names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
     for wanted, entry in product(names, erased):
-        trash = {each.after: each.path for each in entry.traces if each.before is None}
+        trash = {trace.after: trace.path for trace in entry.traces if trace.before is None}
         if entry.what == wanted:
             return entry, list(trash.values())
-        for each in entry.traces:
-            if each.after is None and wanted in {each.path, each.path.removesuffix(".md")} and each.before in trash:
-                return None, [trash[each.before]]
+        for trace in entry.traces:
+            if trace.after is None and wanted in {trace.path, trace.path.removesuffix(".md")} and trace.before in trash:
+                return None, [trash[trace.before]]
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _UndoStep | None:
+def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _UndoStep | None:
     """Return how to undo a change of one file; None if there is nothing to do."""
-    now = _now(index, trace.path)
-    found = None if now is None else digest(now)
-    if now is None and trace.after is not None and (home := _moved_to(index, trace, since)):
+    now: bytes | None = None
+    with contextlib.suppress(MemoryNotFound):
+        now = index.vault.read(trace.path)[0]
+    current = None if now is None else digest(now)
+    if now is None and trace.after is not None and (home := _home_of(index, trace, since)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
         )
-    if found == trace.before:
+    if current == trace.before:
         return None
-    if found == trace.after:
+    if current == trace.after:
         return _UndoStep(trace.path, now, _text(index, entry, trace.before), trace.mode)
     before, after = (_text(index, entry, sha256) for sha256 in (trace.before, trace.after))
-    then = None if before is None or after is None or now is None else _merged(trace.path, after, now, before)
+    then = None if before is None or after is None or now is None else _merge(trace.path, after, now, before)
     if then is None:
         raise Conflict(
             f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
-            unified(_read(trace.path, after), _read(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
+            unified(_decode(trace.path, after), _decode(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
         )
     return _UndoStep(trace.path, now, then, trace.mode) if then != now else None
 
 
-def _moved_to(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
+def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
     """Return the current path of a note that a change left at another path; None if it was not moved."""
-    home = moves.carried(trace.path, since)
+    home = moves.carry(trace.path, since)
     if home != trace.path and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
     with contextlib.suppress(UnreadableNote):
         id = parse(trace.path, text).declared_id if text else None
-        return next((found.path for found in index.catalog.note(id) if found.path != trace.path), None) if id else None
+        return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != trace.path), None) if id else None
     return None
-
-
-def _now(index: Index, path: str) -> bytes | None:
-    try:
-        return index.vault.read(path)[0]
-    except MemoryNotFound:
-        return None
 
 
 def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
@@ -194,7 +189,7 @@ def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
     return text
 
 
-def _merged(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     try:
         notes = [parse(path, data) for data in (base, ours, theirs)]
     except UnreadableNote:
@@ -206,25 +201,25 @@ def _merged(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         return None
     note = parse(path, notes[0].encode(text))
     try:
-        return note.encode(labels.guarded(note, *notes[1:]))
+        return note.encode(labels.guard(note, *notes[1:]))
     except (Conflict, InvalidInput):
         return None
 
 
-def _read(path: str, data: bytes | None) -> str:
+def _decode(path: str, data: bytes | None) -> str:
     try:
         return "" if data is None else parse(path, data).text
     except UnreadableNote:
         return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
-def _shown(step: _UndoStep) -> str:
+def _difference_of(step: _UndoStep) -> str:
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
     new = f"b/{step.path}" if step.then is not None else "/dev/null"
-    return unified(_read(step.path, step.now), _read(step.path, step.then), old, new)
+    return unified(_decode(step.path, step.now), _decode(step.path, step.then), old, new)
 
 
-def _take(index: Index, steps: list[_UndoStep]) -> None:
+def _apply(index: Index, steps: list[_UndoStep]) -> None:
     """Apply the steps. A file that only moves keeps its times."""
     gone = {digest(step.now): step for step in steps if step.now is not None and step.then is None}
     moved: set[str] = set()
@@ -238,9 +233,9 @@ def _take(index: Index, steps: list[_UndoStep]) -> None:
             index.vault.put(step.path, step.then, None if step.now is None else digest(step.now), step.mode)
 
 
-def _follow(index: Index, paths: list[str]) -> None:
+def _update_index(index: Index, paths: list[str]) -> None:
     notes = [path for path in paths if index.vault.is_note(path)]
     if notes:
         sync.scan_paths(index, notes)
     for path in notes[:_MOST_EMBEDDED]:
-        with_vectors(index, path)
+        embed_note(index, path)

@@ -28,16 +28,23 @@ from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
 
 _NEAREST = 10
-_NEAR, _MOST_NEAR = 0.7, 10
+"""Chunks that are looked at for each chunk of a memory. By hand."""
+
+_NEAR = 0.7
 """
-Score from which on a chunk is compared by its text alone, without title and labels, and the most that are. 98 % of the
-texts that say the same reach 0.8 in spite of other labels (KLUE-STS).
+Score from which on a chunk is compared by its text alone, without title and labels. 98 % of the texts that say the
+same reach 0.8 in spite of other labels (KLUE-STS).
 """
-_SAME_THING, _MOST_OVERTURNED = 0.78, 3
+_MOST_NEAR = 10
+"""Chunks that are compared by their text alone. By hand."""
+
+_SAME_THING = 0.78
 """
-Score of the text alone from which on a memory is about the same thing, and the most that are named. Of 20 memories that
-overturn an older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
+Score of the text alone from which on a memory is about the same thing. Of 20 memories that overturn an older one 15
+name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
+_MOST_OVERTURNED = 3
+"""Older memories that a new one is said to overturn perhaps."""
 _MOST_COMPARED = 10_000
 """Letters of a text that is compared with a chunk that it repeats by words."""
 
@@ -46,8 +53,10 @@ _EMBED_AT_ONCE = 256
 
 _OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
 
-_RARE, _RARE_SHARE = 20, 0.02
-"""Chunks, and their share, in which a name may be that becomes a keyword. By hand."""
+_RARE = 20
+"""Chunks in which a name may be that becomes a keyword, however small the vault is. By hand."""
+_RARE_SHARE = 0.02
+"""Share of a vault's chunks in which such a name may be. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +124,6 @@ class ScribeOptions(TypedDict, total=False):
     untrusted: bool
 
 
-class _Defaults(TypedDict):
-    source: str | None
-    category: str | None
-    scope: str
-
-
 @dataclass(frozen=True, slots=True)
 class Scribed:
     """
@@ -147,7 +150,7 @@ class _NoteDraft:
 def scribe(
     index: Index,
     searcher: Searcher,
-    given: Sequence[object],
+    chunks: Sequence[object],
     *,
     source: str | None = None,
     category: str | None = None,
@@ -164,23 +167,25 @@ def scribe(
     """
     if labels not in get_args(Labels):
         raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
-    defaults: _Defaults = {"source": source, "category": category, "scope": index.scope}
-    findings = [memory.check(each, labels=labels, untrusted=untrusted, **defaults) for each in given]
-    wrong = [f"chunk {i}: {error}" for i, found in enumerate(findings, 1) for error in found.errors]
+    findings = [
+        memory.check(chunk, source=source, category=category, scope=index.scope, labels=labels, untrusted=untrusted)
+        for chunk in chunks
+    ]
+    wrong = [f"chunk {i}: {error}" for i, finding in enumerate(findings, 1) for error in finding.errors]
     if wrong or not findings:
         raise InvalidInput(
             "; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk."
         )
-    secrets = [f"chunk {i}: {each}" for i, found in enumerate(findings, 1) for each in found.secrets]
+    secrets = [f"chunk {i}: {secret}" for i, finding in enumerate(findings, 1) for secret in finding.secrets]
     if secrets and not force:
         raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
-    memories = [found.memory for found in findings if found.memory]
+    memories = [finding.memory for finding in findings if finding.memory]
     if labels == "derived":
-        memories = [_labelled(index, each) for each in memories]
+        memories = [_label(index, checked) for checked in memories]
     written, repeats, older = _write(index, searcher, memories, force=force, session=session)
     if session and written:
         index.catalog.sessions.count(session, len(written))
-    warnings = tuple(tuple(found.warnings) for found in findings)
+    warnings = tuple(tuple(finding.warnings) for finding in findings)
     return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)))
 
 
@@ -188,45 +193,48 @@ def validate(
     index: Index, searcher: Searcher, chunk: object, source: str | None, category: str | None
 ) -> tuple[Findings, list[Duplicate]]:
     """Check a chunk without writing it; return the findings and the chunks that it repeats."""
-    found = memory.check(chunk, source=source, category=category, scope=index.scope)
-    draft = _draft(index, found.memory, dt.datetime.now().astimezone()) if found.memory else None
-    return found, _duplicates(index, draft, _near(index, searcher, draft)) if draft else []
+    findings = memory.check(chunk, source=source, category=category, scope=index.scope)
+    draft = _draft(index, findings.memory, dt.datetime.now().astimezone()) if findings.memory else None
+    return findings, _find_duplicates(index, draft, _find_near(index, searcher, draft)) if draft else []
 
 
-def _labelled(index: Index, given: Memory) -> Memory:
+def _label(index: Index, checked: Memory) -> Memory:
     """Return a memory with keywords of its tags and its text, a decision's of its topic too, unless it has keywords."""
-    if given.meta.get("keywords"):
-        return given
+    if checked.meta.get("keywords"):
+        return checked
     rare = max(_RARE, int(index.catalog.counts().chunks * _RARE_SHARE))
-    first = list(given.meta.get("tags") or ())
-    if given.meta["category"] == DECISION:
-        first += filter(None, map(str.strip, re.split(r"[:/]", given.meta["topic"])))
-    words = keywords.derived(given.text, first, index.catalog.frequency, rare)
-    return replace(given, meta={**given.meta, **({"keywords": words} if words else {})})
+    first = list(checked.meta.get("tags") or ())
+    if checked.meta["category"] == DECISION:
+        first += filter(None, map(str.strip, re.split(r"[:/]", checked.meta["topic"])))
+    words = keywords.derived(checked.text, first, index.catalog.frequency, rare)
+    return replace(checked, meta={**checked.meta, **({"keywords": words} if words else {})})
 
 
 def _write(
-    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool = False, session: str | None = None
+    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool, session: str | None
 ) -> tuple[list[WrittenNote], list[list[Duplicate]], list[list[Overturned]]]:
     """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
     now = dt.datetime.now().astimezone()
-    drafts = [_draft(index, each, now) for each in memories]
-    near = [_near(index, searcher, draft) for draft in drafts]
-    repeats = [_duplicates(index, draft, found) for draft, found in zip(drafts, near, strict=True)]
-    older = [_overturned(index, found, {each.id for each in same}) for found, same in zip(near, repeats, strict=True)]
+    drafts = [_draft(index, checked, now) for checked in memories]
+    repeats: list[list[Duplicate]] = []
+    older: list[list[Overturned]] = []
+    for draft in drafts:
+        near = _find_near(index, searcher, draft)
+        repeats.append(_find_duplicates(index, draft, near))
+        older.append(_find_overturned(index, near, {duplicate.id for duplicate in repeats[-1]}))
     for i, draft in enumerate(drafts):
         twin = next((j for j in range(i) if set(drafts[j].folds) & set(draft.folds)), None)
         if twin is not None:
             repeats[i].append(Duplicate("", "", f"chunk {twin + 1} of this call", 1.0, ""))
-    if any(each.how != "labels" for found in repeats for each in found) and not force:
+    if any(duplicate.how != "labels" for listed in repeats for duplicate in listed) and not force:
         return [], repeats, older
-    for each in memories:
-        index.vault.check_new(each.folder, each.name)
+    for checked in memories:
+        index.vault.check_new(checked.folder, checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("scribe", what, session=session or ""):  # all or nothing: the disk may fill up half-way
         paths = [
-            index.vault.create(each.folder, each.name, draft.text.encode())
-            for each, draft in zip(memories, drafts, strict=True)
+            index.vault.create(checked.folder, checked.name, draft.text.encode())
+            for checked, draft in zip(memories, drafts, strict=True)
         ]
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
@@ -241,11 +249,11 @@ def _write(
     return written, repeats, older
 
 
-def _draft(index: Index, given: Memory, now: dt.datetime) -> _NoteDraft:
+def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     from ulid import ULID  # slow to import, and most processes write nothing
 
-    text = given.note(str(ULID()), now)
-    note = parse(f"{given.folder}/{given.name}.md", text.encode("utf-8"))
+    text = checked.note(str(ULID()), now)
+    note = parse(f"{checked.folder}/{checked.name}.md", text.encode("utf-8"))
     entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
     rows = tuple({row.key: row.chunk.embedded for row in entry.chunks if row.key != NO_TEXT}.items())
     try:
@@ -256,58 +264,58 @@ def _draft(index: Index, given: Memory, now: dt.datetime) -> _NoteDraft:
     return _NoteDraft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
 
 
-def _overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
+def _find_overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
     """Return the notes whose text is about the same thing, without the chunks `same`, what is outside or superseded."""
-    old = related.superseded(index, {found.path for found, _ in near}, index.visible) if near else {}
-    found: dict[str, Overturned] = {}
-    for each, value in near:
-        if value >= _SAME_THING and each.id not in same and each.path not in old and not is_outside(each):
-            found.setdefault(each.path, Overturned(each.note, each.path, each.title, round(value, 3)))
-    return list(found.values())[:_MOST_OVERTURNED]
+    old = related.superseded(index, {chunk.path for chunk, _ in near}, index.visible) if near else {}
+    older: dict[str, Overturned] = {}
+    for chunk, value in near:
+        if value >= _SAME_THING and chunk.id not in same and chunk.path not in old and not is_outside(chunk):
+            older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(value, 3)))
+    return list(older.values())[:_MOST_OVERTURNED]
 
 
-def _duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
+def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
-    for found in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
-        if found.text.strip():
-            same[found.id] = found, 1.0, "words"
+    for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
+        if chunk.text.strip():
+            same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
-    for found, value in near:
-        if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, found.text):
+    for chunk, value in near:
+        if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
             continue
         if value >= DUPLICATE:
-            same.setdefault(found.id, (found, round(value, 3), "meaning"))
-        elif value >= LIKELY and _is_labelled_alike(found, draft.note):
-            same.setdefault(found.id, (found, round(value, 3), "labels"))
-    ordered = sorted(same.values(), key=lambda each: -each[1])
+            same.setdefault(chunk.id, (chunk, round(value, 3), "meaning"))
+        elif value >= LIKELY and _has_like_labels(chunk, draft.note):
+            same.setdefault(chunk.id, (chunk, round(value, 3), "labels"))
+    ordered = sorted(same.values(), key=lambda row: -row[1])
     repeated = []
-    for found, value, how in ordered[:5]:
-        changed = contradiction(found.text, body) if len(body) <= _MOST_COMPARED else ()
-        difference = unified(found.text.strip(), body)
-        repeated.append(Duplicate(found.id, found.path, found.title, value, difference, how, changed))
+    for chunk, value, how in ordered[:5]:
+        changed = contradiction(chunk.text, body) if len(body) <= _MOST_COMPARED else ()
+        difference = unified(chunk.text.strip(), body)
+        repeated.append(Duplicate(chunk.id, chunk.path, chunk.title, value, difference, how, changed))
     return repeated
 
 
-def _near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tuple[StoredChunk, float]]:
+def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tuple[StoredChunk, float]]:
     """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
     near = [
-        (found, draft.texts[key], value)
+        (chunk, draft.texts[key], value)
         for key, vector in draft.vectors.items()
-        for found, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST)
+        for chunk, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST)
         if value >= _NEAR
     ]
-    near = sorted(near, key=lambda each: -each[2])[:_MOST_NEAR]
-    texts = list(dict.fromkeys(text for found, own, _ in near for text in (found.text.strip(), own)))
+    near = sorted(near, key=lambda row: -row[2])[:_MOST_NEAR]
+    texts = list(dict.fromkeys(text for chunk, own, _ in near for text in (chunk.text.strip(), own)))
     with contextlib.suppress(EmbeddingError):
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
         scale = index.embedder.scale
-        near = [(found, own, score(float(vectors[found.text.strip()] @ vectors[own]), scale)) for found, own, _ in near]
-    return sorted(((found, value) for found, _, value in near), key=lambda each: -each[1])
+        near = [(chunk, own, score(float(vectors[chunk.text.strip()] @ vectors[own]), scale)) for chunk, own, _ in near]
+    return sorted(((chunk, value) for chunk, _, value in near), key=lambda row: -row[1])
 
 
-def _is_labelled_alike(found: StoredChunk, note: Note) -> bool:
+def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:
     """Say whether a chunk has the note's topic and shares at least half, and two, of the keywords and entities."""
-    other = replace(note, meta=found.meta)
-    ours, theirs = ({fold(word) for word in (*each.keywords, *each.entities)} for each in (note, other))
+    other = replace(note, meta=chunk.meta)
+    ours, theirs = ({fold(word) for word in (*side.keywords, *side.entities)} for side in (note, other))
     shared = len(ours & theirs)
-    return fold(found.topic) == fold(note.topic) and shared >= max(2, min(len(ours), len(theirs)) / 2)
+    return fold(chunk.topic) == fold(note.topic) and shared >= max(2, min(len(ours), len(theirs)) / 2)

@@ -49,7 +49,7 @@ TO_AGENTS = {
 REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
-LISTS = {"errors", "reasons", "warnings", "said", "half", "secrets"}
+LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
 """Lists of sentences."""
 
 PLACED = {
@@ -67,14 +67,13 @@ PLACED = {
 SENTENCES = {
     "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
     "cli/output.py": {
-        "told",
+        "summary",
         "_fault",
         "around",
         "_snapshots",
         "chroma",
-        "_why_not",
         "status",
-        "_listed",
+        "_join_words",
     },
     "__main__.py": {"_sentence"},
     "text/credentials.py": {"in_note"},
@@ -82,7 +81,7 @@ SENTENCES = {
     "archive/pages/fetch.py": {"_hint"},
     "archive/past.py": {"__str__", "_begin", "left_out"},
     "system/git.py": {"shallow"},
-    "cli/backup.py": {"_row", "_imported"},
+    "cli/backup.py": {"_row", "_print_imported"},
     "library/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},

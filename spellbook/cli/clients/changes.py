@@ -22,7 +22,7 @@ from spellbook.system import attributes, disk
 from spellbook.system.errors import Conflict, StorageError
 
 _BACKUP = ".spellbook-{}.bak"
-_MOST_BYTES = 10_000_000  # Claude Code keeps what was said beside its settings, which makes megabytes
+_MOST_BYTES = 10_000_000  # Claude Code keeps conversations in its settings, which makes megabytes
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """
-    What is to become of the file at `path`; None for one that is not there.
+    A change of the file at `path`: its bytes before and after, None for no file.
 
-    A new one may be run if it `is_program`. `matters` says that what it is before would be lost.
+    A new file can be run if it `is_program`. `matters` says that the bytes before would be lost without a backup.
     """
 
     path: Path
@@ -78,7 +78,7 @@ class FileChange:
             raise disk.storage_error(str(self.path), error) from error
 
     def keep(self) -> Path | None:
-        """Copy what would be lost beside the file, with its mode and the time in its name; return the copy's path."""
+        """Keep the bytes before, if they matter, in a file beside it, named by the time; return the path of that."""
         if self.before is None or not self.matters:
             return None
         copy = self.path.with_name(
@@ -111,11 +111,11 @@ def read(path: Path) -> bytes | None:
 
 
 def backups(path: Path) -> Iterator[bytes]:
-    """Yield what `Change.keep` kept of a file, the newest first."""
+    """Yield what `FileChange.keep` kept of a file, the newest first."""
     prefix, suffix = _BACKUP.split("{}")
     with contextlib.suppress(OSError):
-        beside = [each for each in path.parent.iterdir() if each.name.startswith(path.name + prefix)]
-        copies = [each for each in beside if each.name.endswith(suffix)]
+        beside = [file for file in path.parent.iterdir() if file.name.startswith(path.name + prefix)]
+        copies = [file for file in beside if file.name.endswith(suffix)]
         for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime_ns, reverse=True):
             yield disk.read_small(copy, _MOST_BYTES)
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,10 @@ from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
 _CARRIED = tuple(map(environment.variables, ("folder", "folders", "entry")))
-"""Settings that what starts without this shell's environment must be told too, or it would keep another index."""
+"""Variables that go into an entry: a client does not pass on this shell's, and without them has another index."""
 
 SECRETS = environment.variables("secret")
-"""What is never written into a file of settings unasked."""
+"""Variables that are not written into a client's settings unless somebody asks for it."""
 
 PORT = 17950
 """The port of `spellbook serve`."""
@@ -95,21 +95,21 @@ class SettingsFile:
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
     if name == "claude-code":
-        told = environ.get("CLAUDE_CONFIG_DIR")
-        return [SettingsFile(Path(told or home) / ".claude.json", Path(told or home / ".claude"))]
+        folder = environ.get("CLAUDE_CONFIG_DIR")
+        return [SettingsFile(Path(folder or home) / ".claude.json", Path(folder or home / ".claude"))]
     if name == "cursor":
         return [SettingsFile(home / ".cursor" / "mcp.json", home / ".cursor")]
     applications = _applications(system, environ, home)
     if name == "vscode":
         folders = [applications / variant / "User" for variant in ("Code", "Code - Insiders", "VSCodium")]
         return [SettingsFile(folder / "mcp.json", folder) for folder in folders]
-    found = [SettingsFile(applications / "Claude" / _DESKTOP, applications / "Claude")]
+    usual = [SettingsFile(applications / "Claude" / _DESKTOP, applications / "Claude")]
     if system == "win32":
         # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
         packages = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "Packages"
         inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
-        found = [*(SettingsFile(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *found]
-    return found
+        usual = [*(SettingsFile(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *usual]
+    return usual
 
 
 def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
@@ -121,15 +121,15 @@ def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def choose(name: str, found: Sequence[SettingsFile]) -> Path:
-    """Return the file among `found` that the client uses. Raises InvalidInput if the client is not on this machine."""
-    for place in found:
+def choose(name: str, candidates: Sequence[SettingsFile]) -> Path:
+    """Return the one of `candidates` that the client uses. Raises InvalidInput if it is not on this machine."""
+    for place in candidates:
         if place.file.exists() or place.folder.is_dir():
             return place.file
     title = CLIENTS[name].title
     raise InvalidInput(
-        f"{title} is not installed: there is no {found[0].folder}.",
-        f"Start {title} once and repeat, or name its settings with --file {found[0].file}.",
+        f"{title} is not installed: there is no {candidates[0].folder}.",
+        f"Start {title} once and repeat, or name its settings with --file {candidates[0].file}.",
     )
 
 
@@ -158,8 +158,8 @@ def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]
     arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
     if not is_whole("".join([command, *arguments])):
         raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.")
-    told = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
-    return {name: value for name, value in told.items() if value}
+    fields = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
+    return {name: value for name, value in fields.items() if value}
 
 
 def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
@@ -186,20 +186,20 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     return {"type": "http", "url": url, **headers}
 
 
-def is_ours(found: object) -> bool:
+def is_ours(value: object) -> bool:
     """Say whether an entry starts a Spellbook, whichever and however, or names one at the port of `spellbook serve`."""
-    if isinstance(found, dict) and "args" not in found:
+    if isinstance(value, dict) and "args" not in value:
         with contextlib.suppress(ValueError):
-            return urlsplit(str(found.get("url"))).port == PORT
-    if not isinstance(found, dict) or not isinstance(found.get("args"), list):
+            return urlsplit(str(value.get("url"))).port == PORT
+    if not isinstance(value, dict) or not isinstance(value.get("args"), list):
         return False
-    command = re.split(r"[/\\]", str(found.get("command")))[-1].lower().removesuffix(".exe")
-    return "mcp" in found["args"] and "spellbook" in (command, *found["args"])
+    command = re.split(r"[/\\]", str(value.get("command")))[-1].lower().removesuffix(".exe")
+    return "mcp" in value["args"] and "spellbook" in (command, *value["args"])
 
 
-def add(file: Path, client: McpClient, name: str, told: Mapping[str, Any], *, force: bool = False) -> FileChange:
+def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, force: bool = False) -> FileChange:
     """
-    Return the change that tells `client` of the entry `told`, under `name`.
+    Return the change that tells `client` of the entry `wanted`, under `name`.
 
     An entry of ours is brought up to date where it differs. Raises InvalidInput if another server has that name, unless
     `force`, or if the file is not what the client reads.
@@ -207,22 +207,22 @@ def add(file: Path, client: McpClient, name: str, told: Mapping[str, Any], *, fo
     before, text = read(file, client)
     place = (client.key, name)
     with shaped(file, client):
-        found = jsonc.get(text, place)
-        if found is not None and not is_ours(found) and not force:
+        existing = jsonc.get(text, place)
+        if existing is not None and not is_ours(existing) and not force:
             raise InvalidInput(
                 f"{file}: another server is called {name!r}.",
                 "Choose a name with --name, or replace it with --force; nothing was written.",
             )
         after = text
-        is_same_kind = isinstance(found, dict) and ("url" in found) == ("url" in told)
-        for path, part in _parts(told) if is_ours(found) and is_same_kind else [((), told)]:
+        is_same_kind = isinstance(existing, dict) and ("url" in existing) == ("url" in wanted)
+        for path, part in _parts(wanted) if is_ours(existing) and is_same_kind else [((), wanted)]:
             after = jsonc.put(after, (*place, *path), part)
     return FileChange(file, before, after.encode())
 
 
-def _parts(told: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _parts(wanted: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield what an entry says one by one, so that what its owner added to it, and to its environment, stays."""
-    for name, value in told.items():
+    for name, value in wanted.items():
         if isinstance(value, dict):
             yield from (((name, *path), part) for path, part in _parts(value))
         else:
@@ -239,32 +239,45 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
     before, text = read(file, client)
     place = (client.key, name)
     with shaped(file, client):
-        found = jsonc.get(text, place)
-        if found is None:
+        existing = jsonc.get(text, place)
+        if existing is None:
             return None
-        if not is_ours(found) and not force:
+        if not is_ours(existing) and not force:
             raise InvalidInput(
                 f"{file}: {name!r} is another server.",
                 "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
-        earlier = list(_earlier(file, client, name))
-        for data in earlier:
-            if jsonc.put(data.decode(), place, found) == text:
-                return FileChange(file, before, data, matters=False)
-        if jsonc.put("", place, found) == text:
-            return FileChange(file, before, None, matters=False)
+        earlier = texts_before(file, lambda old: jsonc.get(old, place) is not None)
+        if change := restored(file, before, earlier, lambda old: jsonc.put(old, place, existing) == text):
+            return change
         after = jsonc.remove(text, place)
-        if earlier and jsonc.get(earlier[0].decode(), (client.key,)) is None and not jsonc.get(after, (client.key,)):
+        if earlier and jsonc.get(earlier[0], (client.key,)) is None and not jsonc.get(after, (client.key,)):
             after = jsonc.remove(after, (client.key,))
     return FileChange(file, before, after.encode())
 
 
-def _earlier(file: Path, client: McpClient, name: str) -> Iterator[bytes]:
-    """Return what the file was before it had our entry, the newest first."""
+def texts_before(file: Path, has_ours: Callable[[str], bool]) -> list[str]:
+    """Return what backups of the file hold from before it had what is ours, the newest first."""
+    texts: list[str] = []
     for data in changes.backups(file):
         with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
-            if jsonc.get(data.decode(), (client.key, name)) is None:
-                yield data
+            if not has_ours(text := data.decode()):
+                texts.append(text)
+    return texts
+
+
+def restored(
+    file: Path, before: bytes | None, earlier: Iterable[str], leads_here: Callable[[str], bool]
+) -> FileChange | None:
+    """
+    Return the change that gives the file an earlier text, from which adding what is ours leads to the text that it has.
+
+    That text may be none: then the file was made for ours alone, and goes. None if no earlier text does.
+    """
+    for text in (*earlier, None):
+        if leads_here(text or ""):
+            return FileChange(file, before, None if text is None else text.encode(), matters=False)
+    return None
 
 
 def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:

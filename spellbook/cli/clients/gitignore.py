@@ -22,17 +22,12 @@ LINE = ".trash/"
 
 def is_missing(vault: Path) -> bool:
     """Say whether `vault` is in a git repository that does not ignore its trash; git knows all ignore rules."""
-    asked = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]
+    command = ["git", "-C", str(vault), "check-ignore", "--quiet", "--no-index", f"{LINE}note.md"]
     try:
-        done = subprocess.run(asked, capture_output=True, env=environment(), check=False)
+        done = subprocess.run(command, capture_output=True, env=environment(), check=False)
     except OSError:
         return False  # there is no git
     return done.returncode == 1  # 128 outside of a repository
-
-
-def change(vault: Path) -> FileChange:
-    """Return what adds the line to the vault's `.gitignore`; see `with_line`."""
-    return with_line(vault / FILE, LINE)
 
 
 def with_line(file: Path, line: str) -> FileChange:

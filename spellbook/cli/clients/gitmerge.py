@@ -53,5 +53,5 @@ def configure(top: Path, driver: str) -> None:
 
 def is_used(vault: Path) -> bool:
     """Say whether git merges the vault's notes by the driver."""
-    said = hooks.git(vault, "check-attr", "merge", "--", f"{vault}{os.sep}note.md")
-    return said.endswith(": spellbook") and bool(configured(vault))
+    answer = hooks.git(vault, "check-attr", "merge", "--", f"{vault}{os.sep}note.md")
+    return answer.endswith(": spellbook") and bool(configured(vault))

@@ -22,10 +22,10 @@ from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict, InvalidInput, StorageError
 
 HOOKS = ("post-commit", "post-merge", "post-checkout", "post-rewrite")
-"""After which the files of a working tree may be others."""
+"""Hooks that git runs when it may have changed files of the working tree."""
 
 ASIDE = "before-spellbook"
-"""The folder beside our hooks for those that were there and are no shell scripts."""
+"""The folder beside our hooks for earlier hooks that are no shell scripts."""
 
 _OF_THE_PERSON = re.compile(
     r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|(AUTHOR|COMMITTER)_\w+|SSH(_\w+)?|ASKPASS|TERMINAL_PROMPT)"
@@ -100,16 +100,18 @@ def find(vault: Path) -> HookedRepository:
     return HookedRepository(top, hooks)
 
 
-def git(folder: Path, *asked: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
     """Return what git prints in `folder`. Raises InvalidInput if git fails, or is not installed."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, check=True, env=environment())
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=True, env=environment()
+        )
     except FileNotFoundError as error:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
-        said = os.fsdecode(error.stderr).strip().splitlines()
+        lines = os.fsdecode(error.stderr).strip().splitlines()
         raise InvalidInput(
-            f"{folder}: {said[0] if said else 'git failed'}.", "This needs a vault in a git repository."
+            f"{folder}: {lines[0] if lines else 'git failed'}.", "This needs a vault in a git repository."
         ) from error
     return os.fsdecode(done.stdout).removesuffix("\n").removesuffix("\r")
 

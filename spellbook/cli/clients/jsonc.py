@@ -111,9 +111,9 @@ class Document:
 
 def parse(text: str, *, comments: bool = True) -> Document:
     """Return what `text` holds. Without `comments`, these and trailing commas are Malformed too."""
-    bare = _ASIDE.sub(lambda found: re.sub(r"[^\r\n]", " ", found[0]) if found["comment"] else found[0], text)
+    bare = _ASIDE.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]) if match["comment"] else match[0], text)
     bare = bare.replace(_BOM, " ", 1) if bare.startswith(_BOM) else bare
-    plain = _TRAILING.sub(lambda found: f"{found[0][:-1]} " if found["comma"] else found[0], bare)
+    plain = _TRAILING.sub(lambda match: f"{match[0][:-1]} " if match["comma"] else match[0], bare)
     if not comments:
         if (place := _first(_ASIDE, "comment", text)) is not None:
             raise Malformed(_line(text, place), "a comment, which is not allowed in this file")
@@ -158,17 +158,17 @@ def put(text: str, path: Path, data: Any) -> str:
     """
     if is_blank(text):
         mark, blank = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-        return mark + _rendered(_nested(path, data), _newline(text), "", "  ") + (blank or "\n")
+        return mark + _render(_nest(path, data), _newline(text), "", "  ") + (blank or "\n")
     document = parse(text)
     value = document.root
     for depth, name in enumerate(path):
         member = document.member(value, name)
         if member is None:
-            return _insert(document, value, name, _nested(path[depth + 1 :], data))
+            return _insert(document, value, name, _nest(path[depth + 1 :], data))
         value = member.value
     if value.data == data:
         return text
-    shown = _rendered(data, _newline(text), _indent(text, value.start), _unit(document))
+    shown = _render(data, _newline(text), _indent(text, value.start), _unit(document))
     return text[: value.start] + shown + text[value.end :]
 
 
@@ -208,7 +208,7 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(_BOM).strip(_BLANK)
 
 
-def _nested(path: Path, data: Any) -> Any:
+def _nest(path: Path, data: Any) -> Any:
     for name in reversed(path):
         data = {name: data} if isinstance(name, str) else [data]
     return data
@@ -221,7 +221,7 @@ def _insert(document: Document, holder: Value, name: str | int, data: Any) -> st
     in_line = named + json.dumps(data, ensure_ascii=False)
 
     def on_lines(indent: str) -> str:
-        return newline + indent + named + _rendered(data, newline, indent, unit)
+        return newline + indent + named + _render(data, newline, indent, unit)
 
     if holder.data:
         *_, last = document.members(holder)
@@ -244,7 +244,7 @@ def _insert(document: Document, holder: Value, name: str | int, data: Any) -> st
     return text[: holder.start + 1] + kept + added + text[holder.end - 1 :]
 
 
-def _rendered(data: Any, newline: str, indent: str, unit: str) -> str:
+def _render(data: Any, newline: str, indent: str, unit: str) -> str:
     return json.dumps(data, ensure_ascii=False, indent=unit).replace("\n", newline + indent)
 
 
@@ -276,4 +276,4 @@ def _line(text: str, place: int) -> int:
 
 def _first(pattern: re.Pattern[str], group: str, text: str) -> int | None:
     """Return where the first match that has `group` has it."""
-    return next((found.start(group) for found in pattern.finditer(text) if found[group]), None)
+    return next((match.start(group) for match in pattern.finditer(text) if match[group]), None)

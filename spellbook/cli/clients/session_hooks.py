@@ -7,13 +7,12 @@ shell, by which it is found again; whatever has no such mark is not touched.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.cli.clients import changes, clients, jsonc
+from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import FileChange
 from spellbook.cli.clients.hooks import shell_line
 from spellbook.system.errors import InvalidInput
@@ -73,7 +72,7 @@ def add(file: Path, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> FileC
     client = clients.CLIENTS[CLIENT]
     before, text = clients.read(file, client)
     with clients.shaped(file, client):
-        return FileChange(file, before, _with(text, name, wanted).encode())
+        return FileChange(file, before, _put(text, name, wanted).encode())
 
 
 def take_out(file: Path, name: str) -> FileChange | None:
@@ -89,22 +88,19 @@ def take_out(file: Path, name: str) -> FileChange | None:
         if not places:
             return None
         there = {event: jsonc.get(text, (_KEY, event, number)) for event, number, _ in places}
-        earlier = list(_earlier(file, name))
-        for data in earlier:
-            if _with(data.decode(), name, there) == text:
-                return FileChange(file, before, data, matters=False)
-        if _with("", name, there) == text:
-            return FileChange(file, before, None, matters=False)
-        after = _without(text, name, places)
-        if jsonc.get(after, (_KEY,)) == {} and not any(_has_key(data.decode()) for data in earlier):
+        earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
+        if change := clients.restored(file, before, earlier, lambda old: _put(old, name, there) == text):
+            return change
+        after = _remove(text, name, places)
+        if jsonc.get(after, (_KEY,)) == {} and all(jsonc.get(old, (_KEY,)) is None for old in earlier):
             after = jsonc.remove(after, (_KEY,))
     return FileChange(file, before, after.encode())
 
 
-def _with(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+def _put(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the settings with these hooks of `name` and no others of it."""
     places = list(_ours(text, name))
-    text = _without(text, name, [place for place in places if place[0] not in wanted])
+    text = _remove(text, name, [place for place in places if place[0] not in wanted])
     for event, group in wanted.items():
         first = next((place for place in places if place[0] == event), None)
         if first:  # brought up to date where it differs; what its owner added to the group stays
@@ -117,7 +113,7 @@ def _with(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
     return text
 
 
-def _without(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
+def _remove(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
     """Return the settings without the hooks at `places`, and without groups and lists that only held them."""
     for event, number, run in reversed(places):
         group = (_KEY, event, number)
@@ -130,22 +126,10 @@ def _without(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> st
 
 def _ours(text: str, name: str) -> Iterator[tuple[str, int, int]]:
     """Yield the hooks of `name`: event, number of the group, number in it. What has another shape is not ours."""
-    found = jsonc.get(text, (_KEY,))
-    for event, listed in found.items() if isinstance(found, dict) else ():
+    events = jsonc.get(text, (_KEY,))
+    for event, listed in events.items() if isinstance(events, dict) else ():
         for number, group in enumerate(listed if isinstance(listed, list) else ()):
             runs = group.get("hooks") if isinstance(group, dict) else None
             for place, run in enumerate(runs if isinstance(runs, list) else ()):
                 if isinstance(run, dict) and str(run.get("command")).endswith(mark(name)):
                     yield event, number, place
-
-
-def _earlier(file: Path, name: str) -> Iterator[bytes]:
-    """Return what the file was before it had our hooks, the newest first."""
-    for data in changes.backups(file):
-        with contextlib.suppress(UnicodeDecodeError, jsonc.Malformed):
-            if not list(_ours(data.decode(), name)):
-                yield data
-
-
-def _has_key(text: str) -> bool:
-    return jsonc.get(text, (_KEY,)) is not None

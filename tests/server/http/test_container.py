@@ -20,7 +20,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
-from spellbook.cli.container import container_option
+from spellbook.cli.serve import container_option
 from spellbook.library import book as books
 from spellbook.models import places
 from spellbook.server.http import container
