@@ -208,9 +208,9 @@ def by_words(words: Mapping[str, float]) -> Weigh:
 
 def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:
     """Return a sentence, or its pieces if it is too long to be shown whole."""
-    if len(sentence.text) < most or count(sentence.text) <= most:
-        return [sentence]
     half = len(sentence.text) // 2
+    if len(sentence.text) < most or not half or count(sentence.text) <= most:
+        return [sentence]
     space = sentence.text.rfind(" ", half // 2, half)
     cut = space + 1 if space > 0 else half
     return [
