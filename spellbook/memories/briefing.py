@@ -49,7 +49,7 @@ class NewestCheckpoint:
 
     def lines(self) -> list[str]:
         """Return it as an agent reads it."""
-        when = newest.said(self.chunk)[:16].replace("T", " ")
+        when = newest.date_of(self.chunk)[:16].replace("T", " ")
         parts = [
             f"Checkpoint from {_age(self.chunk.when)} ago, {when}.",
             f"id: {exact(self.chunk.note)} {exact(self.chunk.path)}",
@@ -162,7 +162,7 @@ def _about(chunk: StoredChunk) -> dict[str, Any]:
         "id": chunk.note,
         "title": chunk.title,
         "topic": chunk.topic,
-        "when": newest.said(chunk),
+        "when": newest.date_of(chunk),
         "path": chunk.path,
     }
 

@@ -79,7 +79,7 @@ class DecisionItem:
         return {
             **shown,
             "similarity": self.similarity,
-            "created_at": newest.said(self.chunk),
+            "created_at": newest.date_of(self.chunk),
             "path": self.chunk.path,
         }
 

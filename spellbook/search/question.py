@@ -53,16 +53,8 @@ class State:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
-        names = (
-            "generation",
-            "notes",
-            "chunks",
-            "pending",
-            "degraded",
-            *(name for name in ("reason", "embedding") if getattr(self, name)),
-            *(["second_pending"] if self.second_pending is not None else []),
-        )
-        return {name: getattr(self, name) for name in names}
+        usual = {"reason": "", "embedding": False, "second_pending": None}
+        return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
 
 
 def state(index: Source, counts: Counts, second: str, reason: str = "") -> State:
@@ -120,10 +112,10 @@ class Answer:
             shown["also"] = list(self.also)
         if self.closest:
             shown["closest"] = [
-                {**asdict(hit.chunk.place), "score": hit.score, "text": hit.text} for hit in self.closest
+                asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text} for hit in self.closest
             ]
         if self.unmatched:
-            shown["unmatched"] = [each.as_dict() for each in self.unmatched]
+            shown["unmatched"] = [value.as_dict() for value in self.unmatched]
         return shown
 
 
@@ -205,12 +197,12 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     keywords = words if verb == "find" else ()
     also = options.get("also", ())
     text, texts = " ".join(words), (also,) if isinstance(also, str) else tuple(also)
-    odd = next((each for each in texts if not isinstance(each, str)), None)
+    odd = next((other for other in texts if not isinstance(other, str)), None)
     if odd is not None:
         raise InvalidInput(f"`also` holds {odd!r:.80}, which is no text.", ALSO)
-    given: dict[str, Any] = dict(options)
-    given["also"] = tuple(dict.fromkeys(each.strip() for each in texts if each.strip() not in {"", text.strip()}))
-    return Question(text, VERBS[verb], keywords, match == "all", **given)
+    further = tuple(dict.fromkeys(other.strip() for other in texts if other.strip() not in {"", text.strip()}))
+    fields: dict[str, Any] = {**options, "also": further}
+    return Question(text, VERBS[verb], keywords, match == "all", **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +230,7 @@ class QueryWord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        return {
-            "text": self.text,
-            "chunks": self.chunks,
-            "weight": self.weight,
-            "same": tuple(map(str, self.same)),
-        }
+        return {"text": self.text, "chunks": self.chunks, "weight": self.weight, "same": tuple(map(str, self.same))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,7 +221,7 @@ def recent(listed: Recent, offset: int) -> str:
         return f"No notes here; {listed.total} in all."
     shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
     lines = [
-        f"- {newest.said(each)[:10]} {flat(each.title)} id: {exact(each.note)} {flat(each.category)}/{flat(each.topic)}"
+        f"- {newest.date_of(each)[:10]} {flat(each.title)} id: {exact(each.note)} {flat(each.category)}/{flat(each.topic)}"
         for each in listed.notes
     ]
     return "\n".join([shown, *lines])
