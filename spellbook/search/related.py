@@ -101,7 +101,9 @@ def links(stored: Links, path: str) -> tuple[Leading, ...]:
     titles = stored.titles(place.path for place in reached if place)
     leading = []
     for row, place in zip(rows, reached, strict=True):
-        note = (place.path, *titles[place.path]) if place and place.path in titles else (None, None, None)
+        note: tuple[str | None, str | None, str | None] = (None, None, None)
+        if place and place.path in titles:
+            note = (place.path, *titles[place.path])
         leading.append(Leading(row.target + row.fragment, row.line, *note, row.relation))
     return tuple(leading)
 
