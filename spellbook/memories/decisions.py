@@ -1,8 +1,8 @@
 """
 Decisions with their reasons, what replaced them and how they turned out, and checkpoints of work under way.
 
-Each is a note, whose text is that of `notes.decisions`. What replaces a decision is said, never guessed: a topic holds
-many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decisions` composes. A decision names what it replaces; nothing guesses it: a topic
+holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten.
 
-What a person wrote is recalled as what an agent did.
+Notes that a person wrote are recalled like those of agents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 What is surely related to a prompt, by words and titles alone: no model and no vector is loaded. It only reads.
 
-A process that answers one prompt and ends has no time to load a model. So nothing is better here than a guess: a note
+A process that answers one prompt and ends has no time to load a model, and no answer is better than a guess. So a note
 must share several rare words with the prompt, or the prompt must contain all words of its title.
 """
 

@@ -121,7 +121,8 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
     """
     Return the tokens of the heads of `hits`, or an upper bound where that is within `room` anyway.
 
-    Counting a head takes as long as counting the text under it, so it is done only where it matters.
+    The tokens of texts are in the index, those of heads are not: counting them may load the tokeniser, which takes
+    longer than a search by words. So they are counted only where they matter.
     """
     heads = list(map(head, hits))
     sizes = [at_most(lines, count) + _BETWEEN for lines in heads]
@@ -133,7 +134,7 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
 
 
 def at_most(text: str, count: Count) -> int:
-    """Return an upper bound of `count`, without counting where no letter of `text` is several tokens."""
+    """Return an upper bound of `count`; it is counted only where a letter of `text` may be several tokens."""
     return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
 
 

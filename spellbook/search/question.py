@@ -187,7 +187,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     """
     Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput.
 
-    Of equal texts one is asked, and empty ones are left out.
+    Equal texts count once, and empty ones are left out.
     """
     if verb not in VERBS:
         raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
@@ -208,7 +208,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
 @dataclass(frozen=True, slots=True)
 class QueryWord:
     """
-    A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25).
+    A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
     `same` are its synonyms. If the vault has these only, `part` is the first of them.
     """

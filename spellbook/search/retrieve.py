@@ -49,9 +49,9 @@ def _as_it_is(expression: Expression) -> Expression:
 @dataclass(frozen=True, slots=True)
 class Words:
     """
-    What retrieval by words found: a leg by chunk number, and the words that were asked for.
+    What retrieval by words found: a leg by chunk number, and the words that were looked for.
 
-    `form` makes an expression of a word as it was asked for. `more` gives the legs of other chunks.
+    `form` limits an expression to the columns that were searched. `more` gives the legs of other chunks.
     """
 
     legs: dict[int, Leg]
@@ -62,7 +62,7 @@ class Words:
 
     @property
     def known(self) -> float:
-        """The share, 0..1 by weight, of the words asked for that the vault has."""
+        """The share, 0..1 by weight, of the words that the vault has."""
         return sum(word.weight for word in self.words if word.chunks) / (sum(word.weight for word in self.words) or 1.0)
 
 

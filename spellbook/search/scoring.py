@@ -86,7 +86,7 @@ class Match:
         """
         Return the score by meaning as its parts: the text, its note's title or a question of it, the whole note.
 
-        Empty if nothing of it has a vector. What has none is replaced by what there is.
+        Where one of them has no vector, the others count in its place; empty if none has one.
         """
         note = self.note
         text = Both(self.semantic.score if self.semantic else None, self.second)

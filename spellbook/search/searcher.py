@@ -163,7 +163,7 @@ class Searcher:
     # -- the stages
 
     def _time(self, question: Question) -> when.When | None:
-        """Return what a question says of time; words to be found as they are, or a filter by date, say it all."""
+        """Return what a question says of time; it is not read for words alone, nor beside a filter by date."""
         if question.mode == "keyword" or any(key.strip().rstrip("!") in DATES for key in question.filter or ()):
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
@@ -215,7 +215,7 @@ class Searcher:
             return sum(self._vectors.pop(text, None) is not None for text in texts)
 
     def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
-        """Return what tells how alike two of the candidates are; their vectors are read when it is first asked."""
+        """Return a function that says how alike two of the candidates are; its first call reads their vectors."""
 
         @cache
         def vectors() -> dict[str, Vectors]:
@@ -241,11 +241,7 @@ class Searcher:
         superseded: Mapping[str, related.Superseded],
         limits: Sequence[Condition],
     ) -> list[int]:
-        """
-        Return the chunks, by number, of the notes within `limits` that are missing as successors.
-
-        Words asked for alone bring nothing along.
-        """
+        """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
         if question.mode == "keyword":
             return []
         wanted = successors.missing(candidates, superseded, question.limit)

@@ -15,9 +15,9 @@ from spellbook.search.related import Superseded
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
     """
-    Return the notes that hold now in place of one of the `limit` first of a leg, and are no candidates.
+    Return the living successors of the `limit` first notes of each leg, without those that are candidates.
 
-    A checkpoint brings no later one along: if that is about the same work, the question finds it.
+    The successors of a checkpoint are left out: if one is about the same work, the question finds it.
     """
     living: dict[str, set[str]] = {}
     for path, known in superseded.items():  # what supersedes comes first
