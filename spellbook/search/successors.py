@@ -59,11 +59,11 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             candidate.add("superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
-        reason = f"superseded by {known.by[0]}" if known.by else "superseded"
         for candidate in of_note.get(path, ()) if path not in others else ():
             candidate.superseded = known
             least = math.inf if known.by else (1 - weights.SUPERSEDED) * candidate.score
-            candidate.add(reason, min(0.0, min(bound, least) - candidate.score))
+            less = min(0.0, min(bound, least) - candidate.score)
+            candidate.add(f"superseded by {known.by[0]}" if known.by else "superseded", less)
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
