@@ -132,7 +132,7 @@ class Wikis:
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
         answers = [_search(wiki, query, limit, min_score, max_tokens) for wiki in self.find(path)]
-        return answers[0] if len(answers) == 1 else _merged(answers, limit, max_tokens)
+        return answers[0] if len(answers) == 1 else _merge(answers, limit, max_tokens)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
@@ -331,7 +331,7 @@ def _search(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tok
     return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 
 
-def _merged(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
+def _merge(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
     """Return one answer of several wikis: the best hits of all, with texts as long as there is room."""
     left = max_tokens
     hits: list[Hit] = []

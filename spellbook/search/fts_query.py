@@ -189,7 +189,7 @@ def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
     return Query(tuple(Term(((part,),)) for part in parts), all=all)
 
 
-def unprompted(expression: Expression) -> Expression:
+def without_questions(expression: Expression) -> Expression:
     """Return `expression` for all columns but the questions that notes name."""
     return Without("questions", expression)
 

@@ -229,7 +229,7 @@ def _mean(numbers: Iterable[float]) -> float:
     return sum(listed) / len(listed)
 
 
-def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
+def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
     """Move the first candidates' scores towards a reranker's `scores`, 0..1; the others stay behind them."""
     for candidate, score in zip(candidates, scores, strict=False):
         candidate.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - candidate.score))

@@ -102,13 +102,13 @@ def by_words(
     the chunks `near` get their score whatever their rank. Words that `table` has are asked for by their synonyms as
     well. Of more than `most_words` the rarest count.
     """
-    form = fts_query.unprompted if question.unprompted else _as_it_is
+    form = fts_query.without_questions if question.unprompted else _as_it_is
     if question.keywords:
         query, wanted_kinds = fts_query.phrases(question.keywords, all=question.match_all), []
     else:
         query, wanted_kinds = fts_query.parse(question.text, table), _kinds(engine, question, table, guides)
     chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted, guides), most_words)
-    words = _weighed(chosen, total)
+    words = _weigh(chosen, total)
     most = sum(word.weight for word in words)
     expression = form(chosen.expression) if chosen.expression else None
     same: dict[int, tuple[str, ...]] = {}
@@ -182,7 +182,7 @@ def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: in
     return rows
 
 
-def _weighed(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
+def _weigh(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
     """Return the words to look for with their idf among `total` chunks; what the vault lacks, by its synonyms."""
     same = {part: alike.same for alike in chosen.alike for part in alike.parts}
     words = [(part, count, same.get(part, ())) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]

@@ -257,7 +257,7 @@ class Searcher:
         first = fused[: weights.RERANKED]
         texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
         try:
-            ranking.reranked(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
+            ranking.rerank(fused, reranker.rerank(question.text, texts, _RERANK_SECONDS), reranker.name)
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
 
@@ -273,7 +273,7 @@ class Searcher:
 def hits(question: Question, ranked: Ranked) -> list[Candidate]:
     """Return the candidates that may be hits; of a note's translations one is left, but for words asked for alone."""
     may = _sure(question, ranked)
-    return may if question.mode == "keyword" else translations.merged(may, question.text, ranked.alike)
+    return may if question.mode == "keyword" else translations.merge(may, question.text, ranked.alike)
 
 
 def _sure(question: Question, ranked: Ranked) -> list[Candidate]:
@@ -310,7 +310,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
         if min(candidate.score, candidate.evidence()) >= weights.NEAR:
             best.setdefault(candidate.chunk.path, candidate)
-    near = translations.merged([*best.values()], question.text, ranked.alike)
+    near = translations.merge([*best.values()], question.text, ranked.alike)
     return ranking.choose(near, min(weights.CLOSEST, question.limit))
 
 

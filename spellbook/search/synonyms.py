@@ -63,13 +63,13 @@ _INFLECTIONS = (("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("
 
 def of(vault: Path) -> Table:
     """Return the synonyms that hold in a vault. A file that cannot be read has no rows."""
-    return _of(*_known(vault))
+    return _table(*_file_of(vault))
 
 
 def faults(vault: Path) -> list[Fault]:
     """Return what is wrong with a vault's own synonyms."""
-    file, stamp = _known(vault)
-    return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _filed(file, stamp)[1]] if stamp else []
+    file, stamp = _file_of(vault)
+    return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _read_file(file, stamp)[1]] if stamp else []
 
 
 def same(table: Table, word: str) -> tuple[str, tuple[str, ...]]:
@@ -162,7 +162,7 @@ def _fault(words: list[str], most: int = _MOST_WORDS) -> str:
     return "" if len(set(words)) > 1 else "a row needs two words that mean the same"
 
 
-def _known(vault: Path) -> tuple[Path, Stamp | None]:
+def _file_of(vault: Path) -> tuple[Path, Stamp | None]:
     """Return the place of a vault's synonyms and what tells that they changed, None if there are none."""
     file = vault / MARKER / NAME
     try:
@@ -173,7 +173,7 @@ def _known(vault: Path) -> tuple[Path, Stamp | None]:
 
 
 @lru_cache(maxsize=8)
-def _filed(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
+def _read_file(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
     """Read a vault's file; `stamp` is part of the key, so that a change is read again."""
     try:
         return read(disk.read_small(file, _MOST_BYTES).decode("utf-8-sig"))
@@ -184,10 +184,10 @@ def _filed(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
 
 
 @lru_cache(maxsize=8)
-def _of(file: Path, stamp: tuple[int, int] | None) -> Table:
+def _table(file: Path, stamp: tuple[int, int] | None) -> Table:
     table: dict[str, dict[str, None]] = defaultdict(dict)
     kinds: dict[str, dict[Kind, None]] = defaultdict(dict)
-    for row in (*_shipped(), *(_filed(file, stamp)[0] if stamp else ())):
+    for row in (*_shipped_rows(), *(_read_file(file, stamp)[0] if stamp else ())):
         if isinstance(row, Kind):
             for name in row.called:
                 kinds[name][row] = None
@@ -201,5 +201,5 @@ def _of(file: Path, stamp: tuple[int, int] | None) -> Table:
 
 
 @cache
-def _shipped() -> _Rows:
+def _shipped_rows() -> _Rows:
     return tuple(row for name in (NAME, _KINDS) for row in read(Path(__file__).with_name(name).read_text("utf-8"))[0])

@@ -17,7 +17,7 @@ Alike = Callable[[Candidate, Candidate], float]
 """How alike two chunks are by meaning: 0..1, 0 if one of them has no vector."""
 
 
-def merged(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Candidate]:
+def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Candidate]:
     """
     Return the candidates of a question `text` without chunks that a better one translates, best first.
 
