@@ -153,15 +153,11 @@ class Question:
             raise InvalidInput("Words to be found as they are take no further texts.", "Give all words to `find`.")
         letters = max(len(self.text), sum(map(len, self.keywords)), *map(len, self.also))
         if letters > MOST_QUERY:
-            raise InvalidInput(
-                f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
-                "Ask with a sentence, or the words that matter.",
-            )
+            what = f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}."
+            raise InvalidInput(what, "Ask with a sentence, or the words that matter.")
         if len(self.keywords) > MOST_KEYWORDS:
-            raise InvalidInput(
-                f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.",
-                "Give the words that matter.",
-            )
+            what = f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}."
+            raise InvalidInput(what, "Give the words that matter.")
         if not 1 <= self.limit <= MOST_HITS:
             raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
         if self.min_score is not None and not 0 <= self.min_score <= 1:
