@@ -18,7 +18,11 @@ from spellbook.text import credentials
 from spellbook.text.quoting import one_line
 
 _KEYS = ("summary", "keywords", "tags", "title", "author", "published")
-_MOST_NAMES, _MOST_NAME, _MOST_LABELS, _MOST_SUMMARY, _MOST_LINE = 10, 60, 50, 2_000, 300
+_MOST_NAMES = 10  # categories of an article
+_MOST_NAME = 60  # letters of a category
+_MOST_LABELS = 50  # keywords, and tags
+_MOST_SUMMARY = 2_000  # letters
+_MOST_LINE = 300  # letters of a title, an author, a keyword
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class ArticleLabels:
 
 def categories_of(categories: Sequence[str]) -> list[str]:
     """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
-    names = list({fold(name): name for each in reversed(categories) if (name := safe.line(each, 1_000))}.values())[::-1]
+    lines = filter(None, (safe.line(category, 1_000) for category in reversed(categories)))
+    names = list({fold(name): name for name in lines}.values())[::-1]
     wrong = next((name for name in names if len(name) > _MOST_NAME), "")
     if not 1 <= len(names) <= _MOST_NAMES or wrong:
         what = f"The category {wrong[:_MOST_NAME]!r}… is too long." if wrong else f"There are {len(names)} categories."
@@ -52,25 +57,25 @@ def labels_of(metadata: object) -> ArticleLabels:
     if unknown := [str(key) for key in metadata if key not in _KEYS]:
         named = f"metadata.{one_line(unknown[0][:60])} is not a key of an article."
         raise InvalidInput(named, f"Keys are {', '.join(_KEYS)}; nothing was written.")
-    found: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for key, value in metadata.items():
         if key in {"keywords", "tags"}:
             listed = value.split(",") if isinstance(value, str) else value or ()
-            if not isinstance(listed, Sequence) or not all(isinstance(each, str) for each in listed):
+            if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
                 raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-            words = [safe.line(each, _MOST_LINE).lstrip("#") for each in listed]
-            found[key] = tuple(dict.fromkeys(filter(None, words)))
-            if len(found[key]) > _MOST_LABELS:
-                raise InvalidInput(f"metadata.{key} has {len(found[key]):,} entries.", f"Give at most {_MOST_LABELS}.")
+            words = [safe.line(word, _MOST_LINE).lstrip("#") for word in listed]
+            labels[key] = tuple(dict.fromkeys(filter(None, words)))
+            if len(labels[key]) > _MOST_LABELS:
+                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} entries.", f"Give at most {_MOST_LABELS}.")
         else:
-            said = str(value or "")
-            found[key] = said.strip() if key == "summary" else " ".join(said.split())
-            most = _MOST_SUMMARY if key == "summary" else _MOST_LINE
-            if len(found[key]) > most:
-                raise InvalidInput(f"metadata.{key} has {len(found[key]):,} letters.", f"Give at most {most:,}.")
-    if found.get("published") and not _day(found["published"]):
-        raise InvalidInput(f"metadata.published is no date: {found['published']!r:.40}.", "For example 2026-03-14.")
-    return ArticleLabels(**found)
+            text, is_summary = str(value or ""), key == "summary"
+            labels[key] = text.strip() if is_summary else " ".join(text.split())
+            most = _MOST_SUMMARY if is_summary else _MOST_LINE
+            if len(labels[key]) > most:
+                raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} letters.", f"Give at most {most:,}.")
+    if labels.get("published") and not _day(labels["published"]):
+        raise InvalidInput(f"metadata.published is no date: {labels['published']!r:.40}.", "For example 2026-03-14.")
+    return ArticleLabels(**labels)
 
 
 def _day(text: str) -> dt.date | None:
@@ -81,40 +86,43 @@ def _day(text: str) -> dt.date | None:
 
 def refuse_secrets(meta: Mapping[str, Any], text: str, force: bool) -> None:
     """Raise InvalidInput if a page's address, its labels or given text look like a secret, unless `force`."""
-    if not force and (found := credentials.in_note(text, meta)):
-        raise InvalidInput(f"{'; '.join(found)}.", credentials.HINT)
+    if not force and (secrets := credentials.in_note(text, meta)):
+        raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
 
 
 def header(
-    page: ArticlePage, names: Sequence[str], given: ArticleLabels, address: str, asked: str, *, is_read: bool
+    page: ArticlePage, names: Sequence[str], labels: ArticleLabels, own: str, address: str, *, is_read: bool
 ) -> dict[str, Any]:
-    """Return the frontmatter of a new article, without what `scribe` adds."""
-    author = given.author or page.author
+    """
+    Return the frontmatter of a new article, without what `scribe` adds.
+
+    `address` is where it was saved from, and `own` the page's own. Given text is no page that `is_read`.
+    """
     meta = {
-        "title": safe.line(given.title or page.title or (_named_by(page, asked) if is_read else ""), _MOST_LINE),
+        "title": safe.line(labels.title or page.title or (_named_by(page, address) if is_read else ""), _MOST_LINE),
         "topic": names[0],
         "categories": [*names],
-        "keywords": [*given.keywords],
-        "tags": [*given.tags],
-        "source": address,
-        "saved_from": asked if asked != address else None,
+        "keywords": [*labels.keywords],
+        "tags": [*labels.tags],
+        "source": own,
+        "saved_from": address if address != own else None,
         "source_type": page.source_type,
-        "author": safe.line(author, _MOST_LINE),
-        "published": _day(given.published or page.published),
+        "author": safe.line(labels.author or page.author, _MOST_LINE),
+        "published": _day(labels.published or page.published),
         "fetched": dt.datetime.now().astimezone().replace(microsecond=0) if is_read else None,
         "description": safe.line(page.description, _MOST_LINE),
     }
     return {key: value for key, value in meta.items() if value}
 
 
-def _named_by(page: ArticlePage, asked: str) -> str:
+def _named_by(page: ArticlePage, address: str) -> str:
     """Return what an article is called that does not say it: by the end of its address, or its file's name."""
     if page.url:
         parts = urlsplit(page.url)
         return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
-    return Path(asked).stem if page.source_type in {"pdf", "html"} else ""
+    return Path(address).stem if page.source_type in {"pdf", "html"} else ""
 
 
 def texts(value: object) -> list[str]:
     """Return a key of frontmatter that may be one text or a list."""
-    return [str(each) for each in (value if isinstance(value, list) else [value]) if each not in (None, "")]
+    return [str(item) for item in (value if isinstance(value, list) else [value]) if item not in (None, "")]

@@ -37,8 +37,11 @@ ADDRESS = re.compile(r"(?i)https?:")
 ALL = "*"
 """The category by which `ask` is put to the whole vault."""
 
-_LOCK, _PATIENCE = "articles.lock", 60.0
+_LOCK = "articles.lock"
+_PATIENCE = 60.0
+"""Seconds to wait for another program that saves an article."""
 _MOST_CATEGORIES = 50
+"""Categories that are listed."""
 
 
 @door()
@@ -64,18 +67,18 @@ class Articles(Opened):
         progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no article
         text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
         """
-        names, labels, asked = categories_of(categories), labels_of(metadata), source.strip()
-        is_url = bool(ADDRESS.match(asked))
+        names, labels, source = categories_of(categories), labels_of(metadata), source.strip()
+        is_url = bool(ADDRESS.match(source))
         is_one = is_url or not text  # one address or file, one article
-        address = _address(asked, is_url=is_url, is_text=bool(text), files=files)
-        given = {"source": asked, "summary": labels.summary, "keywords": labels.keywords, "tags": labels.tags}
-        refuse_secrets(given, "", force)
+        address = _address(source, is_url=is_url, is_text=bool(text), files=files)
+        own_words = {"source": source, "summary": labels.summary, "keywords": labels.keywords, "tags": labels.tags}
+        refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
         reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
         if reading:
             reading()
-        page = pages.read(asked, text, reading)
+        page = pages.read(source, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         if step:
@@ -97,7 +100,7 @@ class Articles(Opened):
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:
         """Return the best passage of each article that is related to a question, best first."""
-        return self.asked("search", query, limit=limit, filter=_filter(category), per_note=1)
+        return self.answer("search", query, limit=limit, filter=_filter(category), per_note=1)
 
     def list(self, category: str = "", limit: int = 10, offset: int = 0) -> Recent:
         """Return the first chunk of each article, newest first, and how many there are."""
@@ -105,8 +108,8 @@ class Articles(Opened):
 
     def categories(self) -> Sequence[tuple[str, int]]:
         """Return the categories of all articles with counts, the commonest first."""
-        asked = (*conditions({"category": CATEGORY}), *self.index.visible)
-        return self.index.catalog.commonest("categories", asked, _MOST_CATEGORIES)
+        limits = (*conditions({"category": CATEGORY}), *self.index.visible)
+        return self.index.catalog.commonest("categories", limits, _MOST_CATEGORIES)
 
     def read(self, article_id: str) -> tuple[StoredChunk, form.Article]:
         """
@@ -132,7 +135,7 @@ class Articles(Opened):
         if article_id:
             filter = {"path": glob.escape(self._article(article_id, "Use search, or show.").path)}
         least = 0.0 if article_id else None
-        return self.asked("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
+        return self.answer("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
 
     def delete(self, article_id: str) -> dict[str, Any]:
         """Move an article's note into the trash. Raises InvalidInput for any other note, MemoryNotFound."""
@@ -157,19 +160,19 @@ class Articles(Opened):
     def _same(self, source: str, text: str) -> StoredChunk | None:
         """Return the article of given text that has the same source and the same words."""
         listed = self._recent(100, filter={"category": CATEGORY, "source": source}).notes
-        return next((each for each in listed if form.read(lookup.body(self.index, each.path)).text == text), None)
+        return next((chunk for chunk in listed if form.read(lookup.body(self.index, chunk.path)).text == text), None)
 
     def _again(
-        self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, asked: str = ""
+        self, chunk: StoredChunk, names: Sequence[str], labels: ArticleLabels, address: str = ""
     ) -> dict[str, Any]:
-        """Add categories, labels, and the address asked for, to an article that is there; give it the summary."""
+        """Add categories, labels and another address to an article that is there; give it the summary."""
         there = {key: texts(chunk.meta.get(key)) for key in ("categories", "keywords", "tags", "saved_from")}
         known = [*texts(chunk.meta.get("source")), *there["saved_from"]]
         new = {
             "categories": names,
             "keywords": labels.keywords,
             "tags": labels.tags,
-            "saved_from": [asked] if asked and asked not in known else [],
+            "saved_from": [address] if address and address not in known else [],
         }
         joined = {key: _united(there[key], new[key]) for key in there}
         changed = {key: value for key, value in joined.items() if value != there[key]}
@@ -191,15 +194,15 @@ class Articles(Opened):
         }
 
 
-def _address(asked: str, *, is_url: bool, is_text: bool, files: bool) -> str:
+def _address(source: str, *, is_url: bool, is_text: bool, files: bool) -> str:
     """Return the address or path under which an article is kept. Raises InvalidInput and PermissionDenied."""
-    if not asked or len(asked) > MOST_URL:
-        raise InvalidInput(f"source has {len(asked):,} letters.", f"Give an address or a path of 1 to {MOST_URL:,}.")
+    if not source or len(source) > MOST_URL:
+        raise InvalidInput(f"source has {len(source):,} letters.", f"Give an address or a path of 1 to {MOST_URL:,}.")
     if not (is_url or is_text or files):  # before a look that would tell which files there are
         raise InvalidInput("Over HTTP an article is an address or given text, no file.", "Give its text instead.")
     if is_url:
-        return urls.normalized(fetch.checked(asked))
-    return asked if is_text or asked.startswith("~") else os.path.abspath(asked)
+        return urls.normalized(fetch.checked(source))
+    return source if is_text or source.startswith("~") else os.path.abspath(source)
 
 
 def _filter(category: str) -> dict[str, object]:
@@ -207,5 +210,5 @@ def _filter(category: str) -> dict[str, object]:
 
 
 def _united(there: Sequence[str], new: Sequence[str]) -> list[str]:
-    known = {fold(each) for each in there}
-    return [*there, *(each for each in new if fold(each) not in known)]
+    known = {fold(label) for label in there}
+    return [*there, *(label for label in new if fold(label) not in known)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from spellbook.index import lookup
@@ -26,7 +27,9 @@ TRUSTED: Filter = {"trust!": "untrusted"}
 """The filter of notes that a person or their agents wrote."""
 
 _MOST_LISTED = 10
+"""Notes of each kind, and topics of a category."""
 _MOST_LETTERS = 1_000
+"""Letters of a pinned note."""
 _SHARE = 0.4
 """Share of the budget that one part may take; the table of contents takes what is left."""
 
@@ -44,22 +47,22 @@ class NewestCheckpoint:
     """The newest checkpoint: its chunk, what it says, and the decisions since, newest first."""
 
     chunk: StoredChunk
-    told: form.Checkpoint
+    content: form.Checkpoint
     since: tuple[StoredChunk, ...]
 
     def lines(self) -> list[str]:
         """Return it as an agent reads it."""
-        when = newest.said(self.chunk)[:16].replace("T", " ")
+        when = newest.date_of(self.chunk)[:16].replace("T", " ")
         parts = [
             f"Checkpoint from {_age(self.chunk.when)} ago, {when}.",
             f"id: {exact(self.chunk.note)} {exact(self.chunk.path)}",
-            quoted(self.told.summary),
+            quoted(self.content.summary),
         ]
-        if self.told.steps:
-            steps = [f"[{'x' if each.done else ' '}] {each.text}" for each in self.told.steps]
+        if self.content.steps:
+            steps = [f"[{'x' if step.done else ' '}] {step.text}" for step in self.content.steps]
             parts += ["Next steps:", quoted("\n".join(steps))]
-        if self.told.files:
-            parts += ["Open files:", quoted("\n".join(self.told.files))]
+        if self.content.files:
+            parts += ["Open files:", quoted("\n".join(self.content.files))]
         if self.since:
             parts += ["Decisions since:", *map(named, self.since)]
         return parts
@@ -85,13 +88,14 @@ class Briefing:
         """Return it as text of at most `max_tokens` (estimated); what matters most comes first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else [])]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        opened = [named(each) for each in self.open]
-        if opened:
-            opened.insert(0, f"Decisions without an outcome ({len(self.open)} of {self.open_total}):")
-        pins = [
-            line for each in self.pinned for line in (named(each), quoted(shortened(each.text.strip(), _MOST_LETTERS)))
-        ]
-        for part in (self.checkpoint.lines() if self.checkpoint else [], opened, ["Pinned:", *pins] if pins else []):
+        parts = [self.checkpoint.lines()] if self.checkpoint else []
+        if self.open:
+            head = f"Decisions without an outcome ({len(self.open)} of {self.open_total}):"
+            parts.append([head, *map(named, self.open)])
+        if self.pinned:
+            texts = [quoted(shortened(chunk.text.strip(), _MOST_LETTERS)) for chunk in self.pinned]
+            parts.append(["Pinned:", *chain(*zip(map(named, self.pinned), texts, strict=True))])
+        for part in parts:
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
             left -= sum(map(_tokens, fitting))
@@ -112,19 +116,17 @@ class Briefing:
         if self.checkpoint:
             shown["checkpoint"] = {
                 **_about(self.checkpoint.chunk),
-                "summary": self.checkpoint.told.summary,
-                "next_steps": [{"text": each.text, "done": each.done} for each in self.checkpoint.told.steps],
-                "open_files": list(self.checkpoint.told.files),
-                "decisions_since": [_about(each) for each in self.checkpoint.since],
+                "summary": self.checkpoint.content.summary,
+                "next_steps": [{"text": step.text, "done": step.done} for step in self.checkpoint.content.steps],
+                "open_files": list(self.checkpoint.content.files),
+                "decisions_since": [_about(chunk) for chunk in self.checkpoint.since],
             }
         return {
             **shown,
-            "open_decisions": [_about(each) for each in self.open],
+            "open_decisions": [_about(chunk) for chunk in self.open],
             "open_decisions_total": self.open_total,
-            "pinned": [{**_about(each), "text": each.text} for each in self.pinned],
-            "contents": [
-                {"category": category, "topic": topic, "notes": notes} for category, topic, notes in self.contents
-            ],
+            "pinned": [{**_about(chunk), "text": chunk.text} for chunk in self.pinned],
+            "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents],
         }
 
 
@@ -132,24 +134,29 @@ def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     """Return what an agent should know at the start of a session, or after its conversation was `compacted`."""
     pending: Filter = {"category": form.DECISION, "outcome!": list(form.RESULTS), **TRUSTED}
     listed = newest.living(index, _MOST_LISTED, pending)
-    living = tuple(each for each in listed.notes if not is_outside(each))
-    pinned = newest.recent(index, _MOST_LISTED, 0, {"pinned": True, **TRUSTED}).notes
-    shown = (*conditions(TRUSTED), NO_GUIDES, *index.visible)
-    topics = tuple(index.catalog.topic_counts(shown))
-    own = tuple(each for each in pinned if not is_outside(each))
-    return Briefing(checkpoint(index), living, listed.total, own, topics, compacted)
+    topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
+    return Briefing(
+        checkpoint(index), _own(listed), listed.total, _newest(index, {"pinned": True}), tuple(topics), compacted
+    )
 
 
 def checkpoint(index: Index) -> NewestCheckpoint | None:
     """Return the newest checkpoint that is not archived, as its file says it now; None if there is none."""
-    filter: Filter = {"category": form.CHECKPOINT, "status!": "archived", **TRUSTED}
-    notes = newest.recent(index, _MOST_LISTED, 0, filter).notes
-    if (chunk := next((each for each in notes if not is_outside(each)), None)) is None:
+    chunk = next(iter(_newest(index, {"category": form.CHECKPOINT, "status!": "archived"})), None)
+    if chunk is None:
         return None
     body = lookup.body(index, chunk.path)
-    decided = newest.recent(index, _MOST_LISTED, 0, {"category": form.DECISION, **TRUSTED}).notes
-    since = tuple(each for each in decided if each.when > chunk.when and not is_outside(each))
-    return NewestCheckpoint(chunk, form.read_checkpoint(body), since)
+    decided = _newest(index, {"category": form.DECISION})
+    return NewestCheckpoint(chunk, form.read_checkpoint(body), tuple(new for new in decided if new.when > chunk.when))
+
+
+def _newest(index: Index, filter: Filter) -> tuple[StoredChunk, ...]:
+    """Return the newest notes of a filter that the person or their agents wrote."""
+    return _own(newest.recent(index, _MOST_LISTED, 0, {**filter, **TRUSTED}))
+
+
+def _own(listed: newest.Recent) -> tuple[StoredChunk, ...]:
+    return tuple(chunk for chunk in listed.notes if not is_outside(chunk))
 
 
 def named(chunk: StoredChunk) -> str:
@@ -158,13 +165,8 @@ def named(chunk: StoredChunk) -> str:
 
 
 def _about(chunk: StoredChunk) -> dict[str, Any]:
-    return {
-        "id": chunk.note,
-        "title": chunk.title,
-        "topic": chunk.topic,
-        "when": newest.said(chunk),
-        "path": chunk.path,
-    }
+    labels = {"id": chunk.note, "title": chunk.title, "topic": chunk.topic}
+    return {**labels, "when": newest.date_of(chunk), "path": chunk.path}
 
 
 def _tokens(text: str) -> int:

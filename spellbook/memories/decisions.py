@@ -1,8 +1,8 @@
 """
 Decisions with their reasons, what replaced them and how they turned out, and checkpoints of work under way.
 
-Each is a note, whose text is that of `notes.decisions`. What replaces a decision is said, never guessed: a topic holds
-many decisions side by side, and likeness does not tell a successor from a neighbour.
+Each is a note, whose text `notes.decisions` composes. A decision names what it replaces; nothing guesses it: a topic
+holds many decisions side by side, and likeness does not tell a successor from a neighbour.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ Score by meaning from which on a checkpoint is about the same work as an earlier
 """
 
 _MOST_NEAR = 5
+"""Decisions that are named so."""
 _MOST_LIVING = 100
+"""Living decisions of a topic that are looked at."""
 _SESSION = "session"
 """The topic of checkpoints of a vault without a scope."""
 
@@ -72,14 +74,15 @@ class DecisionItem:
                 "user_involvement": meta.get("user_involvement"),
             }
         else:
-            told = form.read_checkpoint(self.body)
-            steps = [each.text for each in told.steps]
-            shown |= {"summary": told.summary, "next_steps": steps, "open_files": list(told.files)}
-        shown |= {"supersedes": list(self.supersedes), "superseded_by": self.superseded_by}
+            content = form.read_checkpoint(self.body)
+            steps = [step.text for step in content.steps]
+            shown |= {"summary": content.summary, "next_steps": steps, "open_files": list(content.files)}
         return {
             **shown,
+            "supersedes": list(self.supersedes),
+            "superseded_by": self.superseded_by,
             "similarity": self.similarity,
-            "created_at": newest.said(self.chunk),
+            "created_at": newest.date_of(self.chunk),
             "path": self.chunk.path,
         }
 
@@ -126,20 +129,20 @@ class Decisions(Opened):
             "text": form.decision_text(decision, reasoning),
             "metadata": {"title": form.title(decision), "topic": topic, **meta},
         }
-        paths = {each.path for each in living}
-        done, repeats = self._write(chunk, DECISION, session=session, force=force, unless=paths)
-        if done is None:
-            path = repeats[0].path
+        paths = {decision.path for decision in living}
+        done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
+        if isinstance(done, Duplicate):
+            path = done.path
             return {"id": self._note(path), "path": path, "status": "exists", "superseded": [], "may_supersede": []}
         near: list[dict[str, Any]] = []
         if not supersedes:
-            asked = conditions({"category": DECISION, "topic": topic})
-            alike = self.searcher.alike(done.path, asked, _MOST_NEAR, _NEAR)
-            near = [{**_named(each), "score": round(score, 2)} for each, score in alike if each.path in paths]
+            limits = conditions({"category": DECISION, "topic": topic})
+            alike = self.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
+            near = [{**_named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
             "id": self._note(done.path),
             "path": done.path,
-            "superseded": [_named(each) for each in replaced],
+            "superseded": [*map(_named, replaced)],
             "may_supersede": near,
             "generation": done.generation,
         }
@@ -159,7 +162,7 @@ class Decisions(Opened):
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
         own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
-        before = self.asked("memorize", summary, limit=1, filter=own, min_score=_SAME_WORK).hits
+        before = self.answer("memorize", summary, limit=1, filter=own, min_score=_SAME_WORK).hits
         chunk = {
             "text": form.checkpoint_text(summary, next_steps or (), open_files or ()),
             "metadata": {
@@ -168,8 +171,8 @@ class Decisions(Opened):
                 **_replacing([hit.chunk for hit in before]),
             },
         }
-        done, _ = self._write(chunk, CHECKPOINT, session=session, force=force)
-        assert done, "what repeats a checkpoint is written"
+        done = self._write(chunk, CHECKPOINT, session=session, force=force)
+        assert isinstance(done, WrittenNote), "what repeats a checkpoint is written"
         return {"id": self._note(done.path), "path": done.path, "generation": done.generation}
 
     def update(
@@ -184,13 +187,13 @@ class Decisions(Opened):
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         (chunk,) = self._decisions([id])
         replaced = self._decisions(supersedes or ())
-        if any(each.path == chunk.path for each in replaced):
+        if any(decision.path == chunk.path for decision in replaced):
             raise InvalidInput("A decision cannot supersede itself.", "Nothing was changed.")
         meta: dict[str, Any] = {}
         if replaced:
-            given = chunk.meta.get("supersedes")
-            there = given if isinstance(given, list) else [given] if given else []
-            named = (links.wikilink(each.path) for each in replaced)
+            before = chunk.meta.get("supersedes")
+            there = before if isinstance(before, list) else [before] if before else []
+            named = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*map(str, there), *named]))
         old = new = ""
         if outcome:
@@ -207,7 +210,7 @@ class Decisions(Opened):
         return {
             "id": chunk.note,
             "outcome": outcome or chunk.meta.get("outcome") or "pending",
-            "superseded": [_named(each) for each in replaced],
+            "superseded": [*map(_named, replaced)],
             "path": done.path,
             "hash": done.hash,
             "generation": done.generation,
@@ -237,21 +240,21 @@ class Decisions(Opened):
             filter |= {"outcome!": list(form.RESULTS), "category": [DECISION]}
         elif outcome:
             filter["outcome"] = outcome
-        found: list[tuple[StoredChunk, float | None, str | None]]
+        rows: list[tuple[StoredChunk, float | None, str | None]]
         if query:
             options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
-            answer = self.asked("search", query, limit=MOST_LISTED if is_pending else limit, **options)
+            answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
-            found = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
-            total = len(hits) if is_pending else max(answer.found, len(found))
+            rows = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
+            total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
             above = related.superseded(self.index, {chunk.path for chunk in listed.notes}, self.index.visible)
             by = {path: known.by[1] for path, known in above.items() if known.by}
-            found, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
+            rows, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
         items = [
             DecisionItem(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), successor)
-            for chunk, score, successor in found
+            for chunk, score, successor in rows
         ]
         return FoundDecisions(tuple(items), total, bool(query))
 
@@ -265,35 +268,32 @@ class Decisions(Opened):
 
     def _decisions(self, ids: Sequence[str]) -> list[StoredChunk]:
         """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is no decision."""
-        found = [self._resolve(id) for id in dict.fromkeys(ids)]
-        wrong = [chunk for chunk in found if DECISION not in _categories(chunk)]
-        if wrong:
-            named = f"{flat(wrong[0].title)} ({exact(wrong[0].path)})"
-            raise InvalidInput(f"{named} is no decision.", "Its category is not decision. Nothing was changed.")
-        return list({chunk.path: chunk for chunk in found}.values())
+        chunks = {chunk.path: chunk for chunk in map(self._resolve, ids)}
+        for chunk in chunks.values():
+            if DECISION not in _categories(chunk):
+                named = f"{flat(chunk.title)} ({exact(chunk.path)})"
+                raise InvalidInput(f"{named} is no decision.", "Its category is not decision. Nothing was changed.")
+        return list(chunks.values())
 
     def _write(
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
-    ) -> tuple[WrittenNote | None, tuple[Duplicate, ...]]:
+    ) -> WrittenNote | Duplicate:
         """
         Write a chunk, also if it repeats another one; but if a note at one of the paths `unless` has the same words,
         return which, and write nothing. Raises InvalidInput for what looks like a secret unless `force`.
         """
         done = self._scribe(chunk, category=category, session=session, force=force)
         if not done.written:
-            same = tuple(each for each in done.duplicates[0] if each.how == "words" and each.path in unless)
-            if same:
-                return None, same
+            for twin in done.duplicates[0]:
+                if twin.how == "words" and twin.path in unless:
+                    return twin
             done = self._scribe(chunk, category=category, session=session, force=True)
-        return done.written[0], ()
+        return done.written[0]
 
     def _superseding(self, path: str) -> tuple[str, ...]:
         """Return the ids of the notes that the note at `path` supersedes."""
-        return tuple(
-            self._note(each.path)
-            for each in related.links(self.index.catalog.links, path)
-            if each.relation == relations.SUPERSEDES and each.path
-        )
+        leading = related.links(self.index.catalog.links, path)
+        return tuple(self._note(to.path) for to in leading if to.relation == relations.SUPERSEDES and to.path)
 
     def _note(self, path: str) -> str:
         """Return the id of the note at `path`."""
@@ -301,13 +301,13 @@ class Decisions(Opened):
 
 
 def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    named = [links.wikilink(each.path) for each in chunks]
+    named = [links.wikilink(chunk.path) for chunk in chunks]
     return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
 
 
 def _categories(chunk: StoredChunk) -> Sequence[object]:
-    given = chunk.meta.get("category", chunk.category)
-    return given if isinstance(given, list) else [given]
+    categories = chunk.meta.get("category", chunk.category)
+    return categories if isinstance(categories, list) else [categories]
 
 
 def _named(chunk: StoredChunk) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """
 Memories: a sentence or a text that is kept as one note, found again, pinned and forgotten.
 
-What a person wrote is recalled as what an agent did.
+Notes that a person wrote are recalled like those of agents.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Memories(Opened):
     @property
     def decisions(self) -> Decisions:
         """Decisions and checkpoints: save, checkpoint, update, find."""
-        return Decisions(self.index, self.searcher, self.meter, self.asked, self.denial)
+        return Decisions(self.index, self.searcher, self.meter, self.answer, self.denial)
 
     @property
     def articles(self) -> Articles:
         """Web pages, PDFs and given texts: save, find, list, read, ask, delete."""
         from spellbook.memories.articles import Articles  # loads what fetches web pages
 
-        return Articles(self.index, self.searcher, self.meter, self.asked, self.denial)
+        return Articles(self.index, self.searcher, self.meter, self.answer, self.denial)
 
     def remember(
         self,
@@ -70,21 +70,21 @@ class Memories(Opened):
             "source": source or None,
             "scope": project_id or None,
         }
-        given = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
-        done = self._scribe(given, category=CATEGORY, force=force)
-        repeats = [asdict(each) for each in done.duplicates[0]]
+        chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
+        done = self._scribe(chunk, category=CATEGORY, force=force)
+        repeats = [*map(asdict, done.duplicates[0])]
         if not done.written:
-            same = next((each for each in done.duplicates[0] if each.how == "words"), None)
-            if same:
-                return {"status": "exists", "memory_id": self._resolve(same.id).note}
+            for twin in done.duplicates[0]:
+                if twin.how == "words":
+                    return {"status": "exists", "memory_id": self._resolve(twin.id).note}
             return {"status": "warning", "memory_id": None, "duplicates": repeats}
         (written,) = done.written
-        chunk = self._first(written.path)
+        first = self._first(written.path)
         return {
-            "memory_id": chunk.note,
-            "created_at": chunk.created,
+            "memory_id": first.note,
+            "created_at": first.created,
             "type": type,
-            "importance": chunk.importance,
+            "importance": first.importance,
             "path": written.path,
             **({"duplicates": repeats} if repeats else {}),
             **may_supersede(done.may_supersede[0]),
@@ -107,7 +107,7 @@ class Memories(Opened):
         makes no sense.
         """
         options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
-        return self.asked("search", query, filter=filter_of(filters), per_note=1, **options)
+        return self.answer("search", query, filter=filter_of(filters), per_note=1, **options)
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:
         """Return the newest memories; `filters` as for `recall`."""
@@ -122,10 +122,10 @@ class Memories(Opened):
 
     def forgettable(self, memory_id: str) -> StoredChunk:
         """Return the first chunk of a memory. Raises InvalidInput for a person's own note, and MemoryNotFound."""
-        found = self._resolve(memory_id)
-        if not found.meta.get("id"):
+        chunk = self._resolve(memory_id)
+        if not chunk.meta.get("id"):
             raise InvalidInput("This is a note of the person's own.", "Use erase if it should really go.")
-        return found
+        return chunk
 
     def forget(self, memory_id: str, *, hard: bool = False) -> str:
         """
@@ -144,26 +144,28 @@ def is_pinned(chunk: StoredChunk) -> bool:
 
 def type_of(chunk: StoredChunk) -> str:
     """Return the type of a note, as memories have it."""
-    given = chunk.meta.get("type")
-    return given if given in TYPES else PLAIN
+    type = chunk.meta.get("type")
+    return type if type in TYPES else PLAIN
 
 
-def filter_of(given: object) -> dict[str, Any] | None:
-    """Return the filter of a search for what `recall` was given. Raises InvalidInput."""
-    if given is None:
+def filter_of(filters: object) -> dict[str, Any] | None:
+    """Return the filter of a search for the `filters` of `recall`. Raises InvalidInput."""
+    if filters is None:
         return None
-    if not isinstance(given, Mapping):
+    if not isinstance(filters, Mapping):
         raise InvalidInput("filters must be an object.", 'For example {"type": ["working"], "tags": ["deploy"]}.')
-    left = {str(key): value for key, value in given.items() if value not in (None, "", [])}
+    left = {str(key): value for key, value in filters.items() if value not in (None, "", [])}
     filter: dict[str, Any] = {}
     if "type" in left:
         types = left.pop("type")
-        asked = [str(each).strip().lower() for each in (types if isinstance(types, list) else [types])]
-        if unknown := [each for each in asked if each not in TYPES]:
+        named = [str(type).strip().lower() for type in (types if isinstance(types, list) else [types])]
+        if unknown := [type for type in named if type not in TYPES]:
             raise InvalidInput(f"There is no type {unknown[0]!r:.40}.", f"Types are {', '.join(TYPES)}.")
-        # A note without a type counts as semantic, so what else there is is left out.
-        filter |= {"type!": [each for each in TYPES if each not in asked]} if PLAIN in asked else {"type": asked}
-        filter = {key: value for key, value in filter.items() if value}
+        others = [type for type in TYPES if type not in named]
+        if PLAIN not in named:
+            filter["type"] = named
+        elif others:  # a note without a type counts as semantic, so the other types are left out
+            filter["type!"] = others
     if "project_id" in left:
         filter["scope"] = left.pop("project_id")
     times = [str(left.pop(key, "")) for key in ("time_from", "time_to")]

@@ -23,14 +23,14 @@ class Opened:
     """
     The index of a vault as it is now.
 
-    `asked` answers the question of a search verb as the library does, which embeds new texts first, and counts and
+    `answer` answers the question of a search verb as the library does, which embeds new texts first, and counts and
     times each question. `denial` says why nothing can be changed, None where it can.
     """
 
     index: Index
     searcher: Searcher
     meter: Meter
-    asked: Callable[..., Answer]
+    answer: Callable[..., Answer]
     denial: PermissionDenied | None = None
 
     def _resolve(self, id: str) -> StoredChunk:

@@ -41,6 +41,7 @@ _STATES = "wikis"
 """The folder beside the state folders of vaults; a vault that is the same folder keeps its own state."""
 
 _MOST_FAILED = 20
+"""Documents that could not be read and are named."""
 _HEAD_TOKENS = 60
 """Tokens of a hit's head, about, where hits of several wikis share an answer."""
 
@@ -98,12 +99,12 @@ class Wiki:
 
     def counts(self) -> tuple[int, int]:
         """Return how many documents and how many sections the index has of it."""
-        asked, catalog = conditions(self.filter), self.book.index.catalog
-        return len(catalog.paths(asked)), sum(topic.chunks for topic in catalog.topics(asked))
+        limits, catalog = conditions(self.filter), self.book.index.catalog
+        return len(catalog.paths(limits)), sum(topic.chunks for topic in catalog.topics(limits))
 
-    def faults(self, found: Sequence[Fault]) -> list[Fault]:
-        """Return those of the book's faults that are in this folder, with their paths as shown."""
-        return [replace(each, path=self.shown(each.path)) for each in found if each.path.startswith(self.within)]
+    def faults(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Return those of the book's `faults` that are in this folder, with their paths as shown."""
+        return [replace(one, path=self.shown(one.path)) for one in faults if one.path.startswith(self.within)]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Wikis:
     book: Book
     beside: list[Any]
     """What is open beside the book, and ends with it."""
-    opened: Callable[[Config, Index], Book]
+    open: Callable[[Config, Index], Book]
     """Opens a folder with the models of another index."""
 
     def search(
@@ -130,8 +131,8 @@ class Wikis:
 
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
-        answers = [_asked(each, query, limit, min_score, max_tokens) for each in self.find(path)]
-        return answers[0] if len(answers) == 1 else _merged(answers, limit, max_tokens)
+        answers = [_search(wiki, query, limit, min_score, max_tokens) for wiki in self.find(path)]
+        return answers[0] if len(answers) == 1 else _merge(answers, limit, max_tokens)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
@@ -139,44 +140,41 @@ class Wikis:
 
         Raises as `find` does, and EmbeddingError; search by words is up to date even then.
         """
-        started, found = time.monotonic(), self.find(path)
-        reports = [(each, each.reindex(full=full, progress=progress)) for each in _books(found)]
-        failed = [
-            fault for wiki in found for by, report in reports if by is wiki.book for fault in wiki.faults(report.failed)
-        ]
-        documents, sections = _counts(found)
+        started, wikis = time.monotonic(), self.find(path)
+        reports = {id(book): book.reindex(full=full, progress=progress) for book in _books(wikis)}
+        failed = [fault for wiki in wikis for fault in wiki.faults(reports[id(wiki.book)].failed)]
+        documents, sections = _counts(wikis)
         return {
             "indexed": sections,
             "documents": documents,
-            "embedded": sum(report.embedded for _, report in reports),
-            "reused": sum(report.reused for _, report in reports),
-            "failed": [asdict(each) for each in failed[:_MOST_FAILED]],
+            "embedded": sum(report.embedded for report in reports.values()),
+            "reused": sum(report.reused for report in reports.values()),
+            "failed": [*map(asdict, failed[:_MOST_FAILED])],
             "duration_ms": round((time.monotonic() - started) * 1_000),
-            "path": _places(found),
+            "path": _roots(wikis),
         }
 
     def status(self, path: str = "") -> dict[str, Any]:
         """Return the state of the wikis' index, without a look at the folders. Raises as `find` does."""
-        found = self.find(path)
-        books = _books(found)
-        states = [each.state() for each in books]
-        looked = [each.index.looked_at() for each in books]
-        known = [each for each in looked if each is not None]
-        documents, sections = _counts(found)
+        wikis = self.find(path)
+        books = _books(wikis)
+        states = [book.state() for book in books]
+        looks = [moment for book in books if (moment := book.index.looked_at()) is not None]
+        documents, sections = _counts(wikis)
         reason = "; ".join(dict.fromkeys(state.reason for state in states if state.reason))
         reranker = self.book.index.reranker
         return {
             "total_documents": documents,
             "total_sections": sections,
             "pending": sum(state.pending for state in states),
-            "last_indexed": local(min(known)) if len(known) == len(looked) else None,
-            "index_size_mb": round(sum(each.index.catalog.sizes()["bytes"] for each in books) / 1e6, 2),
-            "path": _places(found),
+            "last_indexed": local(min(looks)) if len(looks) == len(books) else None,
+            "index_size_mb": round(sum(book.index.catalog.sizes()["bytes"] for book in books) / 1e6, 2),
+            "path": _roots(wikis),
             "embedder": self.book.index.embedder.name,
             "reranker": reranker.name if reranker else None,
             "degraded": any(state.degraded for state in states),
             **({"reason": reason} if reason else {}),
-            "faults": sum(len(wiki.faults(wiki.book.index.catalog.notes.faults())) for wiki in found),
+            "faults": sum(len(wiki.faults(wiki.book.index.catalog.notes.faults())) for wiki in wikis),
         }
 
     def find(self, path: str = "") -> list[Wiki]:
@@ -189,56 +187,55 @@ class Wikis:
         """
         self.book.follow()
         project = paths.project()
-        named = {_real(each): each for each in self.book.config.wikis}
-        wikis = {real: os.path.basename(os.path.abspath(os.path.expanduser(each))) for real, each in named.items()}
-        if not named and project:
-            wikis = _of_project(Path(project), is_asked=not path)
+        folders = self.book.config.wikis
+        wikis = {_real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder))) for folder in folders}
+        if not wikis and project:
+            wikis = _of_project(Path(project), is_needed=not path)
         if path:
             allowed = [*wikis, *([_real(project)] if project else []), self.book.config.vault]
             roots = [_allowed(path, wikis, project, allowed)]
         else:
             # A wiki in another one is found there.
-            roots = [each for each in wikis if not any(each.is_relative_to(other) for other in wikis if other != each)]
+            roots = [root for root in wikis if not any(root.is_relative_to(other) for other in wikis if other != root)]
             if not roots:
                 where = f"{project} has neither {' nor '.join(FOLDERS)}" if project else "this server is in no project"
                 raise VaultNotFound(f"There is no folder of documents: {where}.", _NAME_ONE)
-        return [self._wiki(_readable(each), wikis) for each in roots]
+        return [self._wiki(_readable(root), wikis) for root in roots]
 
     def _wiki(self, root: Path, wikis: Mapping[Path, str]) -> Wiki:
-        top = min((each for each in wikis if root.is_relative_to(each)), key=lambda each: len(each.parts), default=root)
+        top = min((wiki for wiki in wikis if root.is_relative_to(wiki)), key=lambda wiki: len(wiki.parts), default=root)
         owner = self.book if _is_indexed(self.book, root) else self._beside(top)
         return Wiki(owner, root, top, wikis.get(top, top.name))
 
     def _beside(self, root: Path) -> Book:
         """Return the book of the folder of documents at `root`, with the models that the vault has now."""
-        beside, index = self.beside, self.book.index
+        index = self.book.index
+        book: Book
         with _opening:
-            found: Book | None
-            found = next((each for each in beside if each.config.vault == root), None)
-            if found is None:
-                if len(beside) >= MOST_OPEN:
-                    raise InvalidInput(
-                        f"{MOST_OPEN} folders of documents are open, which are the most.",
-                        "Name one that holds the others.",
-                    )
-                found = self.opened(_settings(self.book, root), index)
-                beside.append(found)
-            elif found.index.embedder is not index.embedder:
-                found.use(found.index.with_models(index))
-            return found
+            for book in self.beside:
+                if book.config.vault == root:
+                    if book.index.embedder is not index.embedder:
+                        book.use(book.index.with_models(index))
+                    return book
+            if len(self.beside) >= MOST_OPEN:
+                what = f"{MOST_OPEN} folders of documents are open, which are the most."
+                raise InvalidInput(what, "Name one that holds the others.")
+            book = self.open(_settings(self.book, root), index)
+            self.beside.append(book)
+            return book
 
 
 # -- which folders
 
 
-def _of_project(project: Path, *, is_asked: bool) -> dict[Path, str]:
+def _of_project(project: Path, *, is_needed: bool) -> dict[Path, str]:
     """Return the project's wiki and its name, if there is one. Raises PermissionDenied for a link that leads out."""
     for name in FOLDERS:
         if os.path.isdir(project / name):
             real = _real(project / name)
             if real.is_relative_to(_real(project)):
                 return {real: name}
-            if is_asked:
+            if is_needed:
                 raise PermissionDenied(f"{project / name} is a link to {real}, out of the project.", _NAME_ONE)
             break
     return {}
@@ -246,16 +243,16 @@ def _of_project(project: Path, *, is_asked: bool) -> dict[Path, str]:
 
 def _allowed(path: str, wikis: Mapping[Path, str], project: str, allowed: Sequence[Path]) -> Path:
     """Return the real path of the folder that `path` names. Raises PermissionDenied if it is not in `allowed`."""
-    bases: list[str | Path] = [project or os.curdir, *(each.parent for each in wikis), allowed[-1]]
+    bases: list[str | Path] = [project or os.curdir, *(wiki.parent for wiki in wikis), allowed[-1]]
     places = [_real(os.path.join(base, os.path.expanduser(path))) for base in bases]
-    there = [each for each in places if os.path.lexists(each)] or places
-    may = [each for each in there if any(_is_in(each, base) for base in allowed)]
+    there = [place for place in places if os.path.lexists(place)] or places
+    may = [place for place in there if any(_is_in(place, base) for base in allowed)]
     if not may:
         raise PermissionDenied(
             f"{path[:200]!r} is in no folder of documents, nor in the project or the vault, or it is in a dot-folder.",
             _NAME_ONE,
         )
-    return next((each for each in may if each.is_dir()), may[0])
+    return next((place for place in may if place.is_dir()), may[0])
 
 
 def _is_in(place: Path, base: Path) -> bool:
@@ -274,9 +271,8 @@ def _readable(root: Path) -> Path:
     """Return `root`. Raises VaultNotFound if it is not a folder that can be read."""
     try:
         if not root.is_dir():
-            raise VaultNotFound(
-                f"{root}: the folder of documents {'is a file' if root.exists() else 'does not exist'}.", _NAME_ONE
-            )
+            wrong = "is a file" if root.exists() else "does not exist"
+            raise VaultNotFound(f"{root}: the folder of documents {wrong}.", _NAME_ONE)
         os.scandir(root).close()
     except OSError as error:
         raise VaultNotFound(f"{root}: the folder of documents cannot be read ({error.strerror}).", _NAME_ONE) from error
@@ -310,56 +306,51 @@ def _settings(book: Book, root: Path) -> Config:
     )
 
 
-def _books(found: Sequence[Wiki]) -> list[Book]:
-    return list({id(wiki.book): wiki.book for wiki in found}.values())
+def _books(wikis: Sequence[Wiki]) -> list[Book]:
+    return list({id(wiki.book): wiki.book for wiki in wikis}.values())
 
 
-def _counts(found: Sequence[Wiki]) -> tuple[int, int]:
-    counts = [wiki.counts() for wiki in found]
-    return sum(documents for documents, _ in counts), sum(sections for _, sections in counts)
+def _counts(wikis: Sequence[Wiki]) -> tuple[int, int]:
+    documents, sections = zip(*(wiki.counts() for wiki in wikis), strict=True)
+    return sum(documents), sum(sections)
 
 
-def _places(found: Sequence[Wiki]) -> str:
-    return os.pathsep.join(str(wiki.root) for wiki in found)
+def _roots(wikis: Sequence[Wiki]) -> str:
+    return os.pathsep.join(str(wiki.root) for wiki in wikis)
 
 
 # -- answers
 
 
-def _asked(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tokens: int) -> Answer:
-    found = wiki.book.search(query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter)
+def _search(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tokens: int) -> Answer:
+    answer = wiki.book.search(query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter)
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)
 
-    return replace(found, hits=shown(found.hits), closest=shown(found.closest), unmatched=())
+    return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 
 
-def _merged(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
+def _merge(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
     """Return one answer of several wikis: the best hits of all, with texts as long as there is room."""
     left = max_tokens
     hits: list[Hit] = []
-    for hit in sorted((hit for each in answers for hit in each.hits), key=lambda hit: -hit.score)[:limit]:
+    for hit in sorted((hit for answer in answers for hit in answer.hits), key=lambda hit: -hit.score)[:limit]:
         left -= _HEAD_TOKENS + estimate_tokens(hit.text)
         if left < 0 and hits and hit.text:
             left += estimate_tokens(hit.text)
             hit = replace(hit, text="", why={**hit.why, "text": "pointer"})
         hits.append(hit)
-    closest = sorted((hit for each in answers for hit in each.closest), key=lambda hit: -hit.score)
-    most = max((len(each.closest) for each in answers), default=0)
-    state = _together([each.index for each in answers])
-    return replace(answers[0], hits=tuple(hits), closest=() if hits else tuple(closest[:most]), index=state)
-
-
-def _together(states: Sequence[State]) -> State:
-    first, reason = states[0], "; ".join(dict.fromkeys(each.reason for each in states if each.reason))
-    sums = {name: sum(getattr(each, name) for each in states) for name in ("notes", "chunks", "pending")}
-    return replace(
-        first,
-        **sums,
-        generation=max(each.generation for each in states),
-        degraded=any(each.degraded for each in states),
-        reason=reason,
-        embedding=any(each.embedding for each in states),
-        second_pending=None,
+    closest = sorted((hit for answer in answers for hit in answer.closest), key=lambda hit: -hit.score)
+    most = max(len(answer.closest) for answer in answers)
+    states = [answer.index for answer in answers]
+    state = State(
+        generation=max(state.generation for state in states),
+        notes=sum(state.notes for state in states),
+        chunks=sum(state.chunks for state in states),
+        pending=sum(state.pending for state in states),
+        degraded=any(state.degraded for state in states),
+        reason="; ".join(dict.fromkeys(state.reason for state in states if state.reason)),
+        embedding=any(state.embedding for state in states),
     )
+    return replace(answers[0], hits=tuple(hits), closest=() if hits else tuple(closest[:most]), index=state)

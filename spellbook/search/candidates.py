@@ -50,8 +50,7 @@ def gather(
     if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
         texts = [QueryText(text.text) for text in texts]
         reasons.append("searched by words only: another process indexes this vault with another embedder")
-    helps = index.second is not None and engine.second_fingerprint == index.second.fingerprint
-    if not helps:
+    if index.second is None or engine.second_fingerprint != index.second.fingerprint:
         texts = [replace(text, second=None) for text in texts]  # its vectors are another encoder's, if there are any
     pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
     wanted_each = max(pool, question.limit * weights.CANDIDATES_A_HIT)
@@ -66,20 +65,20 @@ def gather(
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
     written = [retrieve.TextScripts.of_chunk(chunk) for chunk in chunks]
-    is_read = [chunk.text.isascii() or each.is_read for chunk, each in zip(chunks, written, strict=True)]
+    is_read = [chunk.text.isascii() or scripts.is_read for chunk, scripts in zip(chunks, written, strict=True)]
     rows: dict[str, bytes] = {}
     matches = [lookup.matches(chunks, written, is_read, rows) for lookup in lookups]
-    asked = lookups[0]
+    first = lookups[0]
     return Ranked(
         [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
         counts,
         reasons,
-        asked.words.asked,
-        asked.expected,
-        asked.text.vector,
-        asked.words.quotes,
+        first.words.words,
+        first.expected,
+        first.text.vector,
+        first.words.quotes,
         guides=guides,
-        further=tuple(word for lookup in lookups[1:] for word in lookup.words.asked),
+        further=tuple(word for lookup in lookups[1:] for word in lookup.words.words),
     )
 
 
@@ -154,9 +153,9 @@ class Lookup:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
         # With one leg alone no credit is given for another language.
         is_both = self._is_by_words and vector is not None
-        asked = retrieve.TextScripts.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        own = retrieve.TextScripts.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
         notes: Mapping[str, OfNote] = {}
-        helper = None
+        by_second: Mapping[str, float] = {}
         if self._question.mode != "keyword":  # which asks for chunks with these words
             about = engine.about(vector, chunks)
             if self.text.second is not None and index.second is not None:
@@ -164,14 +163,14 @@ class Lookup:
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
                     rows |= engine.seconds(missing)
-                helper = retrieve.Helper(self.text.second, index.second.scale, rows)
+                by_second = retrieve.scores_by_second(self.text.second, index.second.scale, rows)
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
-            notes = retrieve.of_notes(engine, self.words, about, scale, helper, unprompted=self._question.unprompted)
+            notes = retrieve.of_notes(engine, self.words, about, scale, by_second, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
-        for chunk, how, read in zip(chunks, written, is_read, strict=True):
+        for chunk, scripts, read in zip(chunks, written, is_read, strict=True):
             leg = words.get(chunk.number)
-            second = helper.scores.get(chunk.key) if helper and read else None
-            foreign = asked.foreign(how, leg.score if leg else 0.0)
+            second = by_second.get(chunk.key) if read else None
+            foreign = own.foreign(scripts, leg.score if leg else 0.0)
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

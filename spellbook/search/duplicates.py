@@ -83,23 +83,23 @@ class ComparedChunk:
     language: str
 
     @classmethod
-    def of(cls, found: StoredChunk, note: Note) -> ComparedChunk | None:
-        """Return the piece of a chunk of `note`, None if it has next to no text below its headings."""
-        lines = (line for line in found.text.split("\n") if not _HEADING.match(line))
+    def of(cls, chunk: StoredChunk, note: Note) -> ComparedChunk | None:
+        """Return what is compared of a chunk of `note`, None if it has next to no text below its headings."""
+        lines = (line for line in chunk.text.split("\n") if not _HEADING.match(line))
         words = (word for line in lines for word in _WORD.finditer(line))
         if len([*islice(words, _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
         # A person's title for a note is its file's name; that of a memory without a title is made from its text.
-        file = found.path.rpartition("/")[2].removesuffix(".md")
-        is_made = note.kind == "memory" and found.title == file
-        is_named = not is_made or note.meta.get("title") or _TITLE.match(found.text)
-        subject = fold(" > ".join(filter(None, (found.title if is_named else "", found.heading))))
-        masked, numbers = diff.masked(found.text)
+        file = chunk.path.rpartition("/")[2].removesuffix(".md")
+        is_made = note.kind == "memory" and chunk.title == file
+        is_named = not is_made or note.meta.get("title") or _TITLE.match(chunk.text)
+        subject = fold(" > ".join(filter(None, (chunk.title if is_named else "", chunk.heading))))
+        masked, numbers = diff.masked(chunk.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))
-        return cls(found.number, found.place, found.key, folded(masked), numbers, subject, language)
+        return cls(chunk.number, chunk.place, chunk.key, folded(masked), numbers, subject, language)
 
     @property
-    def said(self) -> tuple[str, tuple[str, ...]]:
+    def content(self) -> tuple[str, tuple[str, ...]]:
         """Words and numbers, which are equal in equal texts. The numbers tell `1.5` from `15`."""
         return self.words, self.numbers
 
@@ -110,25 +110,25 @@ class _Languages:
     def __init__(self, catalog: Catalog, pieces: Sequence[ComparedChunk]) -> None:
         self._catalog = catalog
         self._pieces = pieces
-        self._told: dict[int, str] = {}
+        self._of_texts: dict[int, str] = {}
         translated = families(piece.place.path for piece in pieces)
         self._marks = {path: mark for family in translated.values() for path, mark in family.items()}
 
-    def said(self, i: int) -> str:
+    def named(self, i: int) -> str:
         """Return the language that the note names; if only its translations are marked, that of its text."""
         piece = self._pieces[i]
         mark = self._marks.get(piece.place.path)
-        return piece.language or (mark if mark or mark is None else self._tells(i) or "original") or ""
+        return piece.language or (mark if mark or mark is None else self._of_text(i) or "original") or ""
 
     def of(self, i: int) -> str:
         """Return the language, "" if it is unknown."""
-        return self.said(i) or self._tells(i)
+        return self.named(i) or self._of_text(i)
 
-    def _tells(self, i: int) -> str:
-        if i not in self._told:
-            found = self._catalog.by_number([self._pieces[i].chunk])
-            self._told[i] = "".join(written_in(each.text) for each in found)
-        return self._told[i]
+    def _of_text(self, i: int) -> str:
+        if i not in self._of_texts:
+            chunks = self._catalog.by_number([self._pieces[i].chunk])
+            self._of_texts[i] = "".join(written_in(chunk.text) for chunk in chunks)
+        return self._of_texts[i]
 
 
 class _Groups:
@@ -177,23 +177,23 @@ def compare(
     groups, languages = _Groups(len(pieces)), _Languages(index.catalog, pieces)
     doubted: dict[tuple[object, ...], tuple[int, int]] = {}
     doubts: Counter[int] = Counter()
-    spoken: dict[tuple[object, ...], list[int]] = {}
+    firsts: dict[tuple[object, ...], list[int]] = {}
     forms: dict[tuple[str, str], int] = {}
 
     def doubt(i: int, j: int) -> None:
         # Once for each pair of texts, however many chunks have them; and a few for each chunk.
-        if doubts[j] < _MOST_DOUBTS and (said := (*pieces[i].said, *pieces[j].said)) not in doubted:
-            doubted[said] = (i, j)
+        if doubts[j] < _MOST_DOUBTS and (contents := (*pieces[i].content, *pieces[j].content)) not in doubted:
+            doubted[contents] = (i, j)
             doubts[j] += 1
 
     for i, piece in enumerate(pieces):
-        first = spoken.setdefault(piece.said, [])  # one of each language
-        said = languages.said(i)
-        twin = next((each for each in first if not differ(languages.said(each), said)), None)
+        first = firsts.setdefault(piece.content, [])  # one of each language
+        language = languages.named(i)
+        twin = next((other for other in first if not differ(languages.named(other), language)), None)
         if twin is None:
             first.append(i)
         else:
-            groups.join(twin, i, 1.0, (languages.said(twin), said))
+            groups.join(twin, i, 1.0, (languages.named(twin), language))
         other = forms.setdefault((piece.words, piece.subject), i)
         if piece.numbers != pieces[other].numbers:
             doubt(other, i)
@@ -216,10 +216,9 @@ def compare(
         for i, j in doubted.values()
         if (parts := _contradiction(index.catalog, pieces[i], pieces[j]))
     ]
-    return (
-        tuple(sorted(repeated, key=lambda each: (-each.score, each.chunks[0].path, each.chunks[0].line))),
-        tuple(sorted(contrary, key=lambda each: [(place.path, place.line) for place in each.chunks])),
-    )
+    repeated.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
+    contrary.sort(key=lambda pair: [(place.path, place.line) for place in pair.chunks])
+    return tuple(repeated), tuple(contrary)
 
 
 def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
@@ -228,7 +227,7 @@ def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:
 
 
 def _contradiction(catalog: Catalog, a: ComparedChunk, b: ComparedChunk) -> tuple[tuple[str, str], ...]:
-    texts = {found.number: found.text for found in catalog.by_number([a.chunk, b.chunk])}
+    texts = {chunk.number: chunk.text for chunk in catalog.by_number([a.chunk, b.chunk])}
     return diff.contradiction(texts.get(a.chunk, ""), texts.get(b.chunk, ""))
 
 
@@ -257,7 +256,7 @@ def _near(index: Index, pieces: Sequence[ComparedChunk], progress: Progress | No
     starts = range(0, len(keys), _BLOCK)
     for top in starts:
         upper = block(top)
-        given = np.zeros(len(upper), dtype=int)  # pairs of each row so far
+        pairs = np.zeros(len(upper), dtype=int)  # of each row so far
         for left in range(top, len(keys), _BLOCK):
             cosines = upper @ (upper if left == top else block(left)).T
             near = cosines >= least
@@ -266,8 +265,8 @@ def _near(index: Index, pieces: Sequence[ComparedChunk], progress: Progress | No
             rows, columns = np.nonzero(near[touched])
             rows = touched[rows]
             # In a large group of similar texts, a few links for each row suffice.
-            few = np.arange(len(rows)) - np.searchsorted(rows, rows) + given[rows] < _MOST_NEAR
-            given += np.bincount(rows, minlength=len(upper))
+            few = np.arange(len(rows)) - np.searchsorted(rows, rows) + pairs[rows] < _MOST_NEAR
+            pairs += np.bincount(rows, minlength=len(upper))
             rows, columns = rows[few], columns[few]
             for i, j, cosine in zip(rows.tolist(), columns.tolist(), cosines[rows, columns].tolist(), strict=True):
                 yield at[keys[top + i]], at[keys[left + j]], score(cosine, scale)

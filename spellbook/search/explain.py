@@ -23,7 +23,9 @@ from spellbook.text import terms
 from spellbook.text.quoting import counted
 
 _SHOWN = 10
+"""Candidates that are shown where no chunk is named."""
 _MOST_SHOWN = 100
+"""Chunks of a named note that are shown, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        return {**asdict(self), "words": tuple(each.as_dict() for each in self.words)}
+        return {**asdict(self), "words": tuple(word.as_dict() for word in self.words)}
 
 
 def why(index: Index, searcher: Searcher, question: Question, id: str | None = None) -> Explanation:
@@ -75,102 +77,87 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 
     Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
     """
-    wanted = [each.number for each in chunks_of(index, id)] if id else []
-    found = searcher.rank(question, wanted)
-    refused = {
-        each.chunk.number: _refused_by(index, question, each.chunk.path)
-        for each in found.candidates
-        if each.chunk.number in wanted
-    }
-    passed = [
-        each for each in hits(question, found) if each.chunk.key != NO_TEXT and not refused.get(each.chunk.number)
-    ]
+    wanted = [chunk.number for chunk in chunks_of(index, id)] if id else []
+    ranked = searcher.rank(question, wanted)
+    named = [one for one in ranked.candidates if one.chunk.number in wanted]
+    refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}
+    passed = [one for one in hits(question, ranked) if one.chunk.key != NO_TEXT and not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note)
-    full = {path for path, count in Counter(each.chunk.path for each in chosen).items() if count == question.per_note}
-    places = {each.chunk.number: place for place, each in enumerate(chosen, 1)}
-    closest = {each.chunk.number for each in ([] if chosen else nearly(question, found))}
-    if wanted:
-        shown = [each for each in found.candidates if each.chunk.number in wanted]
-    else:
-        rest = [each for each in found.candidates if each.chunk.number not in places]
-        shown = [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
+    full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}
+    numbers = {one.chunk.number for one in passed}
+    places = {one.chunk.number: place for place, one in enumerate(chosen, 1)}
+    closest = {one.chunk.number for one in ([] if chosen else nearly(question, ranked))}
+    rest = [one for one in ranked.candidates if one.chunk.number not in places]
+    shown = named if wanted else [*chosen, *rest[: max(0, _SHOWN - len(chosen))]]
     rows = []
-    for each in shown[:_MOST_SHOWN]:
-        number = each.chunk.number
+    for candidate in shown[:_MOST_SHOWN]:
+        number = candidate.chunk.number
         if key := refused.get(number):
             is_guide = key == NO_GUIDES.key
             verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
-        elif each.chunk.key == NO_TEXT:
+        elif candidate.chunk.key == NO_TEXT:
             verdict = "it has no text but a title"
         elif place := places.get(number):
             verdict = f"hit {place}"
-        elif each.instead:
-            verdict = f"shown as its translation {each.instead}"
-        elif each.chunk.path in full and any(one is each for one in passed):
+        elif candidate.instead:
+            verdict = f"shown as its translation {candidate.instead}"
+        elif candidate.chunk.path in full and number in numbers:
             verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
-        elif any(one is each for one in passed):
+        elif number in numbers:
             verdict = f"beyond the limit of {question.limit}"
         else:
-            verdict = _refusal(
-                question, found, each, weights.WEAK if passed else ranking.least(compared(question, found))
-            )
+            least = weights.WEAK if passed else ranking.least(compared(question, ranked))
+            verdict = _refusal(question, ranked, candidate, least)
             if number in closest:
                 verdict = f"a closest note: {verdict}"
-        rows.append(_row(searcher.engine, found, each, verdict, places.get(number)))
+        rows.append(_row(searcher.engine, ranked, candidate, verdict, places.get(number)))
     return Explanation(
         question.text,
         question.mode,
-        found.words,
-        found.expected,
-        len(found.candidates),
+        ranked.words,
+        ranked.expected,
+        len(ranked.candidates),
         tuple(rows),
-        searcher.state(found).as_dict(),
+        searcher.state(ranked).as_dict(),
         searcher.unmatched(question),
-        found.when,
+        ranked.when,
     )
 
 
-def _row(engine: Engine, found: Ranked, each: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
-    words = {_label(word): word.expression for word in found.words}
+def _row(engine: Engine, ranked: Ranked, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
+    words = {
+        terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
+        for word in ranked.words
+    }
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    has = [label for label, expression in words.items() if engine.match_among(expression, [each.chunk.number])]
+    has = [label for label, expression in words.items() if engine.match_among(expression, [candidate.chunk.number])]
     return ExplainedChunk(
-        **asdict(each.chunk.place),
+        **asdict(candidate.chunk.place),
         place=place,
         verdict=verdict,
-        score=each.score,
-        evidence=round(each.evidence(), 4) if found.vector is not None else None,
-        legs=each.legs,
-        adjustments=each.adjustments,
+        score=candidate.score,
+        evidence=round(candidate.evidence(), 4) if ranked.vector is not None else None,
+        legs=candidate.legs,
+        adjustments=candidate.adjustments,
         words=tuple(has),
         lacks=tuple(label for label in words if label not in has),
     )
 
 
-def _label(word: QueryWord) -> str:
-    return terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', ""))
-
-
-def _refusal(question: Question, found: Ranked, each: Candidate, least: float) -> str:
+def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: float) -> str:
     """Return why a chunk within the filter is no hit; `least` is the evidence that it needed."""
-    note = "; its text is not embedded yet" if each.semantic is None and found.vector is not None else ""
-    if not each.score:
+    note = "; its text is not embedded yet" if candidate.semantic is None and ranked.vector is not None else ""
+    if not candidate.score:
         return f"neither its meaning nor its words match{note}"
-    if found.quotes and not each.keyword:
+    if ranked.quotes and not candidate.keyword:
         return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
-    return f"its evidence {each.evidence():.2f} is below the minimum {least:.2f}{note}"
+    return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
 def _refused_by(index: Index, question: Question, path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    asked = conditions(question.filter)
-    return next(
-        (
-            each.key
-            for each in (*asked, *without_guides(asked), *index.visible)
-            if path not in index.catalog.paths([each])
-        ),
-        "",
-    )
+    filter = conditions(question.filter)
+    limits = (*filter, *without_guides(filter), *index.visible)
+    return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

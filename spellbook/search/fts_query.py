@@ -19,10 +19,17 @@ from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without
 from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
+"""Phrases that a question is asked by, at most."""
 _MOST_ALIKE = 8
+"""Words of a question whose synonyms are looked for, at most."""
 _MOST_RUN = 16
+"""Pairs of letters from which on a run of Hangul is no word."""
 _LONGEST_NAME = 64
-_SHORTEST_PREFIX, _PREFIX = 5, 2 / 3
+"""Letters of a name with marks such as `C++`, at most."""
+_SHORTEST_PREFIX = 5
+"""Letters that a prefix in place of a stem has at least."""
+_PREFIX = 2 / 3
+"""Share of a word's letters that its prefix has."""
 
 # Bounded, so that an opening quote without a closing one stays cheap.
 _QUOTED = re.compile(
@@ -92,22 +99,22 @@ class Query:
         for term in self.instead if is_nowhere else self.terms:
             if len(parts) >= _MOST_PARTS:
                 break
-            found = next((form for form in term.forms if all(map(count, form))), None)
+            form = next((form for form in term.forms if all(map(count, form))), None)
             # A chunk must contain what is quoted, and a synonym is not.
             if not required and len(alike) < _MOST_ALIKE and (same := tuple(filter(count, term.same))):
-                found = found or ()
-                alike.append(WordSynonyms(term.word, found, same, AnyOf(same), count(AnyOf(same))))
-            parts |= dict.fromkeys(term.forms[-1] if found is None else found)
+                form = form or ()
+                alike.append(WordSynonyms(term.word, form, same, AnyOf(same), count(AnyOf(same))))
+            parts |= dict.fromkeys(term.forms[-1] if form is None else form)
         listed = list(parts)[:_MOST_PARTS]
-        asked = (*required, *listed)
-        if not listed:
-            return Chosen(None, asked, tuple(map(count, asked)), bool(required), tuple(alike))
-        if len(listed) > most:
-            listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
-        expression: Expression = AllOf(tuple(listed)) if self.all else AnyOf(tuple(listed))
-        if required:
-            expression = AllOf((*required, expression))
-        return Chosen(expression, asked, tuple(map(count, asked)), bool(required), tuple(alike))
+        all_parts = (*required, *listed)
+        expression: Expression | None = None
+        if listed:
+            if len(listed) > most:
+                listed = sorted(listed, key=lambda part: count(part) or math.inf)[:most]
+            expression = AllOf(tuple(listed)) if self.all else AnyOf(tuple(listed))
+            if required:
+                expression = AllOf((*required, expression))
+        return Chosen(expression, all_parts, tuple(map(count, all_parts)), bool(required), tuple(alike))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +131,9 @@ class WordSynonyms:
     chunks: int
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return it as people read it: `레디스 = redis`."""
-        same = ", ".join(terms.readable(each.text) for each in self.same)
-        return f"{self.word} = {same}"
+        return f"{self.word} = {', '.join(terms.readable(phrase.text) for phrase in self.same)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,40 +161,35 @@ def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:
     """
     spans = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
     required = tuple(dict.fromkeys(filter(None, map(terms.phrase, spans))))
-    found = list(_terms(_QUOTED.sub(" ", text)))
-    content = _with_synonyms([(word, term) for word, term in found if word not in STOP_WORDS], table)
-    kept = content or ([] if required else [term for _, term in found])
-    instead = (
-        tuple(dict.fromkeys(term for word, term in _terms(_QUOTED.sub(_unquoted, text)) if word not in STOP_WORDS))
-        if kept
-        else ()
-    )
-    return Query(tuple(dict.fromkeys(kept)), required, instead=instead if required else ())
+    words = list(_terms(_QUOTED.sub(" ", text)))
+    content = _with_synonyms([(word, term) for word, term in words if word not in STOP_WORDS], table)
+    kept = content or ([] if required else [term for _, term in words])
+    instead: Iterable[Term] = ()
+    if kept and required:
+        unquoted = _QUOTED.sub(lambda match: f" {next(filter(None, match.groups()))} ", text)
+        instead = dict.fromkeys(term for word, term in _terms(unquoted) if word not in STOP_WORDS)
+    return Query(tuple(dict.fromkeys(kept)), required, instead=tuple(instead))
 
 
-def _with_synonyms(found: Sequence[tuple[str, Term]], table: synonyms.Table) -> list[Term]:
+def _with_synonyms(words: Sequence[tuple[str, Term]], table: synonyms.Table) -> list[Term]:
     """Return the terms with the synonyms of their words, but for those that the question names itself."""
     if not table.same:
-        return [term for _, term in found]
-    alike = [synonyms.same(table, word, korean.stem) for word, _ in found]
+        return [term for _, term in words]
+    alike = [synonyms.same(table, word) for word, _ in words]
     named = {word for word, _ in alike}
     return [
-        replace(term, word=word, same=tuple(terms.phrase(each) for each in same if each not in named))
-        for (_, term), (word, same) in zip(found, alike, strict=True)
+        replace(term, word=word, same=tuple(terms.phrase(other) for other in same if other not in named))
+        for (_, term), (word, same) in zip(words, alike, strict=True)
     ]
-
-
-def _unquoted(match: re.Match[str]) -> str:
-    return f" {next(filter(None, match.groups()))} "
 
 
 def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
     """Return a query for any, or `all`, of these texts, each as a phrase."""
-    found = dict.fromkeys(filter(None, map(terms.phrase, listed)))
-    return Query(tuple(Term(((part,),)) for part in found), all=all)
+    parts = dict.fromkeys(filter(None, map(terms.phrase, listed)))
+    return Query(tuple(Term(((part,),)) for part in parts), all=all)
 
 
-def unprompted(expression: Expression) -> Expression:
+def without_questions(expression: Expression) -> Expression:
     """Return `expression` for all columns but the questions that notes name."""
     return Without("questions", expression)
 
@@ -246,6 +247,6 @@ def _word_term(word: str, is_english: bool) -> Term:
 def _run_term(run: str) -> Term:
     is_hangul = bool(_HANGUL.fullmatch(run))
     pairs = terms.words(korean.stem(run) if is_hangul else run)
-    each = tuple(map(terms.in_a_row, pairs))
+    apart = tuple(map(terms.in_a_row, pairs))
     # A whole Korean word counts once, however many pairs it has; Chinese and Thai runs are sentences.
-    return Term(((terms.in_a_row(*pairs),), each) if is_hangul and 1 < len(pairs) < _MOST_RUN else (each,))
+    return Term(((terms.in_a_row(*pairs),), apart) if is_hangul and 1 < len(pairs) < _MOST_RUN else (apart,))

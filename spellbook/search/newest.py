@@ -27,7 +27,7 @@ class Recent:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the list as the command line's JSON shows it."""
-        return {"notes": [_as_dict(each) for each in self.notes], "total": self.total}
+        return {"notes": [_as_dict(chunk) for chunk in self.notes], "total": self.total}
 
 
 def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Recent:
@@ -40,26 +40,26 @@ def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Rece
         raise InvalidInput(f"limit={limit} is out of range.", f"It is 1 to {MOST_LISTED}; offset goes on from there.")
     if not 0 <= offset <= MOST_OFFSET:
         raise InvalidInput(f"offset={offset} is out of range.", f"It is 0 to {MOST_OFFSET:,}, the notes to leave out.")
-    asked = conditions(filter)
-    found, total = index.catalog.newest((*asked, *without_guides(asked), *index.visible), limit, offset)
-    return Recent(tuple(found), total)
+    named = conditions(filter)
+    notes, total = index.catalog.newest((*named, *without_guides(named), *index.visible), limit, offset)
+    return Recent(tuple(notes), total)
 
 
 def living(index: Index, limit: int, filter: Filter) -> Recent:
     """Return the same without an offset, but for the notes that are superseded."""
     filter = {**filter, "status!": "superseded"}
-    asked = conditions(filter)
-    paths = set(index.catalog.paths((*asked, *without_guides(asked), *index.visible)))
+    named = conditions(filter)
+    paths = set(index.catalog.paths((*named, *without_guides(named), *index.visible)))
     gone = paths & related.superseded(index, paths, ()).keys()
     kept: list[StoredChunk] = []
     for offset in range(0, len(paths), MOST_LISTED):
-        kept += [each for each in recent(index, MOST_LISTED, offset, filter).notes if each.path not in gone]
+        kept += [chunk for chunk in recent(index, MOST_LISTED, offset, filter).notes if chunk.path not in gone]
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))
 
 
-def said(chunk: StoredChunk) -> str:
+def date_of(chunk: StoredChunk) -> str:
     """Return when a chunk's note is from in ISO 8601: as its frontmatter says it, else the file's time, local."""
     if dated := chunk.created or chunk.updated:
         return dated
@@ -70,5 +70,5 @@ def said(chunk: StoredChunk) -> str:
 
 
 def _as_dict(chunk: StoredChunk) -> dict[str, Any]:
-    ids = {"id": chunk.note, "chunk_id": chunk.id, "when": said(chunk)}
+    ids = {"id": chunk.note, "chunk_id": chunk.id, "when": date_of(chunk)}
     return {**ids, **{name: getattr(chunk, name) for name in _SHOWN}, "hash": chunk.hash}

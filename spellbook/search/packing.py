@@ -29,6 +29,8 @@ _BETWEEN = 16
 """Tokens between hits: the number, the blank line, and the note that a text is an excerpt."""
 
 _LEAST_EXCERPT = 48
+"""Tokens that an excerpt needs; with less room a hit is a pointer."""
+
 _FIRST = 120
 """Tokens of the first hit's text that are more important than the names of all other hits."""
 
@@ -38,8 +40,11 @@ PASSAGE = 60
 _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
 
-_MOST_A_LETTER, _MOST_BESIDES = 1.2, 2
-"""Upper bound of tokens for each letter, and for a text; see `models.base.Embedder.count_tokens`."""
+_MOST_A_LETTER = 1.2
+"""Most tokens of a letter; see `models.base.Embedder.count_tokens`."""
+
+_MOST_BESIDES = 2
+"""Most tokens of a text beside those of its letters."""
 
 _GAP = "…"
 _NUMBERED = 4
@@ -116,10 +121,11 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
     """
     Return the tokens of the heads of `hits`, or an upper bound where that is within `room` anyway.
 
-    Counting a head takes as long as counting the text under it, so it is done only where it matters.
+    The tokens of texts are in the index, those of heads are not: counting them may load the tokeniser, which takes
+    longer than a search by words. So they are counted only where they matter.
     """
     heads = list(map(head, hits))
-    sizes = [at_most(each, count) + _BETWEEN for each in heads]
+    sizes = [at_most(lines, count) + _BETWEEN for lines in heads]
     for i in sorted(range(len(heads)), key=lambda i: -sizes[i]):
         if sum(sizes) <= room:
             break
@@ -128,7 +134,7 @@ def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
 
 
 def at_most(text: str, count: Count) -> int:
-    """Return an upper bound of `count`, without counting where no letter of `text` is several tokens."""
+    """Return an upper bound of `count`; it is counted only where a letter of `text` may be several tokens."""
     return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
 
 
@@ -151,7 +157,7 @@ def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) 
 
     `first` is the number of the first line that is not blank. Each line is numbered, and `…` marks a gap.
     """
-    pieces = [part for each in sentences(text, first) for part in _short(each, max_tokens // 2, count)]
+    pieces = [part for whole in sentences(text, first) for part in _short(whole, max_tokens // 2, count)]
     if not pieces:
         return ""
     sizes = [count(piece.text) + _NUMBERED for piece in pieces]
@@ -188,12 +194,12 @@ def _numbered(pieces: Sequence[Sentence], kept: Sequence[int]) -> str:
 
 def sentences(text: str, first: int) -> list[Sentence]:
     """Split `text` into sentences; `first` is the number of its first line that is not blank."""
-    found = []
+    parts = []
     first -= text[: len(text) - len(text.lstrip())].count("\n")
-    for number, each in enumerate(text.split("\n"), first):
+    for number, line in enumerate(text.split("\n"), first):
         # The first of a line keeps its indentation.
-        found += [Sentence(each[i and start : end], number) for i, (start, end) in enumerate(splitter.sentences(each))]
-    return found
+        parts += [Sentence(line[i and start : end], number) for i, (start, end) in enumerate(splitter.sentences(line))]
+    return parts
 
 
 def by_words(words: Mapping[str, float]) -> Weigh:
@@ -208,14 +214,10 @@ def by_words(words: Mapping[str, float]) -> Weigh:
 
 def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:
     """Return a sentence, or its pieces if it is too long to be shown whole."""
-    if len(sentence.text) < most or count(sentence.text) <= most:
-        return [sentence]
     half = len(sentence.text) // 2
+    if len(sentence.text) < most or not half or count(sentence.text) <= most:
+        return [sentence]
     space = sentence.text.rfind(" ", half // 2, half)
     cut = space + 1 if space > 0 else half
-    return [
-        part
-        for text, gap in ((sentence.text[:cut], sentence.gap), (sentence.text[cut:], ""))
-        if text.strip()
-        for part in _short(Sentence(text, sentence.line, gap), most, count)
-    ]
+    parts = (replace(sentence, text=sentence.text[:cut]), Sentence(sentence.text[cut:], sentence.line, gap=""))
+    return [piece for part in parts if part.text.strip() for piece in _short(part, most, count)]

@@ -19,31 +19,27 @@ if TYPE_CHECKING:
     from spellbook.search.related import Around
 
 _MOST_SOURCE = 200
+"""Letters of the address that a text from outside comes from."""
 _SHOWN_TEXT = 40
 """Letters of a question's text where a hit says which text found it."""
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
 
 
-class Titled(Protocol):
-    """What has a title and a heading path: a hit, a chunk, a place."""
+class Placed(Protocol):
+    """What stands on a line of a note, with a title and a heading path: a hit, a chunk, a place."""
 
     @property
     def title(self) -> str: ...
     @property
     def heading(self) -> str: ...
-
-
-class Placed(Protocol):
-    """What stands on a line of a note: a hit, a chunk, a place."""
-
     @property
     def path(self) -> str: ...
     @property
     def line(self) -> int: ...
 
 
-def titles(at: Titled) -> str:
+def titles(at: Placed) -> str:
     """Return title and headings as part of one line; those of a text from outside are quoted."""
     return stated(" > ".join(filter(None, (at.title, at.heading))), is_outside(at))
 
@@ -81,16 +77,16 @@ def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     by_meaning = {"text": "text", "title": "title", "question": "question of the note", "note": "whole note"}
     by_words = {"text": "words here", "note": "words of the note"}
-    found = []
+    listed = []
     for name, called in (("semantic", by_meaning), ("keyword", by_words)):
-        if name not in legs:
+        if (leg := legs.get(name)) is None:
             continue
-        rank = f" (#{legs[name]['rank']})" if legs[name]["rank"] else ""
-        for part, share in legs[name]["parts"].items() or (("text", 0.0),):
-            found.append(f"{called[part]} {share:.2f}{rank}")
+        rank = f" (#{leg['rank']})" if leg["rank"] else ""
+        for part, share in leg["parts"].items() or (("text", 0.0),):
+            listed.append(f"{called[part]} {share:.2f}{rank}")
             rank = ""
-        found += [f"words: {flat(same)}" for same in legs[name].get("synonyms", ())]
-    return found
+        listed += [f"words: {flat(same)}" for same in leg.get("synonyms", ())]
+    return listed
 
 
 def why(hit: Hit) -> str:
@@ -102,7 +98,7 @@ def reasons(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
     """Return a hit's reasons, each by `translate`; the shares add up to its score."""
     from spellbook.text import languages  # compiles many patterns, and few commands show hits
 
-    adjusted = [f"{translate(flat(each['reason']))} {each['share']:+.2f}" for each in hit.why.get("adjustments", ())]
+    adjusted = [f"{translate(flat(one['reason']))} {one['share']:+.2f}" for one in hit.why.get("adjustments", ())]
     also = [
         f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
         for path, code in hit.why.get("translations", {}).items()
@@ -130,9 +126,10 @@ def _filed(hit: Hit) -> str:
 
 def byline(hit: Hit) -> list[str]:
     """Return who wrote an article, and when it was published."""
-    said = [(word, str(hit.chunk.meta.get(key) or "")) for key, word in (("author", "by "), ("published", ""))]
-    is_foreign = is_outside(hit)
-    return [f"{word}{stated(text, is_foreign)}" for word, text in said if text and hit.category == "article"]
+    if hit.category != "article":
+        return []
+    labels = [(word, str(hit.chunk.meta.get(key) or "")) for word, key in (("by ", "author"), ("", "published"))]
+    return [f"{word}{stated(label, is_outside(hit))}" for word, label in labels if label]
 
 
 def standing(hit: Hit) -> list[str]:
@@ -146,8 +143,8 @@ def standing(hit: Hit) -> list[str]:
 
 def _marks(hit: Hit) -> str:
     """Return the same in a few words, as the end of a list."""
-    is_superseded = hit.why.get("superseded_by") is not None
-    return "".join(f", {mark}" for mark in (hit.outcome, "superseded" if is_superseded else "") if mark)
+    marks = (hit.outcome, "" if hit.why.get("superseded_by") is None else "superseded")
+    return "".join(f", {mark}" for mark in marks if mark)
 
 
 def pointer(hit: Hit) -> str:
@@ -185,5 +182,5 @@ def chunk_fields(chunk: StoredChunk) -> dict[str, Any]:
 
 def note_fields(id: str, chunks: Sequence[StoredChunk], around: Around) -> dict[str, Any]:
     """Return what the command line's JSON and the API show of a note, or of one chunk of it."""
-    shown = [*map(chunk_fields, chunks)]
-    return {"id": id, "path": chunks[0].path, "meta": dict(chunks[0].meta), "chunks": shown, **asdict(around)}
+    first, shown = chunks[0], [*map(chunk_fields, chunks)]
+    return {"id": id, "path": first.path, "meta": dict(first.meta), "chunks": shown, **asdict(around)}

@@ -53,16 +53,8 @@ class State:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the index block of an answer."""
-        names = (
-            "generation",
-            "notes",
-            "chunks",
-            "pending",
-            "degraded",
-            *(name for name in ("reason", "embedding") if getattr(self, name)),
-            *(["second_pending"] if self.second_pending is not None else []),
-        )
-        return {name: getattr(self, name) for name in names}
+        usual = {"reason": "", "embedding": False, "second_pending": None}
+        return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
 
 
 def state(index: Source, counts: Counts, second: str, reason: str = "") -> State:
@@ -120,10 +112,10 @@ class Answer:
             shown["also"] = list(self.also)
         if self.closest:
             shown["closest"] = [
-                {**asdict(hit.chunk.place), "score": hit.score, "text": hit.text} for hit in self.closest
+                asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text} for hit in self.closest
             ]
         if self.unmatched:
-            shown["unmatched"] = [each.as_dict() for each in self.unmatched]
+            shown["unmatched"] = [value.as_dict() for value in self.unmatched]
         return shown
 
 
@@ -161,15 +153,11 @@ class Question:
             raise InvalidInput("Words to be found as they are take no further texts.", "Give all words to `find`.")
         letters = max(len(self.text), sum(map(len, self.keywords)), *map(len, self.also))
         if letters > MOST_QUERY:
-            raise InvalidInput(
-                f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}.",
-                "Ask with a sentence, or the words that matter.",
-            )
+            what = f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}."
+            raise InvalidInput(what, "Ask with a sentence, or the words that matter.")
         if len(self.keywords) > MOST_KEYWORDS:
-            raise InvalidInput(
-                f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}.",
-                "Give the words that matter.",
-            )
+            what = f"There are {len(self.keywords)} keywords; the maximum is {MOST_KEYWORDS}."
+            raise InvalidInput(what, "Give the words that matter.")
         if not 1 <= self.limit <= MOST_HITS:
             raise InvalidInput(f"limit={self.limit} is out of range.", f"Ask for 1 to {MOST_HITS} hits.")
         if self.min_score is not None and not 0 <= self.min_score <= 1:
@@ -195,7 +183,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     """
     Return the question of a verb; for `find`, `query` is one phrase or several. Raises InvalidInput.
 
-    Of equal texts one is asked, and empty ones are left out.
+    Equal texts count once, and empty ones are left out.
     """
     if verb not in VERBS:
         raise InvalidInput(f"There is no search verb {verb!r:.80}.", f"Use one of {', '.join(VERBS)}.")
@@ -205,18 +193,18 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     keywords = words if verb == "find" else ()
     also = options.get("also", ())
     text, texts = " ".join(words), (also,) if isinstance(also, str) else tuple(also)
-    odd = next((each for each in texts if not isinstance(each, str)), None)
+    odd = next((other for other in texts if not isinstance(other, str)), None)
     if odd is not None:
         raise InvalidInput(f"`also` holds {odd!r:.80}, which is no text.", ALSO)
-    given: dict[str, Any] = dict(options)
-    given["also"] = tuple(dict.fromkeys(each.strip() for each in texts if each.strip() not in {"", text.strip()}))
-    return Question(text, VERBS[verb], keywords, match == "all", **given)
+    further = tuple(dict.fromkeys(other.strip() for other in texts if other.strip() not in {"", text.strip()}))
+    fields: dict[str, Any] = {**options, "also": further}
+    return Question(text, VERBS[verb], keywords, match == "all", **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
     """
-    A word or phrase asked for, the number of chunks that contain it, and its weight (the idf of bm25).
+    A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
     `same` are its synonyms. If the vault has these only, `part` is the first of them.
     """
@@ -238,12 +226,7 @@ class QueryWord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        return {
-            "text": self.text,
-            "chunks": self.chunks,
-            "weight": self.weight,
-            "same": tuple(map(str, self.same)),
-        }
+        return {"text": self.text, "chunks": self.chunks, "weight": self.weight, "same": tuple(map(str, self.same))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ class _OfChunk(Generic[T]):
         self._name = name
 
     def __get__(self, hit: Hit, owner: type) -> T:
-        found: T = getattr(hit.chunk, self._name)
-        return found
+        value: T = getattr(hit.chunk, self._name)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Hit:
     @property
     def importance(self) -> str | float:
         """The importance as its note says it, "medium" if it does not."""
-        given = self.chunk.meta.get("importance")
-        return given if isinstance(given, str | int | float) and not isinstance(given, bool) else "medium"
+        level = self.chunk.meta.get("importance")
+        return level if isinstance(level, str | int | float) and not isinstance(level, bool) else "medium"
 
     @property
     def outcome(self) -> str:
@@ -84,8 +84,8 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        shown = {name: getattr(self, name) for name in _SHOWN}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
+        values = {name: getattr(self, name) for name in _SHOWN}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 _SHOWN = (
@@ -229,13 +229,13 @@ def _mean(numbers: Iterable[float]) -> float:
     return sum(listed) / len(listed)
 
 
-def reranked(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
+def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
     """Move the first candidates' scores towards a reranker's `scores`, 0..1; the others stay behind them."""
-    for each, score in zip(candidates, scores, strict=False):
-        each.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - each.score))
-    least = min((each.score for each in candidates[: len(scores)]), default=0.0)
-    for each in candidates[len(scores) :]:
-        each.add(f"not seen by {name}", min(0.0, least - each.score))
+    for candidate, score in zip(candidates, scores, strict=False):
+        candidate.add(f"reranked {score:.2f} by {name}", weights.RERANK_WEIGHT * (score - candidate.score))
+    least = min((candidate.score for candidate in candidates[: len(scores)]), default=0.0)
+    for candidate in candidates[len(scores) :]:
+        candidate.add(f"not seen by {name}", min(0.0, least - candidate.score))
 
 
 class Lives(NamedTuple):
@@ -251,16 +251,18 @@ class Lives(NamedTuple):
         return cls({**weights.HALF_LIVES, **half_lives}, types)
 
 
-def age(found: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[float, float] | None:
+def age(chunk: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[float, float] | None:
     """
     Return the days since a note was written or last used, and the share of its recency that is left.
 
     None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end.
     """
-    written, kind = instant(found.updated or found.created), found.meta.get("type")
-    by_category = lives.of_categories.get(found.category, lives.of_categories[""])
-    life = (lives.of_types.get(_folded(kind)) if kind else None) or by_category
-    if written is None or written >= now or life == math.inf or found.meta.get("pinned") is True:
+    written, kind = instant(chunk.updated or chunk.created), chunk.meta.get("type")
+    if isinstance(kind, list):
+        kind = next(iter(kind), "")  # the first of several
+    by_type = lives.of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
+    life = by_type or lives.of_categories.get(chunk.category, lives.of_categories[""])
+    if written is None or written >= now or life == math.inf or chunk.meta.get("pinned") is True:
         return None
     days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
     return days, 0.5 ** (days / life)
@@ -277,28 +279,25 @@ def adjust(
     counted from its last use: file times change with every clone of the vault.
     """
     lives = Lives.of(half_lives)
-    for each in candidates:
-        found, base = each.chunk, each.score
+    for candidate in candidates:
+        chunk, base = candidate.chunk, candidate.score
         if not base:
             continue
-        if found.importance != 0.5:
-            each.add(f"importance {found.importance:g}", weights.IMPORTANCE * (found.importance - 0.5))
-        if result := outcome(found):
-            each.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
-        use = uses.get(found.note)
+        if chunk.importance != 0.5:
+            candidate.add(f"importance {chunk.importance:g}", weights.IMPORTANCE * (chunk.importance - 0.5))
+        if result := outcome(chunk):
+            candidate.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
+        use = uses.get(chunk.note)
         if use is not None:
             fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
-            each.add(
-                f"opened {use.count:,} times" if use.count > 1 else "opened once",
-                min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count)) * fresh,
-            )
-        if found.meta.get("pinned") is True:
-            each.add("pinned", weights.PINNED)
-            continue
-        if aged := age(found, lives, use, now):
+            opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
+            candidate.add(f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh)
+        if chunk.meta.get("pinned") is True:
+            candidate.add("pinned", weights.PINNED)
+        elif aged := age(chunk, lives, use, now):
             days, left = aged
-            each.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - left))
-    return sorted(candidates, key=lambda each: each.order)
+            candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - left))
+    return sorted(candidates, key=lambda candidate: candidate.order)
 
 
 def is_superseded(chunk: StoredChunk) -> bool:
@@ -308,8 +307,8 @@ def is_superseded(chunk: StoredChunk) -> bool:
 
 def outcome(chunk: StoredChunk) -> str:
     """Return how what a chunk's note decided turned out: a key of weights.OUTCOMES, "" if it does not say."""
-    said = fold(chunk.meta.get("outcome"))
-    return said if said in weights.OUTCOMES else ""
+    result = fold(chunk.meta.get("outcome"))
+    return result if result in weights.OUTCOMES else ""
 
 
 def least(chunks: int) -> float:
@@ -326,10 +325,10 @@ def least(chunks: int) -> float:
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     """Return the candidates that are related to the question; none, unless one of them has enough evidence."""
     enough = least(chunks)
-    sure = [each.evidence() for each in candidates]
+    sure = [candidate.evidence() for candidate in candidates]
     if max(sure, default=0.0) < enough:
         return []
-    return [each for each, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
+    return [one for one, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
 def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> list[Candidate]:
@@ -344,39 +343,30 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> li
     places: Counter[str] = Counter()
     texts: dict[str, str] = {}
 
-    def costs(each: Candidate) -> list[tuple[str, float]]:
-        further = places[each.chunk.path] - weights.FREE_PLACES + 1
+    def costs(chunk: StoredChunk) -> list[tuple[str, float]]:
+        further = places[chunk.path] - weights.FREE_PLACES + 1
         cost = min(weights.MOST_CROWDED, weights.CROWDED * further)
         crowded = [(f"chunk {further + weights.FREE_PLACES} of its note here", -cost)] if further > 0 else []
-        twin = texts.get(each.chunk.key)
+        twin = texts.get(chunk.key)
         return crowded + ([(f"repeats {twin}", -weights.REPEATED)] if twin is not None else [])
 
     while left and len(chosen) < limit:
         # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
         best, paid = 0, -1.0
-        for i, each in enumerate(left):
-            cost = costs(each)
-            worth = max(0.0, each.score + sum(share for _, share in cost))
+        for i, candidate in enumerate(left):
+            cost = costs(candidate.chunk)
+            worth = max(0.0, candidate.score + sum(share for _, share in cost))
             if worth > paid:
                 best, paid = i, worth
             if not cost:
                 break
-        each = left.pop(best)
-        for reason, share in costs(each):
-            each.add(reason, share)
-        places[each.chunk.path] += 1
-        texts.setdefault(each.chunk.key, each.chunk.path)
-        chosen.append(each)
-        if places[each.chunk.path] == per_note:
-            left = [other for other in left if other.chunk.path != each.chunk.path]
+        candidate = left.pop(best)
+        path = candidate.chunk.path
+        for reason, share in costs(candidate.chunk):
+            candidate.add(reason, share)
+        places[path] += 1
+        texts.setdefault(candidate.chunk.key, path)
+        chosen.append(candidate)
+        if places[path] == per_note:
+            left = [other for other in left if other.chunk.path != path]
     return chosen
-
-
-def _folded(kind: object) -> str:
-    """Return the `type` of a note, or the first of several, as it is compared; "" if it is no text."""
-    first = next(iter(_listed(kind)), "")
-    return first.strip().casefold() if isinstance(first, str) else ""
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else [] if value is None else [value]

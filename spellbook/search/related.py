@@ -9,25 +9,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
+from itertools import islice
 
 from spellbook.index import privacy
 from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.catalog.schema import LinkRow
+from spellbook.index.engine import Linking
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached, key
 from spellbook.text.unicode import folded
 
-if TYPE_CHECKING:
-    from spellbook.index.engine import Linking
-    from spellbook.index.opened import Index
-
 _MOST_LABELS = 3
+"""Shared labels that a reason names."""
 _MOST_LINES = 100
+"""Lines with a link to a note that a backlink names."""
 _COMMON = 0.2
 """A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
 _FEW = 20
+"""Notes that a label may have in any vault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +98,23 @@ def links(stored: Links, path: str) -> tuple[Leading, ...]:
     rows = stored.of(path)
     files = _files(stored, _names_in(rows))
     reached = [_reached(files, path, row) for row in rows]
-    titles = stored.titles(each.path for each in reached if each)
-    return tuple(
-        Leading(row.target + row.fragment, row.line, each.path, *titles[each.path], row.relation)
-        if each and each.path in titles
-        else Leading(row.target + row.fragment, row.line, None, None, None, row.relation)
-        for row, each in zip(rows, reached, strict=True)
-    )
+    titles = stored.titles(place.path for place in reached if place)
+    leading = []
+    for row, place in zip(rows, reached, strict=True):
+        note: tuple[str | None, str | None, str | None] = (None, None, None)
+        if place and place.path in titles:
+            note = (place.path, *titles[place.path])
+        leading.append(Leading(row.target + row.fragment, row.line, *note, row.relation))
+    return tuple(leading)
 
 
 def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
     """Return the other visible notes that link to one of the notes at `paths`."""
-    found: dict[str, list[LinkRow]] = defaultdict(list)
+    linking: dict[str, list[LinkRow]] = defaultdict(list)
     for linked, _ in _leading_to(index.catalog.links, paths, lines=True):
         if linked.source not in paths:
-            found[linked.source].append(linked.link)
-    titles = _visible(index, index.catalog.links.titles(found))
+            linking[linked.source].append(linked.link)
+    titles = _visible(index, index.catalog.links.titles(linking))
     strangers = _strangers(index, titles)
     return tuple(
         Backlink(
@@ -123,7 +124,7 @@ def backlinks(index: Index, paths: Collection[str]) -> tuple[Backlink, ...]:
             tuple(dict.fromkeys(row.relation for row in rows if row.relation)),
             path in strangers,
         )
-        for path, rows in sorted(found.items())
+        for path, rows in sorted(linking.items())
         if path in titles
     )
 
@@ -149,34 +150,30 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
         if why not in reasons[other]:
             reasons[other].append(why)
 
-    led = [leading for leading in links(index.catalog.links, path) if leading.path]
-    for leading in led:
-        said = leading.relation
-        count(leading.path or "", 1.0, f"linked from here ({said})" if said else "linked from here")
+    stored = index.catalog.links
+    names: dict[str, str | None] = {}
+    for link in links(stored, path):
+        if link.path:
+            names[link.path] = link.title
+            count(link.path, 1.0, f"linked from here ({link.relation})" if link.relation else "linked from here")
     for back in backlinks(index, [path]):
-        said = ", ".join(back.relations)
-        count(back.path, 1.0, f"links here ({said})" if said else "links here")
+        relations = ", ".join(back.relations)
+        count(back.path, 1.0, f"links here ({relations})" if relations else "links here")
     shared: dict[str, set[str]] = defaultdict(set)
-    for linked, target in _leading_to(index.catalog.links, list(dict.fromkeys(leading.path or "" for leading in led))):
+    for linked, target in _leading_to(stored, names):
         shared[target].add(linked.source)
-    names = {leading.path: leading.title for leading in led}
     for target, sources in shared.items():
         for source in sources:
             count(source, 1 / math.log2(2 + len(sources)), f"links to {names[target]} too")
     whole = max(2, index.catalog.counts().notes)
-    labels = {
-        label: count for label, count in index.catalog.links.labels(path).items() if count <= max(_FEW, _COMMON * whole)
-    }
+    labels = {label: notes for label, notes in stored.labels(path).items() if notes <= max(_FEW, _COMMON * whole)}
     common: dict[str, list[str]] = defaultdict(list)
-    for other, label in index.catalog.links.labelled(labels):
+    for other, label in stored.labelled(labels):
         common[other].append(label)
     for other, held in common.items():
         held.sort(key=lambda label: labels[label])
-        count(
-            other,
-            sum(math.log(whole / labels[label]) for label in held) / math.log(whole),
-            f"shares {', '.join(held[:_MOST_LABELS])}",
-        )
+        weight = sum(math.log(whole / labels[label]) for label in held) / math.log(whole)
+        count(other, weight, f"shares {', '.join(held[:_MOST_LABELS])}")
     scores.pop(path, None)
     titles = _visible(index, index.catalog.links.titles(scores), NO_GUIDES)
     best = sorted((other for other in scores if other in titles), key=lambda other: (-scores[other], other))[:limit]
@@ -201,31 +198,30 @@ def graph(index: Index, path: str, most: int = 60) -> NoteGraph:
     """Return at most `most` notes around the note at `path`: its neighbours, then theirs by link."""
     with index.catalog.reading():
         near = around(index, path)
-        found = {path: _visible(index, index.catalog.links.titles([path])).get(path, (path, path))}
+        notes = {path: _visible(index, index.catalog.links.titles([path])).get(path, (path, path))}
         edges: dict[tuple[str, str], str] = {}
-        for each in near.links:
-            if each.path and each.id and each.path != path:
-                found.setdefault(each.path, (each.id, each.title or each.path))
-                edges[path, each.path] = each.relation or edges.get((path, each.path)) or "link"
+        for link in near.links:
+            if link.path and link.id and link.path != path:
+                notes.setdefault(link.path, (link.id, link.title or link.path))
+                edges[path, link.path] = link.relation or edges.get((path, link.path)) or "link"
         for back in near.backlinks:
-            found.setdefault(back.path, (back.id, back.title))
+            notes.setdefault(back.path, (back.id, back.title))
             edges[back.path, path] = back.relations[0] if back.relations else "link"
         for other in near.related:
-            found.setdefault(other.path, (other.id, other.title))
+            notes.setdefault(other.path, (other.id, other.title))
             if (path, other.path) not in edges and (other.path, path) not in edges:
                 edges[path, other.path] = "related"
-        first = list(found)[:most]
-        found = {each: found[each] for each in first}
-        for source in first[1:]:
-            led = [each for each in links(index.catalog.links, source) if each.path and each.path != source]
-            seen = _visible(index, {each.path: (each.id or "", each.title or "") for each in led if each.path})
-            for each in led:
-                if each.path in seen and (each.path in found or len(found) < most):
-                    found.setdefault(each.path, seen[each.path])
-                    edges.setdefault((source, each.path), each.relation or "link")
-    place = {each: number for number, each in enumerate(found)}
+        notes = dict(islice(notes.items(), most))
+        for source in list(notes)[1:]:
+            further = [link for link in links(index.catalog.links, source) if link.path and link.path != source]
+            seen = _visible(index, {link.path: (link.id or "", link.title or "") for link in further if link.path})
+            for link in further:
+                if link.path in seen and (link.path in notes or len(notes) < most):
+                    notes.setdefault(link.path, seen[link.path])
+                    edges.setdefault((source, link.path), link.relation or "link")
+    place = {path: number for number, path in enumerate(notes)}
     joined = tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place)
-    return NoteGraph(tuple((each, *found[each]) for each in found), joined)
+    return NoteGraph(tuple((path, *note) for path, note in notes.items()), joined)
 
 
 def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
@@ -250,22 +246,22 @@ def superseded_in(
 
 
 def _superseded(catalog: Linking, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
-    found = catalog.links.superseding(paths)
-    if not found:
+    superseding = catalog.links.superseding(paths)
+    if not superseding:
         return {}
-    files = _files(catalog.links, _names_in(each.link for each in found))
-    notes = {each.path: each for each in found}
+    files = _files(catalog.links, _names_in(note.link for note in superseding))
+    notes = {note.path: note for note in superseding}
     above: dict[str, set[str]] = defaultdict(set)
-    for each in found:
-        reached = _reached(files, each.path, each.link)
-        if reached and reached.path != each.path:
-            above[reached.path].add(each.path)
+    for note in superseding:
+        reached = _reached(files, note.path, note.link)
+        if reached and reached.path != note.path:
+            above[reached.path].add(note.path)
     order = _newest_first(above, lambda path: (notes[path].when, notes[path].id))
     shown = catalog.among(notes, hiding) if hiding else notes.keys()
     result = {}
     for path in order:
         if above.get(path):
-            newest = max((notes[each] for each in above[path]), key=lambda each: (each.when, each.id))
+            newest = max((notes[other] for other in above[path]), key=lambda note: (note.when, note.id))
             by = (newest.path, newest.id, newest.title) if newest.path in shown else None
             result[path] = Superseded(frozenset(above[path]), by)
     return result
@@ -292,10 +288,10 @@ def _leading_to(stored: Links, paths: Collection[str], *, lines: bool = False) -
         return []
     names = stored.names_of(wanted)
     names |= set(map(key, names))  # an alias or an id may hold a slash, and links are stored by what is after it
-    found = stored.to(names) if lines else stored.once_to(names)
-    files = _files(stored, names if found else ())
-    reached = ((linked, _reached(files, linked.source, linked.link)) for linked in found)
-    return [(linked, each.path) for linked, each in reached if each and each.path in wanted]
+    rows = stored.to(names) if lines else stored.once_to(names)
+    files = _files(stored, names if rows else ())
+    reached = ((linked, _reached(files, linked.source, linked.link)) for linked in rows)
+    return [(linked, place.path) for linked, place in reached if place and place.path in wanted]
 
 
 def _reached(files: Files, source: str, link: LinkRow) -> Reached | None:

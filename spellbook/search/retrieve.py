@@ -22,18 +22,18 @@ from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import QueryWord, Question
 from spellbook.search.scoring import Both, Leg, OfNote
 from spellbook.system.lazy import np
-from spellbook.text import korean, languages, terms
-from spellbook.text.expressions import AnyOf, Expression, Phrase
+from spellbook.text import languages, terms
+from spellbook.text.expressions import AnyOf, Expression
 
 _MOST_KINDS = 4
 """Kinds of things that a question asks for, whose members are looked for."""
 
-_SAMPLED, _EACH = 800, 4
-"""A chunk's scripts are told from every 4th letter of its first 800: chosen by hand, for speed."""
-_SCRIPTS = frozenset(("latin", "hangul", "han", "thai", "arabic", "cyrillic"))
-_LANGUAGES = frozenset(
-    ("", *["ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"])
-)
+_SAMPLED = 800
+"""Letters of a chunk that its scripts are told from. By hand, for speed."""
+_STEP = 4
+"""Of these, every fourth is looked at. By hand, for speed."""
+_SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
+_LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
 """
 What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
 nDCG@10 from a vault of twelve languages.
@@ -49,21 +49,21 @@ def _as_it_is(expression: Expression) -> Expression:
 @dataclass(frozen=True, slots=True)
 class Words:
     """
-    What retrieval by words found: a leg by chunk number, and the words that were asked for.
+    What retrieval by words found: a leg by chunk number, and the words that were looked for.
 
-    `form` makes an expression of a word as it was asked for. `more` gives the legs of other chunks.
+    `form` limits an expression to the columns that were searched. `more` gives the legs of other chunks.
     """
 
     legs: dict[int, Leg]
-    asked: tuple[QueryWord, ...]
+    words: tuple[QueryWord, ...]
     quotes: bool = False
     form: Callable[[Expression], Expression] = _as_it_is
     more: Callable[[Sequence[int]], dict[int, Leg]] = lambda numbers: {}
 
     @property
     def known(self) -> float:
-        """The share, 0..1 by weight, of the words asked for that the vault has."""
-        return sum(word.weight for word in self.asked if word.chunks) / (sum(word.weight for word in self.asked) or 1.0)
+        """The share, 0..1 by weight, of the words that the vault has."""
+        return sum(word.weight for word in self.words if word.chunks) / (sum(word.weight for word in self.words) or 1.0)
 
 
 def by_meaning(
@@ -73,7 +73,7 @@ def by_meaning(
     result: dict[int, tuple[StoredChunk, Leg]] = {}
     for chunks, cosine in engine.nearest(vector, limits, wanted, reasons):
         leg = Leg(len(result) + 1, score(cosine, scale))
-        result |= {found.number: (found, leg) for found in chunks}
+        result |= {chunk.number: (chunk, leg) for chunk in chunks}
     return result
 
 
@@ -102,61 +102,54 @@ def by_words(
     the chunks `near` get their score whatever their rank. Words that `table` has are asked for by their synonyms as
     well. Of more than `most_words` the rarest count.
     """
-    phrases = fts_query.phrases(question.keywords, all=question.match_all)
-    form = fts_query.unprompted if question.unprompted else _as_it_is
-    query = phrases if question.keywords else fts_query.parse(question.text, table)
+    form = fts_query.without_questions if question.unprompted else _as_it_is
+    if question.keywords:
+        query, wanted_kinds = fts_query.phrases(question.keywords, all=question.match_all), []
+    else:
+        query, wanted_kinds = fts_query.parse(question.text, table), _kinds(engine, question, table, guides)
     chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted, guides), most_words)
-    asked_kinds = [] if question.keywords else _kinds(engine, question, table, guides)
-    asked = _asked(chosen, total)
-    most = sum(word.weight for word in asked)
+    words = _weigh(chosen, total)
+    most = sum(word.weight for word in words)
     expression = form(chosen.expression) if chosen.expression else None
     same: dict[int, tuple[str, ...]] = {}
     kinds: dict[int, tuple[str, ...]] = {}
     of_kind: dict[int, float] = {}
+
+    def find(expression: Expression, chunks: int, listed: Sequence[int], most_new: int) -> Iterable[tuple[int, float]]:
+        """Return which of the chunks `listed`, and of `most_new` others, match what `chunks` match, with their bm25."""
+        # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
+        if most_new and chunks <= weights.RARE_SYNONYM:
+            return engine.match(form(expression), limits, most_new, listed)
+        return engine.match_among(form(expression), listed)
 
     def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
         """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
         scores = dict(scores)
         for alike in chosen.alike:
             idf = terms.idf(total, alike.chunks)
-            own = sum(word.weight for word in asked if word.part in alike.parts)
+            own = sum(word.weight for word in words if word.part in alike.parts)
             # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
             weight = weights.SYNONYM * (min(own, idf) if alike.parts else idf)
-            # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
-            for number, bm25 in (
-                engine.match(form(alike.expression), limits, most_new, listed)
-                if most_new and alike.chunks <= weights.RARE_SYNONYM
-                else engine.match_among(form(alike.expression), listed)
-            ):
+            for number, bm25 in find(alike.expression, alike.chunks, listed, most_new):
                 scores[number] = scores.get(number, 0.0) + weight * min(1.0, bm25 / idf)
-                same[number] = (*same.get(number, ()), alike.said)
+                same[number] = (*same.get(number, ()), alike.text)
         return scores
 
     def add_kinds(listed: Sequence[int], most_new: int) -> None:
         """Note which of the chunks `listed`, and of `most_new` others, name a member of a kind that is asked for."""
-        for kind, of_members, chunks in asked_kinds:
+        for kind, of_members, chunks in wanted_kinds:
             worth = weights.OF_KIND * max(0.0, terms.idf(total, chunks)) / math.log(total + 1)
-            rows = (
-                engine.match(form(of_members), limits, most_new, listed)
-                if most_new and chunks <= weights.RARE_SYNONYM
-                else engine.match_among(form(of_members), listed)
-            )
-            for number, _ in rows:
+            for number, _ in find(of_members, chunks, listed, most_new):
                 kinds[number] = (*kinds.get(number, ()), kind)
                 of_kind[number] = max(worth, of_kind.get(number, 0.0))
 
     def legs(scores: Mapping[int, float], ranks: Mapping[int, int]) -> dict[int, Leg]:
-        return {
-            number: Leg(
-                ranks.get(number, 0),
-                min(1.0, scores.get(number, 0.0) / most) if most else 0.0,
-                max(0.0, round(scores.get(number, 0.0) / most - 1, 4)) if most else 0.0,
-                same.get(number, ()),
-                kinds.get(number, ()),
-                of_kind.get(number, 0.0),
-            )
-            for number in {**scores, **of_kind}
-        }
+        result = {}
+        for number in {**scores, **of_kind}:
+            share = scores.get(number, 0.0) / most if most else 0.0
+            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0))
+            result[number] = Leg(ranks.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4)), *own)
+        return result
 
     def more(numbers: Sequence[int]) -> dict[int, Leg]:
         if not numbers:
@@ -174,35 +167,27 @@ def by_words(
         for number, bm25 in engine.match_among(expression, [*new]):
             scores[number] += bm25
     best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
-    return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), asked, chosen.quotes, form, more)
+    return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), words, chosen.quotes, form, more)
 
 
 def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: int) -> list[tuple[str, Expression, int]]:
     """Return the kinds of things that a question asks for: name, what finds a member, and how many chunks that does."""
     words = re.findall(r"[\w+#.-]*\w", question.text.lower())
-    found: list[tuple[str, Expression, int]] = []
-    for kind in synonyms.kinds(table, words, korean.stem)[:_MOST_KINDS]:
+    rows: list[tuple[str, Expression, int]] = []
+    for kind in synonyms.kinds(table, words)[:_MOST_KINDS]:
         phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
         of_members = AnyOf(phrases)
-        if chunks := engine.frequencies((*phrases,), question.unprompted, guides)(of_members):
-            found.append((kind.called[0], of_members, chunks))
-    return found
+        if chunks := engine.frequencies(phrases, question.unprompted, guides)(of_members):
+            rows.append((kind.called[0], of_members, chunks))
+    return rows
 
 
-def _asked(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
-    """Return what is asked for with its idf among `total` chunks; a word that the vault lacks, by its synonyms."""
-    same: dict[Phrase, tuple[Phrase, ...]] = {part: each.same for each in chosen.alike for part in each.parts}
-    return (
-        *(
-            QueryWord(part, count, terms.idf(total, count), same.get(part, ()))
-            for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
-        ),
-        *(
-            QueryWord(each.same[0], each.chunks, terms.idf(total, each.chunks), each.same[1:])
-            for each in chosen.alike
-            if not each.parts
-        ),
-    )
+def _weigh(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
+    """Return the words to look for with their idf among `total` chunks; what the vault lacks, by its synonyms."""
+    same = {part: alike.same for alike in chosen.alike for part in alike.parts}
+    words = [(part, count, same.get(part, ())) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
+    words += [(alike.same[0], alike.chunks, alike.same[1:]) for alike in chosen.alike if not alike.parts]
+    return tuple(QueryWord(part, count, terms.idf(total, count), others) for part, count, others in words)
 
 
 def of_notes(
@@ -210,12 +195,12 @@ def of_notes(
     words: Words,
     about: Mapping[str, NoteCosines],
     scale: Scale,
-    helper: Helper | None,
+    by_second: Mapping[str, float],
     *,
     unprompted: bool,
 ) -> dict[str, OfNote]:
     """
-    Return the scores of whole notes, by path: by meaning on an embedder's scale and by its `helper`, and by `words`.
+    Return the scores of whole notes, by path: by meaning on an embedder's scale and `by_second`, and by `words`.
 
     The score by words is the share, by weight, of the words asked for that the note contains. With `unprompted`, the
     questions that a note names do not count.
@@ -225,7 +210,7 @@ def of_notes(
     for path, note in about.items():
         labels: dict[str, tuple[float, Both]] = {}
         for kind, key, cosine in note.labels:
-            both = Both(None if cosine is None else score(cosine, scale), helper.scores.get(key) if helper else None)
+            both = Both(None if cosine is None else score(cosine, scale), by_second.get(key))
             value = both.joined(weights.SCORE.first, weights.SCORE.unknown_label_cost)
             if value is not None and value >= labels.get(kind, (0.0, both))[0]:
                 labels[kind] = value, both
@@ -236,32 +221,26 @@ def of_notes(
     return notes
 
 
-class Helper:
-    """
-    What the second encoder makes of a text of the question: `scores` by key, of those of `rows` that it has read.
-
-    `rows` are its vectors (int8) by key; `asked` is the text's.
-    """
-
-    def __init__(self, asked: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> None:
-        self.scores: Mapping[str, float] = {}
-        if rows:
-            block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
-            cosines = (unit(block) @ unit(asked)).tolist()
-            self.scores = {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
+def scores_by_second(vector: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> dict[str, float]:
+    """Return the scores of a question's vector with `rows`, by key; all vectors are the second encoder's (int8)."""
+    if not rows:
+        return {}
+    block = np.frombuffer(b"".join(rows.values()), np.int8).reshape(len(rows), -1)
+    cosines = (unit(block) @ unit(vector)).tolist()
+    return {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
 
 
 def _share_of_words(engine: Engine, words: Words, about: Mapping[str, NoteCosines]) -> dict[str, float]:
-    asked = [word for word in dict.fromkeys(words.asked) if word.chunks <= weights.MOST_COMMON]
-    most = sum(word.weight for word in asked)
+    rare = [word for word in dict.fromkeys(words.words) if word.chunks <= weights.MOST_COMMON]
+    most = sum(word.weight for word in rare)
     if not most or not about:
         return {}
-    there = [word for word in asked if word.chunks]
-    notes = [(each.first, each.last) for each in about.values()]
-    found = np.zeros(len(about))
-    for word, has in zip(there, engine.holding([words.form(each.expression) for each in there], notes), strict=True):
-        found += np.array(has) * word.weight
-    return dict(zip(about, (found / most).tolist(), strict=True))
+    there = [word for word in rare if word.chunks]
+    notes = [(note.first, note.last) for note in about.values()]
+    sums = np.zeros(len(about))
+    for word, has in zip(there, engine.holding([words.form(word.expression) for word in there], notes), strict=True):
+        sums += np.array(has) * word.weight
+    return dict(zip(about, (sums / most).tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,28 +258,23 @@ class TextScripts:
     @classmethod
     def of_chunk(cls, chunk: StoredChunk) -> TextScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
-        sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_EACH]
+        sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_STEP]
         return cls(_scripts(sample), languages.language(chunk.text))
 
     def foreign(self, chunk: TextScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
-        has = chunk.scripts
-        foreign = 1 - sum(
-            [min(share, weights.PRESENT * has.get(script, 0.0)) for script, share in self.scripts.items()]
-        )
+        own = chunk.scripts
+        foreign = 1 - sum(min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items())
         is_other = self.language and chunk.language not in {"", self.language}
         return 1.0 if is_other and foreign < 1 and words < weights.ITS_WORDS else foreign
 
     @property
     def is_read(self) -> bool:
         """Whether the second encoder knows its scripts and its language."""
-        return _is_read(self.scripts) and self.language in _LANGUAGES
-
-
-def _is_read(scripts: Mapping[str, float]) -> bool:
-    return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
+        main = max(self.scripts, key=lambda script: self.scripts[script], default="latin")
+        return main in _SCRIPTS and self.language in _LANGUAGES
 
 
 ANY_LANGUAGE = TextScripts({}, "")

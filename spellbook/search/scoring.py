@@ -86,7 +86,7 @@ class Match:
         """
         Return the score by meaning as its parts: the text, its note's title or a question of it, the whole note.
 
-        Empty if nothing of it has a vector. What has none is replaced by what there is.
+        Where one of them has no vector, the others count in its place; empty if none has one.
         """
         note = self.note
         text = Both(self.semantic.score if self.semantic else None, self.second)
@@ -133,24 +133,27 @@ class Match:
         return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
 
 
-class Share:
+class Share(NamedTuple):
     """A leg's share in a score: `weight` times the sum of its `parts`."""
 
-    __slots__ = ("_leg", "_parts", "_weight", "share")
+    leg: Leg | None
+    parts: Mapping[str, float]
+    weight: float
 
-    def __init__(self, leg: Leg | None, parts: Mapping[str, float], weight: float) -> None:
-        self._leg, self._parts, self._weight = leg, parts, weight
-        self.share = round(weight * sum(parts.values()), 4)
+    @property
+    def share(self) -> float:
+        """The share itself, rounded."""
+        return round(self.weight * sum(self.parts.values()), 4)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as an answer shows it; the rounded parts add up to the share."""
-        rounded = {name: round(self._weight * part, 4) for name, part in self._parts.items()}
+        rounded = {name: round(self.weight * part, 4) for name, part in self.parts.items()}
         most = max(rounded, key=lambda name: rounded[name])
         rounded[most] = round(rounded[most] + self.share - sum(rounded.values()), 4)
         return {
-            "rank": (self._leg.rank or None) if self._leg else None,
-            "score": round(sum(self._parts.values()), 4),
+            "rank": (self.leg.rank or None) if self.leg else None,
+            "score": round(sum(self.parts.values()), 4),
             "share": self.share,
             "parts": {name: part for name, part in rounded.items() if part},
-            **({"synonyms": list(self._leg.same)} if self._leg and self._leg.same else {}),
+            **({"synonyms": list(self.leg.same)} if self.leg and self.leg.same else {}),
         }

@@ -15,20 +15,19 @@ from spellbook.search.related import Superseded
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
     """
-    Return the notes that hold now in place of one of the `limit` first of a leg, and are no candidates.
+    Return the living successors of the `limit` first notes of each leg, without those that are candidates.
 
-    A checkpoint brings no later one along: if that is about the same work, the question finds it.
+    The successors of a checkpoint are left out: if one is about the same work, the question finds it.
     """
     living: dict[str, set[str]] = {}
     for path, known in superseded.items():  # what supersedes comes first
         living[path] = {one for by in known.above for one in living.get(by, {by})}
-    return {
-        path
-        for each in candidates
-        if any(leg and 0 < leg.rank <= limit for leg in (each.semantic, each.keyword))
-        and each.chunk.category != CHECKPOINT
-        for path in living.get(each.chunk.path, ())
-    }.difference(each.chunk.path for each in candidates)
+    wanted: set[str] = set()
+    for candidate in candidates:
+        is_first = any(leg and 0 < leg.rank <= limit for leg in (candidate.semantic, candidate.keyword))
+        if is_first and candidate.chunk.category != CHECKPOINT:
+            wanted |= living.get(candidate.chunk.path, set())
+    return wanted.difference(candidate.chunk.path for candidate in candidates)
 
 
 def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
@@ -40,9 +39,9 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
     itself that it is superseded, or whose successor is hidden, loses a share of its score.
     """
     of_note: dict[str, list[Candidate]] = {}
-    for each in candidates:
-        of_note.setdefault(each.chunk.path, []).append(each)
-    best = {path: max(there, key=lambda each: each.score) for path, there in of_note.items()}
+    for candidate in candidates:
+        of_note.setdefault(candidate.chunk.path, []).append(candidate)
+    best = {path: max(there, key=lambda one: one.score) for path, there in of_note.items()}
     above: dict[str, list[str]] = {}
     for path, known in superseded.items():
         above[path] = [one for by in sorted(known.above) for one in ([by] if by in best else above.get(by, ()))]
@@ -55,18 +54,17 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             else:
                 new.replaces.add(path)
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
-    for each in candidates:
-        if each.chunk.path not in superseded and is_superseded(each.chunk):
-            each.add("superseded", -weights.SUPERSEDED * each.score)
+    for candidate in candidates:
+        if candidate.chunk.path not in superseded and is_superseded(candidate.chunk):
+            candidate.add("superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
-        for each in of_note.get(path, ()) if path not in others else ():
-            each.superseded = known
-            least = math.inf if known.by else (1 - weights.SUPERSEDED) * each.score
-            each.add(
-                f"superseded by {known.by[0]}" if known.by else "superseded", min(0.0, min(bound, least) - each.score)
-            )
-    return sorted(candidates, key=lambda each: each.order)
+        for candidate in of_note.get(path, ()) if path not in others else ():
+            candidate.superseded = known
+            least = math.inf if known.by else (1 - weights.SUPERSEDED) * candidate.score
+            less = min(0.0, min(bound, least) - candidate.score)
+            candidate.add(f"superseded by {known.by[0]}" if known.by else "superseded", less)
+    return sorted(candidates, key=lambda candidate: candidate.order)
 
 
 def _is_other_work(old: Candidate, new: Candidate) -> bool:
@@ -77,9 +75,9 @@ def _is_other_work(old: Candidate, new: Candidate) -> bool:
 
 def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return those of `candidates`, best first, that are `chosen` or stand above one that is, as what supersedes it."""
-    kept, paths = {id(each) for each in chosen}, {each.chunk.path for each in chosen}
-    for each in reversed(candidates):
-        if each.replaces & paths:
-            kept.add(id(each))
-            paths.add(each.chunk.path)
-    return [each for each in candidates if id(each) in kept]
+    kept, paths = {one.chunk.number for one in chosen}, {one.chunk.path for one in chosen}
+    for candidate in reversed(candidates):
+        if candidate.replaces & paths:
+            kept.add(candidate.chunk.number)
+            paths.add(candidate.chunk.path)
+    return [one for one in candidates if one.chunk.number in kept]

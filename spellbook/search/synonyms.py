@@ -9,7 +9,7 @@ a fault with its line. The other rows still count.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -20,22 +20,21 @@ from spellbook.notes.note import Fault, Stamp
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.lazy import yaml
-from spellbook.text import terms
+from spellbook.text import korean, terms
 from spellbook.vault.listing import stamp_of
 
 NAME = "synonyms.yaml"
 _KINDS = "kinds.yaml"
-_PLACE = f"{MARKER}/{NAME}"
 
+# Of a vault's file, which may come from anybody. By hand.
 _MOST_BYTES = 200_000
 _MOST_ROWS = 2_000
-_MOST_WORDS = 12
-_MOST_MEMBERS = 60
-_MOST_LETTERS = 60
+_MOST_WORDS = 12  # of a row
+_MOST_MEMBERS = 60  # of a kind, with its names
+_MOST_LETTERS = 60  # of a word
 _MOST_FAULTS = 20
 _MOST_DEPTH = 20
-_MOST_NAMED = 3
-"""Most words of a kind's name."""
+_MOST_NAMED = 3  # words of a kind's name
 
 
 class Kind(NamedTuple):
@@ -64,35 +63,35 @@ _INFLECTIONS = (("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("
 
 def of(vault: Path) -> Table:
     """Return the synonyms that hold in a vault. A file that cannot be read has no rows."""
-    return _of(*_known(vault))
+    return _table(*_file_of(vault))
 
 
 def faults(vault: Path) -> list[Fault]:
     """Return what is wrong with a vault's own synonyms."""
-    file, stamp = _known(vault)
-    return [Fault(_PLACE, line, reason) for line, reason in _filed(file, stamp)[1]] if stamp else []
+    file, stamp = _file_of(vault)
+    return [Fault(f"{MARKER}/{NAME}", line, reason) for line, reason in _read_file(file, stamp)[1]] if stamp else []
 
 
-def same(table: Table, word: str, stem: Callable[[str], str]) -> tuple[str, tuple[str, ...]]:
-    """Return the form of `word`, in lower case, that the table has, and its synonyms; `stem` is for Korean words."""
+def same(table: Table, word: str) -> tuple[str, tuple[str, ...]]:
+    """Return the form of `word`, in lower case, that the table has, and its synonyms."""
     known = table.same
-    return next(((form, known[form]) for form in _forms(word, stem) if form in known), (word, ()))
+    return next(((form, known[form]) for form in _forms(word) if form in known), (word, ()))
 
 
-def kinds(table: Table, words: Sequence[str], stem: Callable[[str], str]) -> list[Kind]:
+def kinds(table: Table, words: Sequence[str]) -> list[Kind]:
     """Return the kinds of things that a question's `words` call, in lower case; a name may have several words."""
     listed: dict[Kind, None] = {}
     for i in range(len(words)):
         for size in range(1, _MOST_NAMED + 1):
             before = " ".join(words[i : i + size - 1])
-            for last in _forms(words[i + size - 1], stem) if i + size <= len(words) else ():
+            for last in _forms(words[i + size - 1]) if i + size <= len(words) else ():
                 listed |= dict.fromkeys(table.kinds.get(f"{before} {last}".strip(), ()))
     return list(listed)
 
 
-def _forms(word: str, stem: Callable[[str], str]) -> list[str]:
+def _forms(word: str) -> list[str]:
     """Return the forms under which a table may have a word."""
-    forms = [word, stem(word)]
+    forms = [word, korean.stem(word)]
     if word.isascii():
         forms += [word.removesuffix(end) + instead for end, instead in _INFLECTIONS if word.endswith(end)]
     return forms
@@ -163,7 +162,7 @@ def _fault(words: list[str], most: int = _MOST_WORDS) -> str:
     return "" if len(set(words)) > 1 else "a row needs two words that mean the same"
 
 
-def _known(vault: Path) -> tuple[Path, Stamp | None]:
+def _file_of(vault: Path) -> tuple[Path, Stamp | None]:
     """Return the place of a vault's synonyms and what tells that they changed, None if there are none."""
     file = vault / MARKER / NAME
     try:
@@ -174,7 +173,7 @@ def _known(vault: Path) -> tuple[Path, Stamp | None]:
 
 
 @lru_cache(maxsize=8)
-def _filed(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
+def _read_file(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
     """Read a vault's file; `stamp` is part of the key, so that a change is read again."""
     try:
         return read(disk.read_small(file, _MOST_BYTES).decode("utf-8-sig"))
@@ -185,10 +184,10 @@ def _filed(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
 
 
 @lru_cache(maxsize=8)
-def _of(file: Path, stamp: tuple[int, int] | None) -> Table:
+def _table(file: Path, stamp: tuple[int, int] | None) -> Table:
     table: dict[str, dict[str, None]] = defaultdict(dict)
     kinds: dict[str, dict[Kind, None]] = defaultdict(dict)
-    for row in (*_shipped(), *(_filed(file, stamp)[0] if stamp else ())):
+    for row in (*_shipped_rows(), *(_read_file(file, stamp)[0] if stamp else ())):
         if isinstance(row, Kind):
             for name in row.called:
                 kinds[name][row] = None
@@ -202,5 +201,5 @@ def _of(file: Path, stamp: tuple[int, int] | None) -> Table:
 
 
 @cache
-def _shipped() -> _Rows:
+def _shipped_rows() -> _Rows:
     return tuple(row for name in (NAME, _KINDS) for row in read(Path(__file__).with_name(name).read_text("utf-8"))[0])

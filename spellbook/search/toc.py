@@ -8,9 +8,10 @@ merge or split a topic, edit frontmatter or move files. It only reads.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
@@ -26,10 +27,11 @@ DESCRIBES = "category.md"
 """The note that describes a category: the one in its frontmatter, else that of its folder's name."""
 
 _MOST_SUMMARY = 120
-_SAYS_SO = ("summary", "description")
+"""Letters of a summary."""
 _WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
 _LEAST_LETTERS = 12
+"""Letters of a sentence that says something."""
 _MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "html_inline"}
 
 
@@ -44,12 +46,12 @@ class Category:
     @property
     def chunks(self) -> int:
         """The number of chunks in its topics."""
-        return sum(each.chunks for each in self.topics)
+        return sum(topic.chunks for topic in self.topics)
 
     @property
     def updated(self) -> str:
         """The date of its latest update."""
-        return max(each.updated for each in self.topics)
+        return max(topic.updated for topic in self.topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,9 @@ class TopicSummary:
 def topics_of(index: Index, scope: str) -> list[Topic]:
     """Return the topics of one scope: a frontmatter `scope`, a category, or a folder. Raises MemoryNotFound."""
     for filter in ({"scope": scope}, {"category": scope}, {"path": scope.rstrip("/") + "/"}):
-        topics = index.catalog.topics((*conditions(filter), *index.visible))
-        if topics:
+        if topics := index.catalog.topics((*conditions(filter), *index.visible)):
             return topics
-    there = {each.category for each in index.catalog.topics(index.visible) if each.category}
+    there = {topic.category for topic in index.catalog.topics(index.visible) if topic.category}
     raise MemoryNotFound(
         with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there))),
         "get_index() without a scope shows what there is.",
@@ -77,16 +78,16 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
 def chunks_of(index: Index, name: str) -> list[StoredChunk]:
     """Return all chunks of the topic that `name` means, in reading order. Raises MemoryNotFound."""
     category, topic = category_and_topic(index, name)
-    found = index.catalog.topic(topic, category, index.visible)
-    if not found:
+    chunks = index.catalog.topic(topic, category, index.visible)
+    if not chunks:
         raise no_topic(index, name)
-    return found
+    return chunks
 
 
 def no_topic(index: Index, name: str) -> MemoryNotFound:
     """Return the error for an unknown topic, with similar names."""
     topics = index.catalog.topics(index.visible)
-    names = {f"{each.category}/{each.topic}" if "/" in name and each.category else each.topic for each in topics}
+    names = {f"{topic.category}/{topic.topic}" if "/" in name and topic.category else topic.topic for topic in topics}
     sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
     return MemoryNotFound(sentence, "get_index (or `spellbook topics`) lists them.")
 
@@ -102,19 +103,20 @@ def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
 def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
     """Return `topics` by category, the largest first; descriptions in `settings` override those of the vault."""
     described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
-    grouped = groupby(sorted(topics, key=lambda each: each.category), key=lambda each: each.category)
-    listed = [
-        Category(name, described.get(fold(name), ""), tuple(sorted(held, key=lambda each: (-each.chunks, each.topic))))
-        for name, held in grouped
-    ]
-    return tuple(sorted(listed, key=lambda each: (-each.chunks, each.name)))
+    grouped: dict[str, list[Topic]] = defaultdict(list)
+    for topic in sorted(topics, key=lambda topic: (-topic.chunks, topic.topic)):
+        grouped[topic.category].append(topic)
+    listed = [Category(name, described.get(fold(name), ""), tuple(held)) for name, held in grouped.items()]
+    return tuple(sorted(listed, key=lambda category: (-category.chunks, category.name)))
 
 
 def totals(listed: Sequence[Category]) -> dict[str, Any]:
     """Return how many topics and chunks a table of contents has, and the date of its latest update, None if empty."""
-    topics, chunks = sum(len(each.topics) for each in listed), sum(each.chunks for each in listed)
-    latest = max((each.updated for each in listed), default=None)
-    return {"total_topics": topics, "total_chunks": chunks, "last_updated": latest}
+    return {
+        "total_topics": sum(len(category.topics) for category in listed),
+        "total_chunks": sum(category.chunks for category in listed),
+        "last_updated": max((category.updated for category in listed), default=None),
+    }
 
 
 def about(index: Index, topic: Topic) -> TopicSummary:
@@ -127,13 +129,12 @@ def about(index: Index, topic: Topic) -> TopicSummary:
 
 
 def _described(index: Index) -> dict[str, str]:
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for path in index.catalog.named(DESCRIBES, index.visible):
-        chunks = index.catalog.at(path)
-        if chunks:
+        if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
-            found.setdefault(fold(name), _summary(chunks))
-    return found
+            described.setdefault(fold(name), _summary(chunks))
+    return described
 
 
 def _stands_for(path: str, topic: str) -> bool:
@@ -142,27 +143,22 @@ def _stands_for(path: str, topic: str) -> bool:
 
 
 def _summary(chunks: Sequence[StoredChunk]) -> str:
-    for key in _SAYS_SO:
-        said = chunks[0].meta.get(key)
-        if isinstance(said, str) and said.strip():
-            return shortened(" ".join(said.split()), _MOST_SUMMARY, to_a_word=True)
+    for key in ("summary", "description"):
+        summary = chunks[0].meta.get(key)
+        if isinstance(summary, str) and summary.strip():
+            return shortened(" ".join(summary.split()), _MOST_SUMMARY, to_a_word=True)
     return next((line for chunk in chunks if (line := first_sentence(chunk.text))), "")
 
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of prose in Markdown, without markup, "" if there is none."""
     tokens = markdown_it.MarkdownIt("commonmark").enable("table").parse(_NO_PROSE.sub("", _WIKILINK.sub(r"\1", text)))
-    prose = [
-        " ".join(
-            "".join(
-                each.content if each.type in {"text", "code_inline"} else " "
-                for each in inline.children or ()
-                if each.type not in _MARKS
-            ).split()
-        )
-        for before, inline in pairwise(tokens)
-        if before.type == "paragraph_open" and inline.type == "inline"
-    ]
-    listed = [paragraph[start:end] for paragraph in prose for start, end in sentences(paragraph)]
+    listed: list[str] = []
+    for before, inline in pairwise(tokens):
+        if before.type == "paragraph_open" and inline.type == "inline":
+            parts = [part for part in inline.children or () if part.type not in _MARKS]
+            words = "".join(part.content if part.type in {"text", "code_inline"} else " " for part in parts)
+            paragraph = " ".join(words.split())
+            listed += [paragraph[start:end] for start, end in sentences(paragraph)]
     whole = [sentence for sentence in listed if sum(map(str.isalpha, sentence)) >= _LEAST_LETTERS]
     return shortened(next(iter(whole or listed), "").strip(), _MOST_SUMMARY, to_a_word=True)

@@ -17,51 +17,46 @@ Alike = Callable[[Candidate, Candidate], float]
 """How alike two chunks are by meaning: 0..1, 0 if one of them has no vector."""
 
 
-def merged(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Candidate]:
+def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Candidate]:
     """
     Return the candidates of a question `text` without chunks that a better one translates, best first.
 
     Of two, the one in the question's language is kept, with the other's score, unless it is far behind; else the better
     one is.
     """
-    asked = languages.written_in(text)
-    families = languages.families(each.chunk.path for each in candidates).values()
+    language = languages.written_in(text)
+    families = languages.families(one.chunk.path for one in candidates).values()
     members = {path: number for number, family in enumerate(families) for path in family}
     marks = {path: mark for family in families for path, mark in family.items()}
     kept: dict[int, list[Candidate]] = {}
 
-    def spoken(each: Candidate) -> str:
-        return marks[each.chunk.path] or languages.written_in(each.chunk.text)
+    def language_of(candidate: Candidate) -> str:
+        return marks[candidate.chunk.path] or languages.written_in(candidate.chunk.text)
 
-    def fits(each: Candidate) -> bool:
-        return bool(asked) and not languages.differ(asked, spoken(each))
+    def fits(candidate: Candidate) -> bool:
+        return bool(language) and not languages.differ(language, language_of(candidate))
 
-    for each in candidates:
-        if each.chunk.path not in members:
-            continue
-        others = kept.setdefault(members[each.chunk.path], [])
-        twin = next(
-            (
-                other
-                for other in others
-                if other.chunk.path != each.chunk.path
-                and languages.differ(spoken(other), spoken(each))
-                and alike(other, each) >= weights.SAYS_THE_SAME
-            ),
-            None,
+    def translates(one: Candidate, other: Candidate) -> bool:
+        return (
+            one.chunk.path != other.chunk.path
+            and languages.differ(language_of(one), language_of(other))
+            and alike(one, other) >= weights.SAYS_THE_SAME
         )
-        if twin is None:
-            others.append(each)
+
+    for candidate in candidates:
+        if candidate.chunk.path not in members:
             continue
-        shown, left = twin, each
-        if fits(each) and not fits(twin) and each.score >= twin.score - weights.IN_ITS_LANGUAGE:
-            shown, left = each, twin
-            each.add("in the question's language", twin.score - each.score)
-            others[others.index(twin)] = each
+        others = kept.setdefault(members[candidate.chunk.path], [])
+        twin = next((other for other in others if translates(other, candidate)), None)
+        if twin is None:
+            others.append(candidate)
+            continue
+        shown, left = twin, candidate
+        if fits(candidate) and not fits(twin) and candidate.score >= twin.score - weights.IN_ITS_LANGUAGE:
+            shown, left = candidate, twin
+            candidate.add("in the question's language", twin.score - candidate.score)
+            others[others.index(twin)] = candidate
         left.instead = shown.chunk.path
-        shown.translations = {
-            **left.translations,
-            left.chunk.path: spoken(left).rpartition(":")[2],
-            **shown.translations,
-        }
-    return sorted((each for each in candidates if not each.instead), key=lambda each: each.order)
+        code = language_of(left).rpartition(":")[2]
+        shown.translations = {**left.translations, left.chunk.path: code, **shown.translations}
+    return sorted((one for one in candidates if not one.instead), key=lambda one: one.order)

@@ -152,8 +152,11 @@ IMPORTANCE = 0.04
 PINNED = 0.05
 """What a pin adds. By hand."""
 
-OPENED, MOST_OPENED = 0.01, 0.03
-"""What use adds for each doubling of the times a note was opened, and the most it adds. By hand."""
+OPENED = 0.01
+"""What use adds for each doubling of the times a note was opened. By hand."""
+
+MOST_OPENED = 0.03
+"""The most that use adds. By hand."""
 
 FORGOTTEN_DAYS = 90.0
 """Half-life, in days, of what use adds. By hand."""

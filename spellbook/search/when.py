@@ -9,7 +9,6 @@ taken out of the question, which else would find notes about weeks. The date of 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from spellbook.search.ranking import Candidate
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""
+Span = tuple[int, int]
+"""Where words of time begin and end in a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,11 @@ class When:
     What a question says of time, and the question without it.
 
     `first` and `last` bound the days, None where they are open. With `newest`, the newest of the related notes is
-    preferred. `said` are the words of time. `is_all` says that the question asks for nothing but the notes of that
+    preferred. `words` are those of time. `is_all` says that the question asks for nothing but the notes of that
     range: "지난주에 정한 것", "what happened yesterday".
     """
 
-    said: str
+    words: str
     rest: str
     first: dt.date | None = None
     last: dt.date | None = None
@@ -43,12 +44,12 @@ class When:
     def reason(self) -> str:
         """Say in one line what a note was preferred for."""
         if self.newest:
-            return f"newest: {self.said}"
+            return f"newest: {self.words}"
         if self.first is None:
-            return f"until {self.last}: {self.said}"
+            return f"until {self.last}: {self.words}"
         if self.last is None:
-            return f"since {self.first}: {self.said}"
-        return f"from {self.first} to {self.last}: {self.said}"
+            return f"since {self.first}: {self.words}"
+        return f"from {self.first} to {self.last}: {self.words}"
 
     @property
     def condition(self) -> Condition:
@@ -65,47 +66,47 @@ def _midnight(day: dt.date) -> float:
 def read(text: str, today: dt.date) -> When | None:
     """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
-    found: list[tuple[re.Match[str], Days]] = []
-    for pattern, days in _PERIODS:
+    spans: list[Span] = []
+    named: list[tuple[str, Days]] = []
+    for pattern, days_of in _PERIODS:
         for match in pattern.finditer(text):
-            if _overlaps(match, [*quoted, *(other.span() for other, *_ in found)]):
+            if _overlaps(match, [*quoted, *spans]):
                 continue
             try:
-                found.append((match, days(match, today)))
+                named.append((_relation(match), days_of(match, today)))
             except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
                 continue
-    if found:
-        spans = [match.span() for match, _ in found]
-        related = [_relation(match) for match, _ in found]
-        is_span = bool(_FROM.intersection(related) and _UNTIL.intersection(related))
-        if not is_span and _TO.intersection(related):
-            return None  # last week and last month; what one can and may do
-        bounds = [_bounded(how, days, is_span=is_span) for how, (_, days) in zip(related, found, strict=True)]
-        first = max((first for first, _ in bounds if first), default=None)
-        last = min((last for _, last in bounds if last), default=None)
-        if first and last and first > last:
-            return None
-        return When(_said(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
-    newest = [match.span() for match in _NEWEST.finditer(text) if not _overlaps(match, quoted)]
-    return When(_said(text, newest), _without(text, newest), newest=True) if newest else None
+            spans.append(match.span())
+    if not spans:
+        newest = [match.span() for match in _NEWEST.finditer(text) if not _overlaps(match, quoted)]
+        return When(_words(text, newest), _without(text, newest), newest=True) if newest else None
+    relations = {relation for relation, _ in named}
+    is_span = bool(_FROM & relations and _UNTIL & relations)
+    if not is_span and _TO & relations:
+        return None  # last week and last month; what one can and may do
+    bounds = [_bounds(relation, days, is_span=is_span) for relation, days in named]
+    first = max((first for first, _ in bounds if first), default=None)
+    last = min((last for _, last in bounds if last), default=None)
+    if first and last and first > last:
+        return None
+    return When(_words(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
 
 
 def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
     """Add to the scores of the candidates whose notes' dates are as the question says; return the best first."""
     if when.newest:
-        best = max((each.score for each in candidates), default=0.0)
-        near = [each for each in candidates if each.score and each.score >= best - weights.NEWEST_AMONG]
-        for place, day in enumerate(sorted({each.chunk.day for each in near}, reverse=True)):
-            for each in near:
-                if each.chunk.day == day:
-                    each.add(when.reason, weights.NEWEST * 0.5**place)
+        best = max((candidate.score for candidate in candidates), default=0.0)
+        near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
+        days = sorted({candidate.chunk.day for candidate in near}, reverse=True)
+        for candidate in near:
+            candidate.add(when.reason, weights.NEWEST * 0.5 ** days.index(candidate.chunk.day))
     else:
-        days = when.condition
-        low, high = (math.inf * sign if at is None else at for at, sign in ((days.low, -1), (days.high, 1)))
-        for each in candidates:
-            if (each.score or when.is_all) and low <= each.chunk.when <= high:
-                each.add(when.reason, weights.THEN)
-    return sorted(candidates, key=lambda each: each.order)
+        low, high = when.condition.low, when.condition.high
+        for candidate in candidates:
+            is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
+            if is_then and (candidate.score or when.is_all):
+                candidate.add(when.reason, weights.THEN)
+    return sorted(candidates, key=lambda candidate: candidate.order)
 
 
 # -- the tables
@@ -114,13 +115,9 @@ _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "augu
            "december")  # fmt: skip
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
-    **{
-        name: i
-        for i, name in enumerate(
-            ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 1
-        )
-    },
-    **{"an": 1, "one": 1, "한": 1, "두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7, "여덟": 8},
+    **{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8},
+    **{"nine": 9, "ten": 10, "eleven": 11, "twelve": 12},
+    **{"한": 1, "두": 2, "세": 3, "네": 4, "다섯": 5, "여섯": 6, "일곱": 7, "여덟": 8},
 }
 _IN_DAYS = {"하루": 1, "이틀": 2, "사흘": 3, "나흘": 4, "일주일": 7, "보름": 15}
 _COUNT = rf"(?P<n>\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
@@ -278,7 +275,7 @@ _RULES: tuple[_Rule, ...] = (
      lambda m, today: _back(*_BACK["".join(m["word"].split())], today)),
 )  # fmt: skip
 _PERIODS = tuple((re.compile(pattern, re.I), days) for pattern, days in _RULES)
-"""What is asked first is first: a day before its month, a month before its year."""
+"""The order matters: a day is looked for before its month, and a month before its year."""
 
 
 _ANY_NOTE = re.compile(
@@ -295,11 +292,11 @@ _ANY_NOTE = re.compile(
 
 
 def _relation(match: re.Match[str]) -> str:
-    given = match.groupdict()
-    return (given.get("how") or given.get("then") or "").lower()
+    groups = match.groupdict()
+    return (groups.get("how") or groups.get("then") or "").lower()
 
 
-def _bounded(how: str, days: Days, *, is_span: bool) -> tuple[dt.date | None, dt.date | None]:
+def _bounds(how: str, days: Days, *, is_span: bool) -> tuple[dt.date | None, dt.date | None]:
     """Return the bounds that days with a relation mean; `from` means `since` only in a span: from May to July."""
     first, last = days
     if how in _SINCE or (is_span and how in _FROM):
@@ -311,21 +308,21 @@ def _bounded(how: str, days: Days, *, is_span: bool) -> tuple[dt.date | None, dt
     return (last + dt.timedelta(days=1), None) if how == "after" else (first, last)
 
 
-def _overlaps(match: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+def _overlaps(match: re.Match[str], spans: Sequence[Span]) -> bool:
     return any(match.start() < end and start < match.end() for start, end in spans)
 
 
-def _said(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _words(text: str, spans: Sequence[Span]) -> str:
     return " ".join(" ".join(text[start:end].split()) for start, end in sorted(spans))
 
 
-def _is_all(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+def _is_all(text: str, spans: Sequence[Span]) -> bool:
     """Say whether a text beside these spans only has words that fit any note."""
     left = "".join(letter for at, letter in enumerate(text) if not any(start <= at < end for start, end in spans))
     return all(map(_ANY_NOTE.fullmatch, re.findall(r"\w+", left)))
 
 
-def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _without(text: str, spans: Sequence[Span]) -> str:
     """Return the text without these spans; the text itself if nothing that can be asked for is left."""
     left = text
     for start, end in sorted(spans, reverse=True):

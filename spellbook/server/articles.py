@@ -122,7 +122,7 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
         "title": "",
         "categories": [],
         "author": presentation.cut(about["author"], _SHORT) if about["author"] else None,
-        "created_at": newest.said(chunk),
+        "created_at": newest.date_of(chunk),
     }
     first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
     row["categories"] = [presentation.cut(first)]
@@ -162,7 +162,7 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
         "author": meta.get("author"),
         "published_date": meta.get("published"),
         "categories": texts(meta.get("categories")),
-        "created_at": newest.said(chunk),
+        "created_at": newest.date_of(chunk),
         "description": meta.get("description"),
         "keywords": [*chunk.keywords],
         "tags": [*chunk.tags],

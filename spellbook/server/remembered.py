@@ -62,7 +62,7 @@ def about(chunk: StoredChunk) -> dict[str, Any]:
     return {
         "type": type_of(chunk),
         "importance": chunk.importance,
-        "created_at": newest.said(chunk),
+        "created_at": newest.date_of(chunk),
         "pinned": is_pinned(chunk),
         "tags": list(chunk.tags),
         "source": chunk.source or None,
@@ -127,7 +127,7 @@ def injection(
     hits = sorted(found.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
         title = presentation.stated(hit.title, presentation.is_outside(hit))
-        said = f"[{flat(hit.category)} {newest.said(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
+        said = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
         head = f"{len(lines) + 1}. {said}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2

@@ -221,8 +221,8 @@ def recent(listed: Recent, offset: int) -> str:
         return f"No notes here; {listed.total} in all."
     shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
     lines = [
-        f"- {newest.said(each)[:10]} {flat(each.title)} id: {exact(each.note)} {flat(each.category)}/{flat(each.topic)}"
-        for each in listed.notes
+        f"- {newest.date_of(one)[:10]} {flat(one.title)} id: {exact(one.note)} {flat(one.category)}/{flat(one.topic)}"
+        for one in listed.notes
     ]
     return "\n".join([shown, *lines])
 

@@ -77,7 +77,7 @@ SENTENCES = {
     },
     "__main__.py": {"_sentence"},
     "text/credentials.py": {"in_note"},
-    "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_filed"},
+    "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_read_file"},
     "archive/pages/fetch.py": {"_hint"},
     "archive/past.py": {"__str__", "_begin", "left_out"},
     "system/git.py": {"shallow"},

@@ -136,6 +136,7 @@ def notes(book: Spellbook, write_note: Callable[..., Path]) -> Spellbook:
         pytest.param("fix the bug in the login form", [], id="nothing related"),
         pytest.param("what about the team?", [], id="a common word"),
         pytest.param("keys", [], id="one word"),
+        pytest.param("rotate the signing keys 🔑", ["keys.md"], id="an emoji"),
         pytest.param("\ud800 rotate signing keys \udfff", ["keys.md"], id="surrogates"),
         pytest.param('" OR NEAR( * -- \x00 AND', [], id="syntax of the index"),
         pytest.param("?!", [], id="no word"),

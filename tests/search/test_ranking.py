@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search.ranking import Candidate, adjust, choose, fuse, least, related, reranked
+from spellbook.search.ranking import Candidate, adjust, choose, fuse, least, related, rerank
 from spellbook.search.related import Superseded
 from spellbook.search.scoring import Leg, Match
 from spellbook.search.successors import supersede
@@ -294,7 +294,7 @@ def test_equals_come_newest_first():
 def test_a_reranker_moves_scores_and_says_so():
     """A reranker's share has a name, and the shares still add up."""
     found = fuse([candidate("a.md", 0.9), candidate("b.md", 0.8), candidate("c.md", 0.7)], "semantic")
-    reranked(found, [0.1, 0.95], "judge")
+    rerank(found, [0.1, 0.95], "judge")
     found = adjust(found, {}, {}, NOW)
     assert [each.chunk.path for each in found] == ["b.md", "a.md", "c.md"]
     assert reasons(found[2]) == ["not seen by judge"]

@@ -29,7 +29,7 @@ def articles(shown: View) -> Response:
         about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
         about["summary"] = form.read(chunk.text).summary
         names = texts(chunk.meta.get("categories")) or [chunk.topic]
-        rows.append({"chunk": chunk, "day": newest.said(chunk)[:10], "categories": names, **about})
+        rows.append({"chunk": chunk, "day": newest.date_of(chunk)[:10], "categories": names, **about})
     more = offset + len(rows) < told["total"]
     return shown.page("articles.html", told=told, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
 
