@@ -13,13 +13,13 @@ import threading
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from spellbook.models.base import Embedder, Scale, Vectors, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError
-from spellbook.system.lazy import np
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Calibrated:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
-        vector = self.raw.embed_query(text)  # first, so that a service that is down is what is told
+        vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
         return self._fitting(vector).query.apply(vector)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
@@ -76,10 +76,10 @@ class Calibrated:
 
     def _fitting(self, vectors: Vectors) -> Calibration:
         learnt = self._learnt()
-        given, width = vectors.shape[-1], len(learnt.query.shift)
-        if given != width:
+        width, learnt_width = vectors.shape[-1], len(learnt.query.shift)
+        if width != learnt_width:
             raise EmbeddingError(
-                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: "
+                f"{self.name} now gives vectors of {width} numbers; those of this index have {learnt_width}: "
                 f"its model changed.",
                 f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
                 f"the notes stay as they are.",
@@ -110,11 +110,7 @@ class Calibrated:
             raise EmbeddingError(
                 f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
             )
-
-        def queries(texts: Sequence[str]) -> Vectors:
-            return np.stack([self.raw.embed_query(text) for text in texts])
-
-        learnt = calibrate(queries, self.raw.embed_passages)
+        learnt = calibrate(partial(embed_queries, self.raw), self.raw.embed_passages)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with disk.replacing(self._file) as target:

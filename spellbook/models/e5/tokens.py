@@ -19,9 +19,11 @@ from pathlib import Path
 from spellbook.models.e5.weights import Bytes, Vocabulary
 from spellbook.system.lazy import np
 
-_BLANK = "▁"  # how pieces write the blank in front of a word
+_BLANK = "▁"
+"""How pieces write the blank in front of a word."""
+
 _UNKNOWN = 10.0
-"""How much less probable than any piece a letter is that no piece has."""
+"""By how much the log probability of a letter that no piece has is below that of any piece."""
 
 _NONE: dict[str, int] = {}
 _LONGER = -1
@@ -43,7 +45,7 @@ class E5Tokeniser:
         self.first, self.last, self._unknown = rules["first"], rules["last"], rules["unknown"]
         self._replaced = {int(letter): text for letter, text in rules["replaced"].items()}
         self._letters = self._group(0)
-        # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
+        # Pieces by their first two letters. Few of these groups occur in notes, so each is read at its first use.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
 
@@ -114,7 +116,7 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
         "first": vocabulary.first,
         "last": vocabulary.last,
         "unknown": vocabulary.unknown,
-        "replaced": {str(letter): text for letter, text in vocabulary.replaced.items()},
+        "replaced": vocabulary.replaced,
     }
     parts = [letters, *groups.values()]
 
