@@ -253,7 +253,7 @@ def _ask_all(
             results.failed += _ask_golden(index, searcher, query)
             if progress:
                 progress("golden queries", done, len(queries))
-        results.ranks, results.missed = _ask(searcher, notes, progress)
+        results.ranks, results.missed = _ask_questions(searcher, notes, progress)
     except _NoMeaning as error:
         results.reason = str(error)
     results.failed.sort(key=lambda failed: failed.line)
@@ -278,7 +278,7 @@ def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     return answer.hits
 
 
-def _ask(
+def _ask_questions(
     searcher: Searcher, notes: Iterable[_EvaluatedNote], progress: Progress | None
 ) -> tuple[list[int], list[Missed]]:
     """Ask every question of every note; return the ranks of its note (0 past ten), and what was missed."""

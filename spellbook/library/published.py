@@ -124,13 +124,13 @@ class PublishedReader(Reader):
 
     def around(self, id: str) -> Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
-        book, path, head = self._within(self.resolve(id).path)
+        book, path, head = self._locate(self.resolve(id).path)
         around = related.around(book.index, path)
         return Around(_below(head, around.links), _below(head, around.backlinks), _below(head, around.related))
 
     def graph(self, id: str, most: int) -> NoteGraph:
         """Return at most `most` notes around a note, which comes first. Raises MemoryNotFound."""
-        book, path, head = self._within(self.resolve(id).path)
+        book, path, head = self._locate(self.resolve(id).path)
         graph = related.graph(book.index, path, most)
         return replace(graph, notes=tuple((head + path, head + id, title) for path, id, title in graph.notes))
 
@@ -138,7 +138,7 @@ class PublishedReader(Reader):
         """Return the other notes that link to one of the notes at `paths`."""
         by_vault: dict[str, tuple[PublishedReader, list[str]]] = {}
         for shown in paths:
-            book, path, head = self._within(shown)
+            book, path, head = self._locate(shown)
             by_vault.setdefault(head, (book, []))[1].append(path)
         return tuple(
             link
@@ -146,7 +146,7 @@ class PublishedReader(Reader):
             for link in _below(head, related.backlinks(book.index, inside))
         )
 
-    def _within(self, path: str) -> tuple[PublishedReader, str, str]:
+    def _locate(self, path: str) -> tuple[PublishedReader, str, str]:
         """Return the book of a note's vault alone, the note's path there, and what is before the path here."""
         if len(self.vaults) == 1:
             return self, path, ""

@@ -44,7 +44,7 @@ class Calibrated:
     @property
     def scale(self) -> Scale:
         """What its cosines mean. Raises EmbeddingError before it could be learnt."""
-        return self._learnt().scale
+        return self._load().scale
 
     @property
     def tokeniser(self) -> str:
@@ -54,17 +54,17 @@ class Calibrated:
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
         vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
-        return self._fitting(vector).query.apply(vector)
+        return self._fitting_calibration(vector).query.apply(vector)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of questions, shape (n, width)."""
         vectors = embed_queries(self.raw, texts)
-        return self._fitting(vectors).query.apply_all(vectors)
+        return self._fitting_calibration(vectors).query.apply_all(vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width)."""
         vectors = self.raw.embed_passages(texts)
-        return self._fitting(vectors).passage.apply_all(vectors)
+        return self._fitting_calibration(vectors).passage.apply_all(vectors)
 
     def count_tokens(self, text: str) -> int:
         """Return what the embedder itself says."""
@@ -74,8 +74,8 @@ class Calibrated:
         """Return what the embedder itself says."""
         return self.raw.describe()
 
-    def _fitting(self, vectors: Vectors) -> Calibration:
-        learnt = self._learnt()
+    def _fitting_calibration(self, vectors: Vectors) -> Calibration:
+        learnt = self._load()
         width, learnt_width = vectors.shape[-1], len(learnt.query.shift)
         if width != learnt_width:
             raise EmbeddingError(
@@ -86,17 +86,17 @@ class Calibrated:
             )
         return learnt
 
-    def _learnt(self) -> Calibration:
+    def _load(self) -> Calibration:
         with self._learning:
             if self._calibration is None:
-                self._calibration = self._kept() or self._learn()
+                self._calibration = self._read() or self._learn()
             return self._calibration
 
     @property
     def _file(self) -> Path:
         return self.folder / f"{hashlib.sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
-    def _kept(self) -> Calibration | None:
+    def _read(self) -> Calibration | None:
         # What is damaged is learnt again; from the same model it comes out the same.
         with (
             contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),

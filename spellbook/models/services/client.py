@@ -117,7 +117,7 @@ class ServiceClient:
         raise EmbeddingError(f"{self.who} {what}.", hint or "Check its address and its model.")
 
     def _once(self, path: str, data: bytes, patience: Patience, until: float) -> Any:
-        http = self._connected()
+        http = self._connect()
         left = max(0.05, until - time.monotonic())
         timeout = httpx.Timeout(left, connect=min(patience.connect, left))
         try:
@@ -185,7 +185,7 @@ class ServiceClient:
         until = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
         self._paused = [(until, passing.failure) if i <= rank else old for i, old in enumerate(self._paused)]
 
-    def _connected(self) -> httpx.Client:
+    def _connect(self) -> httpx.Client:
         with self._guard:
             if self._http is None:
                 self._key = _key(self._keys)

@@ -111,9 +111,6 @@ class ServiceEmbedder:
         self._client = ServiceClient(service, kind.title, kind.start, keys)
         self._width = self._dimensions
 
-    def __repr__(self) -> str:
-        return f"ServiceEmbedder({self.name!r}, {self._service.url!r})"
-
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,), within seconds."""
         patience = UNHURRIED if is_unhurried() else QUERY

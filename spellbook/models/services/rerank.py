@@ -32,9 +32,6 @@ class ServiceReranker:
         self._client = ServiceClient(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
         self._raw = False
 
-    def __repr__(self) -> str:
-        return f"ServiceReranker({self.name!r}, {self._service.url!r})"
-
     def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """Return how well each text answers `query`, 0..1. Raises EmbeddingError on a failure, and after `seconds`."""
         if not texts:
