@@ -1,8 +1,8 @@
 """
-An embedder with the calibration of its model, learnt once and kept, where none is shipped.
+An embedder whose calibration is not shipped: it is learnt once and kept.
 
-Vectors go out without their language and cosines on a scale, or not at all:
-what is stored is always of one kind.
+All its vectors are calibrated, so that those of an index are always of one
+kind. Until the calibration is learnt, there are none.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Calibrated:
         return learnt
 
     def _load(self) -> Calibration:
+        """Return the calibration, which is read or learnt at its first use. Raises EmbeddingError."""
         with self._learning:
             if self._calibration is None:
                 self._calibration = self._read() or self._learn()
@@ -97,7 +98,7 @@ class Calibrated:
         return self.folder / f"{hashlib.sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
     def _read(self) -> Calibration | None:
-        # What is damaged is learnt again; from the same model it comes out the same.
+        # A damaged file is learnt again, with the same result from the same model.
         with (
             contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),
             self._file.open("rb") as file,

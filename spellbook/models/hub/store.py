@@ -136,10 +136,10 @@ def remove(model: str) -> Pulled:
         known = ", ".join(other.name for other in pulled()) or "none"
         raise InvalidInput(f"There is no model {short} in {folder.parent}.", f"Models here: {known}.")
     try:
-        # By another name first: what is half deleted must not look like a model.
+        # Renamed first: a half-deleted folder must not look like a model.
         if here:
             gone = folder.with_name(f".{short}.gone")
-            shutil.rmtree(gone, ignore_errors=True)  # of a kill in the midst of this
+            shutil.rmtree(gone, ignore_errors=True)  # left by a killed process
             folder.rename(gone)
             shutil.rmtree(gone)
         shutil.rmtree(rest, ignore_errors=True)

@@ -138,7 +138,7 @@ class ServiceClient:
             raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
         except httpx.TransportError as error:
             raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
-        # A proxy of the environment that makes no sense, or a host that is no name.
+        # The environment names an invalid proxy, or the address an invalid host.
         except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
             reason = self._clean(str(error))
             raise EmbeddingError(f"{self.who} cannot be asked ({reason}).", "Check its address.") from error
@@ -156,7 +156,7 @@ class ServiceClient:
         reason = self._reason(content)
         because = f" ({reason})" if reason else ""
         if status in {401, 403}:
-            # What it says may repeat the key in part.
+            # Its answer may repeat a part of the key.
             name = " or ".join(self._keys)
             refusal = f"{self.who} refuses the key" if self._key else f"{self.who} wants a key"
             raise AuthenticationError(f"{refusal} (HTTP {status}).", f"Put the right key into {name} and start again.")
@@ -180,7 +180,7 @@ class ServiceClient:
         self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
 
     def _pause(self, patience: Patience, passing: _Passing) -> None:
-        # Texts that take too long do not say that a question does.
+        # A timeout of long texts does not mean that a question would time out.
         rank = patience.rank if passing.spent else max(patience.rank, QUERY.rank)
         until = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
         self._paused = [(until, passing.failure) if i <= rank else old for i, old in enumerate(self._paused)]

@@ -1,8 +1,8 @@
 """
 Embedders run by a service that answers as OpenAI does, or by Ollama.
 
-A vector belongs to the model in its fingerprint, or there is none: it is normalised here, checked for count, width
-and NaN, and never replaced by another model's.
+Every vector comes from the model that the fingerprint names, never from another one in its place. Vectors are
+normalised here, and their count, their width and their numbers are checked.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ServiceEmbedder:
             known = ", ".join(sorted(options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
         self._dimensions = _dimensions(service)
-        # Ollama drops a model after five minutes unasked, and loading it again takes longer than a search may.
+        # Ollama frees a model after five minutes without a request, and loading it takes longer than a search may.
         own = {"truncate": True, "keep_alive": "30m"} if service.kind == "ollama" else {"encoding_format": "float"}
         self._fields: dict[str, Any] = own | ({"dimensions": self._dimensions} if self._dimensions else {})
         self._type = service.options.get("input_type", "")
@@ -105,7 +105,7 @@ class ServiceEmbedder:
         model = service.model.removesuffix(":latest") or service.url
         sides = f"input_type={self._type}" if self._type else sha256("\0".join(self._before).encode()).hexdigest()[:8]
         self.fingerprint = f"service:{model}:{self._dimensions or 'full'}:{sides}:nfc:{TEMPLATE}"
-        # OpenAI's own key is in many an environment, and nobody else's business.
+        # OpenAI's own key is set in many environments: nobody but OpenAI gets it.
         is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
         keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
         self._client = ServiceClient(service, kind.title, kind.start, keys)
