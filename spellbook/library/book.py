@@ -106,8 +106,8 @@ class Spellbook(Reader):
     def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
         self.follow()
-        found = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed, look=look)
-        self.complaint = found if look else self.complaint
+        complaint = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed, look=look)
+        self.complaint = complaint if look else self.complaint
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -129,7 +129,7 @@ class Spellbook(Reader):
         """Save one finished chunk `{"text", "metadata"}` as a note, as `scribe_all` does."""
         return self.scribe_all([chunk], **options)
 
-    def scribe_all(self, given: Sequence[object], **options: Unpack[write.ScribeOptions]) -> write.Scribed:
+    def scribe_all(self, chunks: Sequence[object], **options: Unpack[write.ScribeOptions]) -> write.Scribed:
         """
         Save finished chunks, each as one note; `options` are those of `write.ScribeOptions`. Search finds them at once.
 
@@ -138,7 +138,7 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         self.follow()
         with self.meter.timed("scribe"):
-            return write.scribe(self.index, self._searcher, given, **options)
+            return write.scribe(self.index, self._searcher, chunks, **options)
 
     def revise(
         self,
@@ -159,13 +159,13 @@ class Spellbook(Reader):
         Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
         """
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
-        return self._known(lambda: revise.revise(self.index, chunk_id, revision))
+        return self._change(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
-        return self._known(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
+        return self._change(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
 
-    def _known(self, change: Callable[[], T]) -> T:
+    def _change(self, change: Callable[[], T]) -> T:
         """Run `change`; if the note is not where the index has it, scan the vault and try again."""
         self.index.vault.check_there()
         self.follow()
@@ -190,7 +190,7 @@ class Spellbook(Reader):
 
     def merge(self, a: str, b: str, *, keep: merge.Keep = "", apply: bool = False) -> merge.Merged:
         """Merge two similar notes into one; writes nothing unless `apply` is set. See `editing.merge.merge`."""
-        return self._known(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
+        return self._change(lambda: merge.merge(self.index, a, b, keep=keep, apply=apply))
 
     def restore(self, name: str) -> tuple[str, ...]:
         """Restore what was erased: name its path in the trash, or the id, path or topic. See `editing.undo.restore`."""
@@ -244,10 +244,9 @@ class Spellbook(Reader):
         """
         self.index.vault.check_there()
         self.refresh()  # the catalog knows where earlier imports put their notes
-        given = None if source is None else Path(source).expanduser()
-        return importer.run(
-            self.index, given, importer.ImportOptions(on_conflict, dry_run, into, attachments, drop), progress
-        )
+        path = None if source is None else Path(source).expanduser()
+        options = importer.ImportOptions(on_conflict, dry_run, into, attachments, drop)
+        return importer.run(self.index, path, options, progress)
 
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None
@@ -314,7 +313,7 @@ class Spellbook(Reader):
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""
-        return self.migrate(migrate.left(self.index), progress=progress, checked=False)
+        return self.migrate(migrate.previous(self.index), progress=progress, checked=False)
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Run the health checks one by one; yield each one's name and the problems it found, if any."""

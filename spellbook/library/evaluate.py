@@ -34,8 +34,14 @@ FIRST = 5
 """A question is answered well if its note is among so many hits."""
 
 _HITS = 10
+"""Hits of a question that are looked at."""
+
 _AT_ONCE = 2_000
-_ROOM = 1_000_000  # tokens: no hit is left out for lack of room
+"""Chunks that are read at once."""
+
+_ROOM = 1_000_000
+"""Tokens of an answer: no hit is left out for lack of room."""
+
 _NO_GUIDES = Condition("category", ("system",), negated=True)
 
 
@@ -127,15 +133,15 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
 
     Raises InvalidInput for a golden file or a filter that makes no sense.
     """
-    queries = _golden(index)
+    queries = _read_golden(index)
     with index.catalog.reading():
-        notes, pieces = _read(index, (*conditions(standard.filter), _NO_GUIDES))
+        notes, pieces = _read_notes(index, (*conditions(standard.filter), _NO_GUIDES))
         counts = index.catalog.counts()
-    asked = _ask_all(index, searcher, notes, queries, progress)
+    results = _ask_all(index, searcher, notes, queries, progress)
     duplicates, contradictions = compare(index, pieces, progress)
     of_people = [note for note in notes if not note.is_memory]
     labelled = notes if standard.all_notes else [note for note in notes if note.is_memory]
-    recall1, recall5, recall10 = (_share(asked.ranks, first) for first in (1, FIRST, _HITS))
+    recall1, recall5, recall10 = (_share(results.ranks, first) for first in (1, FIRST, _HITS))
     checked = Checked(
         notes=len(notes),
         memories=len(notes) - len(of_people),
@@ -143,16 +149,16 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         recall1=recall1,
         recall5=recall5,
         recall10=recall10,
-        mrr=round(sum(1 / rank for rank in asked.ranks if rank) / len(asked.ranks), 4) if asked.ranks else None,
-        missed=tuple(asked.missed),
+        mrr=round(sum(1 / rank for rank in results.ranks if rank) / len(results.ranks), 4) if results.ranks else None,
+        missed=tuple(results.missed),
         golden=len(queries),
-        golden_failed=tuple(asked.failed),
+        golden_failed=tuple(results.failed),
         duplicates=duplicates,
         contradictions=contradictions,
         unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in labelled if note.lacks),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
-        index=state(index, counts, index.catalog.second.fingerprint, asked.reason),
+        index=state(index, counts, index.catalog.second.fingerprint, results.reason),
     )
     by_meaning = bool(checked.questions) or any(query.mode != "find" for query in queries)
     unmatched = map(str, index.catalog.unmatched(conditions(standard.filter), index.visible))
@@ -178,7 +184,7 @@ def _share(ranks: Sequence[int], first: int) -> float | None:
     return round(sum(0 < rank <= first for rank in ranks) / len(ranks), 4) if ranks else None
 
 
-# -- what there is
+# -- notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,23 +195,23 @@ class _EvaluatedNote:
     lacks: tuple[str, ...]
 
 
-def _read(index: Index, limits: Sequence[Condition]) -> tuple[list[_EvaluatedNote], list[ComparedChunk]]:
+def _read_notes(index: Index, limits: Sequence[Condition]) -> tuple[list[_EvaluatedNote], list[ComparedChunk]]:
     """Return all notes by path, and the pieces of their chunks, in reading order."""
     notes: dict[str, tuple[int, _EvaluatedNote]] = {}
     pieces: list[tuple[str, int, ComparedChunk]] = []
     keys = index.catalog.keys(limits)
     for start in range(0, len(keys), _AT_ONCE):
-        for found in index.catalog.by_key(keys[start : start + _AT_ONCE], limits):
+        for chunk in index.catalog.by_key(keys[start : start + _AT_ONCE], limits):
             # The frontmatter as the catalog has it, interpreted as a note's.
-            note = Note(found.path, "", found.meta, 0, 0, ())
-            if found.path not in notes or found.ordinal < notes[found.path][0]:
+            note = Note(chunk.path, "", chunk.meta, 0, 0, ())
+            if chunk.path not in notes or chunk.ordinal < notes[chunk.path][0]:
                 lacks = tuple(name for name in ("topic", "questions") if not getattr(note, name))
-                place = replace(found.place, id=found.note)
-                notes[found.path] = found.ordinal, _EvaluatedNote(place, note.kind == "memory", note.questions, lacks)
-            if piece := ComparedChunk.of(found, note):
-                pieces.append((found.path, found.ordinal, piece))
+                place = replace(chunk.place, id=chunk.note)
+                notes[chunk.path] = chunk.ordinal, _EvaluatedNote(place, note.kind == "memory", note.questions, lacks)
+            if piece := ComparedChunk.of(chunk, note):
+                pieces.append((chunk.path, chunk.ordinal, piece))
     listed = [note for _, (_, note) in sorted(notes.items())]
-    return listed, [piece for *_, piece in sorted(pieces, key=lambda each: each[:2])]
+    return listed, [piece for *_, piece in sorted(pieces, key=lambda row: row[:2])]
 
 
 # -- questions
@@ -221,7 +227,7 @@ class _Ranks:
     reason: str = ""
 
 
-class _Deaf(Exception):
+class _NoMeaning(Exception):
     """Search by meaning does not work."""
 
 
@@ -232,57 +238,57 @@ def _ask_all(
     queries: Sequence[Golden],
     progress: Progress | None,
 ) -> _Ranks:
-    asked = _Ranks()
+    results = _Ranks()
     by_words = [query for query in queries if query.mode == "find"]
     by_meaning = [query for query in queries if query.mode != "find"]
     for done, query in enumerate(by_words, 1):
-        asked.failed += _ask_golden(index, searcher, query)
+        results.failed += _ask_golden(index, searcher, query)
         if progress:
             progress("golden queries", done, len(queries))
     if not by_meaning and not any(note.questions for note in notes):
-        return asked
+        return results
     try:
-        _listen(index)
+        _require_meaning(index)
         for done, query in enumerate(by_meaning, len(by_words) + 1):
-            asked.failed += _ask_golden(index, searcher, query)
+            results.failed += _ask_golden(index, searcher, query)
             if progress:
                 progress("golden queries", done, len(queries))
-        asked.ranks, asked.missed = _ask(searcher, notes, progress)
-    except _Deaf as error:
-        asked.reason = str(error)
-    asked.failed.sort(key=lambda each: each.line)
-    return asked
+        results.ranks, results.missed = _ask_questions(searcher, notes, progress)
+    except _NoMeaning as error:
+        results.reason = str(error)
+    results.failed.sort(key=lambda failed: failed.line)
+    return results
 
 
-def _listen(index: Index) -> None:
-    """Raise _Deaf if search by meaning does not work."""
+def _require_meaning(index: Index) -> None:
+    """Raise _NoMeaning if search by meaning does not work."""
     if index.catalog.fingerprint != index.embedder.fingerprint:
-        raise _Deaf("another process indexes this vault with another embedder")
+        raise _NoMeaning("another process indexes this vault with another embedder")
     try:
         index.embedder.embed_query("Spellbook")
     except EmbeddingError as error:
-        raise _Deaf(str(error)) from error
+        raise _NoMeaning(str(error)) from error
 
 
 def _hits(searcher: Searcher, question: Question) -> tuple[Hit, ...]:
     answer = searcher.ask(question)
     by_words_only = answer.hits and not any("semantic" in hit.why for hit in answer.hits)
     if question.mode != "keyword" and answer.index.degraded and by_words_only:
-        raise _Deaf(answer.index.reason)  # otherwise search by words alone would be measured
+        raise _NoMeaning(answer.index.reason)  # otherwise search by words alone would be measured
     return answer.hits
 
 
-def _ask(
+def _ask_questions(
     searcher: Searcher, notes: Iterable[_EvaluatedNote], progress: Progress | None
 ) -> tuple[list[int], list[Missed]]:
     """Ask every question of every note; return the ranks of its note (0 past ten), and what was missed."""
-    asked: dict[str, list[_EvaluatedNote]] = {}
+    owners_of: dict[str, list[_EvaluatedNote]] = {}
     for note in notes:
         for question in note.questions:
-            asked.setdefault(question[:MOST_QUERY], []).append(note)
+            owners_of.setdefault(question[:MOST_QUERY], []).append(note)
     ranks: list[int] = []
     missed: list[Missed] = []
-    for done, (question, owners) in enumerate(asked.items(), 1):
+    for done, (question, owners) in enumerate(owners_of.items(), 1):
         hits = _hits(searcher, Question(question, limit=_HITS, max_tokens=_ROOM, unprompted=True))
         for note in owners:
             rank = next((rank for rank, hit in enumerate(hits, 1) if hit.path == note.place.path), 0)
@@ -291,14 +297,14 @@ def _ask(
                 instead, score = (hits[0].chunk.place, hits[0].score) if hits else (None, 0.0)
                 missed.append(Missed(note.place, question, rank, instead, score))
         if progress:
-            progress("asking", done, len(asked))
-    return ranks, sorted(missed, key=lambda each: (each.note.path, each.question))
+            progress("asking", done, len(owners_of))
+    return ranks, sorted(missed, key=lambda one: (one.note.path, one.question))
 
 
 # -- golden queries
 
 
-def _golden(index: Index) -> tuple[Golden, ...]:
+def _read_golden(index: Index) -> tuple[Golden, ...]:
     file = index.config.vault / MARKER / golden.FILE
     try:
         return golden.parse(disk.read_small(file).decode("utf-8-sig"), str(file))
@@ -313,7 +319,7 @@ def _golden(index: Index) -> tuple[Golden, ...]:
 
 def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]:
     """Return how a golden query failed; empty if it passed."""
-    chunks = {name: _meant(index, name) for name in query.expect}
+    chunks = {name: _chunk_ids(index, name) for name in query.expect}
     unknown = tuple(name for name, ids in chunks.items() if not ids)
     limit = max(FIRST, len(query.expect))
     try:
@@ -324,19 +330,19 @@ def _ask_golden(index: Index, searcher: Searcher, query: Golden) -> list[Failed]
             return [Failed(query.query, query.line, reason=str(unmatched[0]))]
     except InvalidInput as error:
         return [Failed(query.query, query.line, reason=str(error))]
-    found = {hit.id for hit in hits}
-    missing = tuple(name for name, ids in chunks.items() if ids and not ids & found)
+    hit_ids = {hit.id for hit in hits}
+    missing = tuple(name for name, ids in chunks.items() if ids and not ids & hit_ids)
     reason = f"{hits[0].path} was found, and nothing should be" if hits and not query.expect else ""
     if not (missing or unknown or reason):
         return []
     return [Failed(query.query, query.line, missing, unknown, tuple(hit.chunk.place for hit in hits), reason)]
 
 
-def _meant(index: Index, name: str) -> frozenset[str]:
+def _chunk_ids(index: Index, name: str) -> frozenset[str]:
     """Return the ids of the chunks of a name: a note's id or path, a chunk's id, `topic` or `category/topic`."""
     try:
-        found = chunks_of(index, name)
+        chunks = chunks_of(index, name)
     except MemoryNotFound:
         category, slash, topic = name.partition("/")
-        found = index.catalog.topic(name) or (index.catalog.topic(topic, category) if slash else [])
-    return frozenset(each.id for each in found)
+        chunks = index.catalog.topic(name) or (index.catalog.topic(topic, category) if slash else [])
+    return frozenset(chunk.id for chunk in chunks)

@@ -8,7 +8,7 @@ Golden queries: what a person expects to find, as `.spellbook/queries.yaml` list
     - query: a recipe for bread
       absent: true                            # nothing may be found
 
-Whatever the file holds, what is wrong with it is said by its line. Pure.
+Every fault of the file is reported with its line. Pure.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ MODES = ("search", "memorize", "find")
 
 _KEYS = ("query", "expect", "mode", "filter", "absent")
 _NULL = "tag:yaml.org,2002:null"
+"""YAML's tag of an empty value."""
+
 _MOST_DEPTH = 8
-_MOST_TOLD = 5
+"""Levels of lists and mappings: a query with its filter has five."""
+
+_MOST_FAULTS = 5
+"""Faults of a file that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Golden:
 
 def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
     """Parse the file's text; `name` is the file's name. Raises InvalidInput that names the line."""
-    read: list[Golden] = []
+    queries: list[Golden] = []
     faults: list[_QueryFault] = []
     try:
         nodes = _nodes(text)
@@ -52,14 +57,14 @@ def parse(text: str, name: str = FILE) -> tuple[Golden, ...]:
         nodes, faults = [], [fault]
     for node in nodes:
         try:
-            read.append(_golden(node))
+            queries.append(_golden(node))
         except _QueryFault as fault:
             faults.append(fault)
     if faults:
-        told = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_TOLD]]
-        more = f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
-        raise InvalidInput(f"{name}, {'; '.join(told)}{more}.", "Mend the file and check again; no query was asked.")
-    return tuple(read)
+        lines = [f"line {fault.line + 1}: {fault}" for fault in faults[:_MOST_FAULTS]]
+        more = f"; and {len(faults) - _MOST_FAULTS} more" if len(faults) > _MOST_FAULTS else ""
+        raise InvalidInput(f"{name}, {'; '.join(lines)}{more}.", "Mend the file and check again; no query was asked.")
+    return tuple(queries)
 
 
 class _QueryFault(ValueError):
@@ -105,34 +110,35 @@ def _golden(node: yaml.Node) -> Golden:
     line = node.start_mark.line
     if not isinstance(node, yaml.MappingNode):
         raise _QueryFault(line, "a query is `query: …` with `expect: …`")
-    given = dict(_pairs(node))
+    values = dict(_pairs(node))
     lines = {key.value: key.start_mark.line for key, _ in node.value}
-    unknown = [key for key in given if key not in _KEYS]
+    unknown = [key for key in values if key not in _KEYS]
     if unknown:
         raise _QueryFault(lines[unknown[0]], f"there is no key {unknown[0]!r:.40}; keys are {', '.join(_KEYS)}")
 
     def wrong(key: str, reason: str) -> _QueryFault:
         return _QueryFault(lines.get(key, line), reason)
 
-    query, mode, absent = given.get("query", ""), given.get("mode") or "search", given.get("absent") or "false"
+    query, mode, absent = values.get("query", ""), values.get("mode") or "search", values.get("absent") or "false"
     if not isinstance(query, str) or not query.strip():
         raise wrong("query", "query must be a text")
     if mode not in MODES:
         raise wrong("mode", f"mode must be one of {', '.join(MODES)}, not {mode!r:.40}")
     if str(absent).lower() not in {"true", "false"}:
         raise wrong("absent", f"absent must be true or false, not {absent!r:.40}")
-    named = given.get("expect") or []
-    expect = [named] if isinstance(named, str) else named
-    if not isinstance(expect, list) or not all(isinstance(each, str) and each.strip() for each in expect):
+    expect = values.get("expect") or []
+    if isinstance(expect, str):
+        expect = [expect]
+    if not isinstance(expect, list) or not all(isinstance(name, str) and name.strip() for name in expect):
         raise wrong("expect", "expect must be an id, a path or a topic, or a list of them")
     if bool(expect) == (str(absent).lower() == "true"):
         raise _QueryFault(line, "a query needs `expect: …` or `absent: true`, and not both")
-    filter = given.get("filter") or None
+    filter = values.get("filter") or None
     try:
         conditions(filter)
     except InvalidInput as error:
         raise _QueryFault(lines["filter"], error.message.rstrip(".")) from error
-    return Golden(query, line + 1, tuple(each.strip() for each in expect), mode, filter)
+    return Golden(query, line + 1, tuple(name.strip() for name in expect), mode, filter)
 
 
 def _pairs(node: yaml.MappingNode) -> Iterator[tuple[str, Any]]:

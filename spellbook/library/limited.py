@@ -1,12 +1,12 @@
 """
 The part of a vault that a token sees which is limited to team or public notes.
 
-The lock is absence: such a token gets a reader with an index of its own, which is made of the notes that it may see and
-of nothing else. So no verb, count, statistic or suggestion can tell of another note, whoever writes it. The index lies
-in the vault's state folder. Models are shared, and vectors copied from the vault's index, so nothing is embedded.
+Such a token gets a reader with an index of its own, which holds the notes that it may see and nothing else. So no verb,
+count, statistic or suggestion can reveal another note, whoever writes the code. The index is in the vault's state
+folder. Models are shared, and vectors are copied from the vault's index, so nothing is embedded.
 
-It is only read. A write could not be locked: the name of a new note would tell that a hidden one has it already, the
-journal, the trash and undo belong to all notes, and a move mends links in notes that are hidden.
+It is only read. A write would reveal hidden notes: the name of a new note may be taken by one, the journal, the trash
+and undo belong to all notes, and a move changes links in notes that are hidden.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import threading
 from collections.abc import Collection
 from dataclasses import replace
 
-from spellbook.index import embed, sync
+from spellbook.index import embed
 from spellbook.index.opened import Index
+from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
 from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
-from spellbook.system.sqlite import Damaged
 
 _opening = threading.Lock()
 
@@ -52,11 +52,11 @@ def _settings(config: Config, sees: str) -> Config:
     return replace(
         config,
         state=state,
-        embedder_given=True,  # so that the vault's index alone says when to go over to another one
+        embedder_given=True,  # the vault's index alone decides when to switch to another one
         categories={},
         count_use=False,
         snapshots=False,
-        snapshot_folder=state / "snapshots",  # which nobody makes
+        snapshot_folder=state / "snapshots",  # never made
         chroma_url="",
         wikis=(),
         words_of=state,  # the words of the vault may name hidden notes
@@ -72,13 +72,13 @@ class LimitedReader(Reader):
         self._guard = threading.RLock()
         self._source = whole.index
         self._seen: tuple[int, int] | None = None
-        self._is_opening = True  # which an event loop may wait for; the first verb, in a thread, fills the index
+        self._is_opening = True  # an event loop may wait for this; the first verb, in a thread, fills the index
         super().__init__(settings, Index.open(settings, whole.index, sees))
         self._is_opening = False
 
     @property
     def index(self) -> Index:
-        """The index, as new as the vault's own: whatever a verb reads of it, nothing is shown that went private."""
+        """The index, as new as the vault's own: no verb shows a note that became private meanwhile."""
         if not self._is_opening:
             self._catch_up()
         return self._own
@@ -116,21 +116,18 @@ class LimitedReader(Reader):
         self._own.close()
 
     def _catch_up(self) -> None:
-        """Bring the index up to the vault's own. Raises StorageError: then nobody is answered from an older one."""
+        """Update the index from the vault's own. Raises StorageError: no answer comes from an older index."""
         source = self._whole.index
         with self._guard:
             # A catalog that was begun anew counts its generations from 0, and has another seq.
             now = (source.catalog.generation, source.catalog.vectors.seq)
             if self._source is source and self._seen == now:
                 return
-            is_other, self._source, self._seen = self._source is not source, source, now  # what follows asks for both
+            is_other, self._source, self._seen = self._source is not source, source, now  # `scan` uses `index`
             try:
                 if is_other:
                     self.use(self._own.with_models(source))
-                try:
-                    sync.scan(self._own)
-                except Damaged:  # the next use starts a new catalog
-                    sync.scan(self._own)
+                upkeep.scan(self._own)
                 embed.copy_vectors(self._own, source.catalog)
             except BaseException:
                 self._source, self._seen = self._own, None

@@ -33,10 +33,18 @@ SPARED_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
 
 _FILE = f"{MARKER}/config.toml"
+
 _SAMPLE = 16
+"""Texts that are embedded for an estimate, after the one that loads the model."""
+
 _BATCH = 16
+"""Texts whose vectors are stored together: an interrupted migration loses at most so many."""
+
 _AT_ONCE = 500
+"""Chunks whose texts are read at once."""
+
 _ROW_BYTES = 120
+"""Bytes of a stored vector's row besides the vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,8 @@ class Migrated:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        said = {"before": self.before and self.before.as_dict(), "after": self.after and self.after.as_dict()}
-        return {"embedder": self.embedder, "switched": self.switched, "embedded": self.embedded, **said}
+        checks = {"before": self.before and self.before.as_dict(), "after": self.after and self.after.as_dict()}
+        return {"embedder": self.embedder, "switched": self.switched, "embedded": self.embedded, **checks}
 
 
 def beside(index: Index, name: str) -> Index:
@@ -140,11 +148,11 @@ def estimate(aside: Index) -> Estimate:
         sampled = store(sample[:1])  # loads the model
         started = time.monotonic()
         sampled += store(sample[1:])
-        each = (time.monotonic() - started) / max(1, len(sample) - 1)
+        per_text = (time.monotonic() - started) / max(1, len(sample) - 1)
     left = missing[len(sample) :]
     vector = next(iter(aside.catalog.vectors.of([key for key, _ in sample[:1]]).values()), b"")
     size = len(compact(vector)) + _ROW_BYTES
-    seconds, size = round(each * len(left), 1), size * len(left)
+    seconds, size = round(per_text * len(left), 1), size * len(left)
     return Estimate(aside.embedder.name, total, len(texts), seconds, size, sampled)
 
 
@@ -174,19 +182,19 @@ def switch(index: Index, aside: Index) -> None:
         index.catalog.spared.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
         index.catalog.spared.set_left(index.config.embedder)
     if not index.config.embedder_given:
-        _say(index, aside.config.embedder)
+        _write_setting(index, aside.config.embedder)
     sync.adopt(aside)
 
 
-def left(index: Index) -> str:
+def previous(index: Index) -> str:
     """Return the name of the previous embedder, "" for the default. Raises InvalidInput if there was no migration."""
-    said = index.catalog.spared.left()
-    if said is None:
+    name = index.catalog.spared.left()
+    if name is None:
         raise InvalidInput("This index was never migrated.", "`spellbook migrate --to MODEL` does so.")
-    return said
+    return name
 
 
-def _say(index: Index, name: str) -> None:
+def _write_setting(index: Index, name: str) -> None:
     try:
         old = index.vault.read(_FILE)[0]
     except MemoryNotFound:

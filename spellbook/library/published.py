@@ -1,8 +1,8 @@
 """
 The vaults that were published to a database, for servers without files: they are only read.
 
-It is opened on an empty folder of its own, which holds what a server keeps for itself: counts and errors. Any number of
-such servers answer from one database; each asks it anew for every question.
+It is opened on an empty folder of its own, for the server's own counts and errors. Any number of such servers answer
+from one database; every question is a new request to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spellbook.index.opened import Index
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
@@ -24,13 +24,15 @@ from spellbook.index.postgres.reader import VaultRow, vaults
 from spellbook.library.reader import Reader
 from spellbook.search import related
 from spellbook.search.question import State, state
-from spellbook.search.related import Around, Backlink, NoteGraph
+from spellbook.search.related import Around, Backlink, Leading, NoteGraph, Related
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config, paths
 from spellbook.system.errors import PermissionDenied, StorageError
 
+Entry = TypeVar("Entry", Leading, Backlink, Related)
+
 MOST_SEEN = 64
-"""Books of limited callers that are kept: each has the vectors of the questions that it was asked last."""
+"""Readers of limited callers that are kept, each with the vectors of its latest questions."""
 
 
 def open(
@@ -51,6 +53,13 @@ def open(
     return PublishedReader(settings, database, tuple(names))
 
 
+def _below(head: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return links or notes with `head` before their paths and ids."""
+    return tuple(
+        replace(entry, path=entry.path and head + entry.path, id=entry.id and head + entry.id) for entry in entries
+    )
+
+
 class PublishedReader(Reader):
     """The published vaults `names` of a database, all of them if it is empty."""
 
@@ -64,7 +73,7 @@ class PublishedReader(Reader):
         self._show("", None)
 
     def _show(self, sees: str, only: tuple[str, ...] | None) -> None:
-        """Show the notes of a scope and of the vaults `only`, None for all; what else there is does not exist."""
+        """Show the notes of a scope and of the vaults `only`, None for all; no other notes are found."""
         local = self._local
         self._source = PublishedSource(
             local.config, self._database, local.embedder, local.second, local.reranker, self._names, sees, only
@@ -83,14 +92,14 @@ class PublishedReader(Reader):
         """Return the book of a caller who sees team or public notes alone, "" for all, and the vaults `only`."""
         key = sees, None if only is None else tuple(sorted(set(only)))
         with self._guard:
-            found = self._seen.pop(key, None)
-            if found is None:
-                found = copy.copy(self)  # connections, models and counts are shared
-                found._show(*key)
-            self._seen[key] = found
-            while len(self._seen) > MOST_SEEN:
+            reader = self._seen.pop(key, None)
+            if reader is None:
+                reader = copy.copy(self)  # connections, models and counts are shared
+                reader._show(*key)
+            self._seen[key] = reader
+            if len(self._seen) > MOST_SEEN:
                 self._seen.popitem(last=False)
-        return found
+        return reader
 
     @property
     def vaults(self) -> list[VaultRow]:
@@ -115,40 +124,31 @@ class PublishedReader(Reader):
 
     def around(self, id: str) -> Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
-        book, path, head = self._within(self.resolve(id).path)
-        found = related.around(book.index, path)
-        return replace(
-            found,
-            links=tuple(
-                replace(each, path=each.path and head + each.path, id=each.id and head + each.id)
-                for each in found.links
-            ),
-            backlinks=tuple(replace(each, path=head + each.path, id=head + each.id) for each in found.backlinks),
-            related=tuple(replace(each, path=head + each.path, id=head + each.id) for each in found.related),
-        )
+        book, path, head = self._locate(self.resolve(id).path)
+        around = related.around(book.index, path)
+        return Around(_below(head, around.links), _below(head, around.backlinks), _below(head, around.related))
 
     def graph(self, id: str, most: int) -> NoteGraph:
         """Return at most `most` notes around a note, which comes first. Raises MemoryNotFound."""
-        book, path, head = self._within(self.resolve(id).path)
-        found = related.graph(book.index, path, most)
-        return replace(found, notes=tuple((head + path, head + id, title) for path, id, title in found.notes))
+        book, path, head = self._locate(self.resolve(id).path)
+        graph = related.graph(book.index, path, most)
+        return replace(graph, notes=tuple((head + path, head + id, title) for path, id, title in graph.notes))
 
     def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""
-        asked: dict[str, tuple[PublishedReader, list[str]]] = {}
+        by_vault: dict[str, tuple[PublishedReader, list[str]]] = {}
         for shown in paths:
-            book, path, head = self._within(shown)
-            asked.setdefault(head, (book, []))[1].append(path)
+            book, path, head = self._locate(shown)
+            by_vault.setdefault(head, (book, []))[1].append(path)
         return tuple(
-            replace(each, path=head + each.path, id=head + each.id)
-            for head, (book, inside) in asked.items()
-            for each in related.backlinks(book.index, inside)
+            link
+            for head, (book, inside) in by_vault.items()
+            for link in _below(head, related.backlinks(book.index, inside))
         )
 
-    def _within(self, path: str) -> tuple[PublishedReader, str, str]:
-        """Return the book of a note's vault alone, the note's path there, and what stands before it here."""
-        listed = self.vaults
-        if len(listed) == 1:
+    def _locate(self, path: str) -> tuple[PublishedReader, str, str]:
+        """Return the book of a note's vault alone, the note's path there, and what is before the path here."""
+        if len(self.vaults) == 1:
             return self, path, ""
         name, _, inside = path.partition("/")
         return self.seen_by(self._source.sees, [name] if inside else []), inside, f"{name}/"
@@ -159,8 +159,8 @@ class PublishedReader(Reader):
 
     def status(self) -> dict[str, Any]:
         """Return counts, sizes, this server's processes, and which vaults there are."""
-        named = [{"name": each.name} for each in self.vaults]
-        return {**super().status(), "vault": self._database.place, "vaults": named}
+        vaults = [{"name": vault.name} for vault in self.vaults]
+        return {**super().status(), "vault": self._database.place, "vaults": vaults}
 
     def close(self) -> None:
         """Close files and connections."""

@@ -139,9 +139,9 @@ class Reader:
 
         `options` as for `search`. Raises MemoryNotFound for an unknown id.
         """
-        asked = question.question(verb, query, **options)
-        self.refresh(embed=asked.mode != "keyword")
-        return explain.why(self.index, self._searcher, asked, id)
+        request = question.question(verb, query, **options)
+        self.refresh(embed=request.mode != "keyword")
+        return explain.why(self.index, self._searcher, request, id)
 
     def _ask(
         self,
@@ -151,13 +151,13 @@ class Reader:
         look: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Answer:
-        asked = question.question(verb, query, match, **options)
-        is_by_words = asked.mode == "keyword"
+        request = question.question(verb, query, match, **options)
+        is_by_words = request.mode == "keyword"
         with self.meter.timed(verb) as taken:
             self.refresh(embed=not is_by_words, look=look)
             loaded = self._searcher
-            answer = loaded.ask(asked)
-        self.meter.searched(answer.is_cached, asked.text, taken.ms, is_warm=is_by_words in loaded.warm)
+            answer = loaded.ask(request)
+        self.meter.searched(answer.is_cached, request.text, taken.ms, is_warm=is_by_words in loaded.warm)
         loaded.warm.add(is_by_words)
         reason = self._degraded(answer.index.reason)
         state = replace(answer.index, degraded=answer.index.degraded or bool(reason), reason=reason)
@@ -175,11 +175,11 @@ class Reader:
     def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
         self.refresh()
-        found = lookup.chunks_of(self.index, id)
+        chunks = lookup.chunks_of(self.index, id)
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
-                self.index.catalog.usage.opened(each.note for each in found)
-        return found
+                self.index.catalog.usage.opened(chunk.note for chunk in chunks)
+        return chunks
 
     def resolve(self, id: str) -> StoredChunk:
         """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""

@@ -32,19 +32,25 @@ PAST = "past"
 READY = "ready"
 """The file in such a folder that says that it is whole; its time is that of the last use."""
 
-_MOST_PAST, _MOST_PAST_BYTES, _PAST_DAYS = 8, 1_000_000_000, 30
-"""How many such indexes are kept, of how many bytes, and for how long without a use."""
+_MOST_PAST = 8
+"""How many such indexes are kept."""
+
+_MOST_PAST_BYTES = 1_000_000_000
+"""Bytes of all such indexes that are kept."""
+
+_PAST_SECONDS = 30 * 86_400.0
+"""Seconds for which such an index is kept without a use."""
 
 _BUILDING = 3_600.0
-"""Seconds after which a folder that is not ready is one that a killed process left."""
+"""Seconds after which a folder that is not ready must have been left by a killed process."""
 
 
 def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> str:
     """
     Scan the vault for changes, unless this process is `watching` it or another one does.
 
-    With `embed`, some of the texts without a vector are embedded, if no watcher does it; without `look` nothing else is
-    done. Return why the last scan failed, "" if it did not: search still answers from the index as it is.
+    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan.
+    Return why the last scan failed, "" if it did not: search still answers from the index as it is.
     """
     try:
         finish_move(index)
@@ -52,14 +58,11 @@ def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> 
         reported = None
         with contextlib.suppress(Damaged):
             reported = index.catalog.looked if index.catalog.is_read else None
-        # What another watcher cannot do, since it is older, this process may.
+        # This process may be able to do what an older version's watcher cannot.
         if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
             return reported
-        try:
-            if look:
-                sync.scan(index)
-        except Damaged:  # the next use starts a new catalog
-            sync.scan(index)
+        if look:
+            scan(index)
     except (StorageError, VaultNotFound, InvalidInput) as error:
         return str(error)
     if embed:
@@ -67,6 +70,14 @@ def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> 
         with contextlib.suppress(EmbeddingError):
             embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
+
+
+def scan(index: Index) -> None:
+    """Scan the vault for changes; a damaged catalog is begun anew. Raises StorageError, VaultNotFound, InvalidInput."""
+    try:
+        sync.scan(index)
+    except Damaged:  # the next use starts a new catalog
+        sync.scan(index)
 
 
 def mark_use(state: Path) -> bool:
@@ -82,25 +93,24 @@ def forget_past(folder: Path, keep: Collection[Path] = ()) -> list[Path]:
     """
     Delete indexes of earlier states that are too many, too large together, or unused for 30 days; return which.
 
-    Those last used go last, and those to `keep` stay. Whoever asks for one again has it made again.
+    The one that was used last goes last, and those to `keep` stay. A deleted one is made again when it is needed.
     """
     used: list[tuple[float, Path]] = []
     gone: list[Path] = []
     now = time.time()
     with contextlib.suppress(OSError):
-        for state in (each for each in folder.iterdir() if each.is_dir()):
+        for state in filter(Path.is_dir, folder.iterdir()):
             ready = state / READY
             with contextlib.suppress(OSError):
                 at = ready.stat().st_mtime if ready.exists() else 0.0
                 if at or state.stat().st_mtime < now - _BUILDING:
                     used.append((at, state))
     room = _MOST_PAST_BYTES
-    used.sort(key=lambda each: (each[1] in keep, each[0]), reverse=True)
+    used.sort(key=lambda use: (use[1] in keep, use[0]), reverse=True)
     for number, (at, state) in enumerate(used, 1):
         with contextlib.suppress(OSError):
             room -= sum(file.stat().st_size for file in state.iterdir())
-        is_old = at < now - _PAST_DAYS * 86_400
-        if state not in keep and (number > _MOST_PAST or room < 0 or is_old):
+        if state not in keep and (number > _MOST_PAST or room < 0 or at < now - _PAST_SECONDS):
             shutil.rmtree(state, ignore_errors=True)
             gone.append(state)
     return gone
@@ -120,7 +130,7 @@ def release(before: float, *, is_freed: bool) -> None:
 
     Give memory back to the system if any of it was freed; `is_freed` says whether the caller has freed some.
     """
-    from spellbook.models.onnx.lazy_engine import release as release_models  # a vault without a model has none
+    from spellbook.models.onnx.lazy_engine import release as release_models  # not needed by a vault without a model
 
     if any((release_models(before), markdown.forget(), is_freed)):
         heap.trim()

@@ -1,9 +1,9 @@
 """
-What every embedder and reranker is, and what happens to a text and a cosine whatever the model.
+The protocols of embedders and rerankers, and what is done to texts and cosines for every model.
 
 A text is cleaned first (NUL, lone surrogates, composed letters, length), so
-that one text has one vector. Vectors of two embedders are never compared: each
-has its own fingerprint.
+that one text has one vector. Vectors of two embedders are never compared:
+their fingerprints differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
 
 class Encoder(Protocol):
-    """What every model that turns texts into vectors says of itself; vectors of two fingerprints are never compared."""
+    """A model that turns texts into vectors. Vectors of two fingerprints are never compared."""
 
     @property
     def name(self) -> str:
@@ -41,25 +41,25 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What makes its vectors its own: model, prefixes, calibration and the form of the text."""
+        """Names everything that changes a vector: model, prefixes, calibration and the form of the text."""
 
     @property
     def scale(self) -> Scale:
-        """What its cosines mean."""
+        """How its cosines become scores."""
 
     def describe(self) -> str:
-        """Say what runs the model here, and why or why nothing does; "" if the name says it all. Loads nothing."""
+        """Say what runs the model here, or why nothing does; "" if there is no more than the name. Loads nothing."""
 
 
 class Embedder(Encoder, Protocol):
-    """What sync and search need of a model. Its vectors show their width: nothing else says it."""
+    """What sync and search need of a model. Its width is known from its vectors only."""
 
     @property
     def tokeniser(self) -> str:
         """
-        What `count_tokens` counts by: two that name the same one count alike, whatever their fingerprints.
+        The name of the tokeniser of `count_tokens`: two models with the same one count alike.
 
-        "" where it only estimates, which takes no time and may be done otherwise tomorrow: no such count is kept.
+        "" if `count_tokens` estimates: that takes no time and its method may change, so no such count is kept.
         """
 
     def embed_query(self, text: str) -> Vectors:
@@ -110,9 +110,9 @@ def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
     """
-    Within, nobody waits for what is embedded: a service may take the time to load its model and to read long texts.
+    Within this context nobody waits for the vectors: a service may take the time to load its model.
 
-    Elsewhere somebody does, and a service is given up after seconds.
+    Outside of it somebody waits, and a service that does not answer within seconds is given up.
     """
     token = _unhurried.set(True)
     try:
@@ -154,8 +154,8 @@ def score(cosine: float, scale: Scale) -> float:
 def unit(kept: Bytes) -> Vectors:
     """Return rows of int8, shape (..., width), as float32 vectors of length one."""
     floats = kept.astype(np.float32)
-    found: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
-    return found
+    vectors: Vectors = floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-9)
+    return vectors
 
 
 def clean(text: str) -> str:

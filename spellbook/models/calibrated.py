@@ -1,8 +1,8 @@
 """
-An embedder with the calibration of its model, learnt once and kept, where none is shipped.
+An embedder whose calibration is not shipped: it is learnt once and kept.
 
-Vectors go out without their language and cosines on a scale, or not at all:
-what is stored is always of one kind.
+All its vectors are calibrated, so that those of an index are always of one
+kind. Until the calibration is learnt, there are none.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import threading
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from spellbook.models.base import Embedder, Scale, Vectors, embed_queries, is_unhurried
 from spellbook.models.calibration import VERSION, Calibration, calibrate
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError
-from spellbook.system.lazy import np
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Calibrated:
     @property
     def scale(self) -> Scale:
         """What its cosines mean. Raises EmbeddingError before it could be learnt."""
-        return self._learnt().scale
+        return self._load().scale
 
     @property
     def tokeniser(self) -> str:
@@ -53,18 +53,18 @@ class Calibrated:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
-        vector = self.raw.embed_query(text)  # first, so that a service that is down is what is told
-        return self._fitting(vector).query.apply(vector)
+        vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
+        return self._fitting_calibration(vector).query.apply(vector)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of questions, shape (n, width)."""
         vectors = embed_queries(self.raw, texts)
-        return self._fitting(vectors).query.apply_all(vectors)
+        return self._fitting_calibration(vectors).query.apply_all(vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width)."""
         vectors = self.raw.embed_passages(texts)
-        return self._fitting(vectors).passage.apply_all(vectors)
+        return self._fitting_calibration(vectors).passage.apply_all(vectors)
 
     def count_tokens(self, text: str) -> int:
         """Return what the embedder itself says."""
@@ -74,30 +74,31 @@ class Calibrated:
         """Return what the embedder itself says."""
         return self.raw.describe()
 
-    def _fitting(self, vectors: Vectors) -> Calibration:
-        learnt = self._learnt()
-        given, width = vectors.shape[-1], len(learnt.query.shift)
-        if given != width:
+    def _fitting_calibration(self, vectors: Vectors) -> Calibration:
+        learnt = self._load()
+        width, learnt_width = vectors.shape[-1], len(learnt.query.shift)
+        if width != learnt_width:
             raise EmbeddingError(
-                f"{self.name} now gives vectors of {given} numbers; those of this index have {width}: "
+                f"{self.name} now gives vectors of {width} numbers; those of this index have {learnt_width}: "
                 f"its model changed.",
                 f"Go back to the old model, or delete {self.folder.parent} and run `spellbook reindex`: "
                 f"the notes stay as they are.",
             )
         return learnt
 
-    def _learnt(self) -> Calibration:
+    def _load(self) -> Calibration:
+        """Return the calibration, which is read or learnt at its first use. Raises EmbeddingError."""
         with self._learning:
             if self._calibration is None:
-                self._calibration = self._kept() or self._learn()
+                self._calibration = self._read() or self._learn()
             return self._calibration
 
     @property
     def _file(self) -> Path:
         return self.folder / f"{hashlib.sha256(self.fingerprint.encode()).hexdigest()[:16]}.npz"
 
-    def _kept(self) -> Calibration | None:
-        # What is damaged is learnt again; from the same model it comes out the same.
+    def _read(self) -> Calibration | None:
+        # A damaged file is learnt again, with the same result from the same model.
         with (
             contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile),
             self._file.open("rb") as file,
@@ -110,11 +111,7 @@ class Calibrated:
             raise EmbeddingError(
                 f"{self.name} is not calibrated yet, which takes a minute.", "Run `spellbook reindex` once."
             )
-
-        def queries(texts: Sequence[str]) -> Vectors:
-            return np.stack([self.raw.embed_query(text) for text in texts])
-
-        learnt = calibrate(queries, self.raw.embed_passages)
+        learnt = calibrate(partial(embed_queries, self.raw), self.raw.embed_passages)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with disk.replacing(self._file) as target:

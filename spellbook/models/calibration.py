@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import IO
 
@@ -33,12 +34,25 @@ For questions in the language of the notes, this value costs 0.002 nDCG@10. The 
 """
 
 _MOST = 16
+"""Most directions that are taken out for the first corpus."""
+
 _MOST_FURTHER = 8
+"""Most directions that each further corpus adds."""
+
 _LANGUAGES = ("en", "ko", "ja", "zh", "de", "es", "fr", "tr", "vi", "ru", "ar", "hi")
+"""Languages of the sample that an embedder is calibrated by."""
+
 _ITEMS = 16
+"""Questions, each with its passage, that are embedded of each language."""
+
 _EDITED = 4
+"""Passages of each language that are embedded a second time as edited."""
+
 _KNOWN = 0.5
+"""Share of the questions whose own passage must come first; a language with less is one the model does not know."""
+
 _SCORES = (0.0, 0.5, 0.7, 0.95, 1.0)
+"""Scores of the points of a scale, in the order of `scale_of`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +88,13 @@ class Side:
         """
         basis = np.empty((0, next(iter(corpus.values())).shape[1]))
         centres = []
-        for each, most in [(corpus, _MOST), *((other, _MOST_FURTHER) for other in further)]:
-            means = np.array([vectors.mean(axis=0, dtype=np.float64) for vectors in each.values()])
+        for part, most in [(corpus, _MOST), *((other, _MOST_FURTHER) for other in further)]:
+            means = np.array([vectors.mean(axis=0, dtype=np.float64) for vectors in part.values()])
             centres.append(means.mean(axis=0))
             apart = means - centres[-1]
             apart -= (apart @ basis.T) @ basis
             directions = np.linalg.svd(apart, full_matrices=False)[2]
-            basis = np.vstack([basis, directions[: min(len(each) - 1, most)]])
+            basis = np.vstack([basis, directions[: min(len(part) - 1, most)]])
         mean = np.mean(centres, axis=0)
         shift = CENTRED * (mean - (mean @ basis.T) @ basis)
         return cls(basis.astype(np.float32), shift.astype(np.float32))
@@ -96,12 +110,14 @@ class Calibration:
 
     def save(self, file: IO[bytes]) -> None:
         """Write it as an .npz archive; half precision is enough, and half the size."""
-        sides = {
-            f"{name}_{part}": getattr(getattr(self, name), part)
-            for name in ("query", "passage")
-            for part in ("basis", "shift")
-        }
-        np.savez(file, scale=np.array(self.scale), **{name: array.astype(np.float16) for name, array in sides.items()})
+        np.savez(
+            file,
+            scale=np.array(self.scale),
+            query_basis=self.query.basis.astype(np.float16),
+            query_shift=self.query.shift.astype(np.float16),
+            passage_basis=self.passage.basis.astype(np.float16),
+            passage_shift=self.passage.shift.astype(np.float16),
+        )
 
     @classmethod
     def load(cls, file: IO[bytes]) -> Calibration:
@@ -130,16 +146,17 @@ def calibrate(
     raw = {name: (embed_queries(questions[name]), embed_passages(passages[name])) for name in _LANGUAGES}
     known = [
         name
-        for name, (asked, told) in raw.items()
-        if np.mean((asked @ told.T).argmax(axis=1) == np.arange(_ITEMS)) >= _KNOWN
+        for name, (queries, answers) in raw.items()
+        if np.mean((queries @ answers.T).argmax(axis=1) == np.arange(_ITEMS)) >= _KNOWN
     ]
     used = known or _LANGUAGES[:1]
     query, passage = (Side.fit({name: raw[name][side] for name in used}) for side in (0, 1))
-    asked = {name: query.apply_all(raw[name][0]) for name in used}
-    told = {name: passage.apply_all(raw[name][1]) for name in used}
+    asking = [query.apply_all(raw[name][0]) for name in used]
+    answering = [passage.apply_all(raw[name][1]) for name in used]
     edited = passage.apply_all(embed_passages([edit(text) for name in used for text in passages[name][:_EDITED]]))
-    twins = [float(a @ b) for a, b in zip(edited, (row for name in used for row in told[name][:_EDITED]), strict=True)]
-    return Calibration(query, passage, scale_of([(asked[one], told[other]) for one in used for other in used], twins))
+    whole = (row for rows in answering for row in rows[:_EDITED])
+    twins = [float(a @ b) for a, b in zip(edited, whole, strict=True)]
+    return Calibration(query, passage, scale_of(product(asking, answering), twins))
 
 
 def scale_of(pairs: Iterable[tuple[Vectors, Vectors]], twins: Sequence[float]) -> Scale:
@@ -152,9 +169,9 @@ def scale_of(pairs: Iterable[tuple[Vectors, Vectors]], twins: Sequence[float]) -
     """
     related: list[float] = []
     unrelated: list[float] = []
-    for asked, told in pairs:
-        cosines = asked @ told.T
-        own = np.eye(len(asked), dtype=bool)
+    for questions, passages in pairs:
+        cosines = questions @ passages.T
+        own = np.eye(len(questions), dtype=bool)
         related += cosines[own].tolist()
         unrelated += cosines[~own].tolist()
     points = (
@@ -185,9 +202,9 @@ def sample(
 
     Every language has the same ones. They are the whole sample unless `languages` or `items` limit it.
     """
-    given = json.loads(Path(__file__).with_name("sample.json").read_text("utf-8"))
+    parallel = json.loads(Path(__file__).with_name("sample.json").read_text("utf-8"))
     questions, passages = (
-        {name: [item[side][name] for item in given["items"][:items]] for name in languages or given["languages"]}
+        {name: [item[side][name] for item in parallel["items"][:items]] for name in languages or parallel["languages"]}
         for side in ("question", "passage")
     )
     return questions, passages

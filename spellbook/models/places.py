@@ -16,8 +16,8 @@ SHIPPED = Path(sys.prefix, "share", "spellbook")
 
 def cache() -> Path:
     """Return the folder for what can be made again: SPELLBOOK_CACHE, or the system's."""
-    given = os.environ.get("SPELLBOOK_CACHE")
-    return Path(given).expanduser().absolute() if given else _default("cache")
+    folder = os.environ.get("SPELLBOOK_CACHE")
+    return Path(folder).expanduser().absolute() if folder else _default("cache")
 
 
 def prepared(name: str) -> Path:
@@ -28,8 +28,8 @@ def prepared(name: str) -> Path:
 
 def pulled() -> Path:
     """Return the folder of the models that were pulled: SPELLBOOK_MODELS, or the system's for data."""
-    given = os.environ.get("SPELLBOOK_MODELS")
-    return Path(given).expanduser().absolute() if given else _default("data") / "models"
+    folder = os.environ.get("SPELLBOOK_MODELS")
+    return Path(folder).expanduser().absolute() if folder else _default("data") / "models"
 
 
 def _default(kind: str) -> Path:

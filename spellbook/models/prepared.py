@@ -26,9 +26,17 @@ from spellbook.system.lock import held
 MANIFEST = "manifest.json"
 
 _PATIENCE = 30.0
+"""Seconds to wait for another process that makes the same folder."""
+
 _FREE = 200_000_000
+"""Bytes that must be free before a folder is made; the largest model takes less."""
+
 _WEEK = 7 * 86_400.0
+"""Seconds after which all files of a folder are read and compared with their checksums."""
+
 _UNUSED = 60 * 86_400.0
+"""Seconds without a use after which another form of a model is removed."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,10 +55,10 @@ class PreparedManifest:
 
 def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """
-    Return the manifest of `folder`, which `make` fills if need be, and says what is known about it.
+    Return the manifest of `folder`. If the folder has to be made, `make` fills it and returns the manifest's `about`.
 
-    If `make` raises Unfit, the folder says so, and holds nothing else for a week. Raises OSError, Unfit and what else
-    `make` raises.
+    If `make` raises Unfit, the manifest keeps the reason, and the folder is not made again for a week. Raises OSError,
+    Unfit and what else `make` raises.
     """
     manifest = checked(folder)
     if manifest is None:
@@ -87,7 +95,7 @@ def checked(folder: Path) -> PreparedManifest | None:
         is_whole = all(sum_of(folder / name) == known for name, known in manifest.sums.items())
     except OSError:
         is_whole = False
-    if not is_whole or (is_old and manifest.refused):  # what was refused may have been so by chance
+    if not is_whole or (is_old and manifest.refused):  # a refusal may have been by chance
         return None
     if is_old:
         with contextlib.suppress(OSError):
@@ -106,21 +114,20 @@ def tidy(folder: Path) -> None:
 
 
 def _make(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
-    """Make `folder` anew, whatever it held. Not for two at a time. Raises OSError and what `make` raises but Unfit."""
+    """Make `folder` anew, under its lock. Raises OSError, and what `make` raises except Unfit."""
     if shutil.disk_usage(folder.parent).free < _FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     started = time.monotonic()
     tidy(folder)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
-    ) as scratch:
-        made, empty = Path(scratch) / "made", Path(scratch) / "empty"
+    prefix = f".{folder.name}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch) / "made"
         made.mkdir()
         try:
             about = make(made)
             manifest = PreparedManifest({file.name: disk.hash_of(file) for file in sorted(made.iterdir())}, about)
         except Unfit as error:
-            made, manifest = empty, PreparedManifest(refused=str(error))
+            made, manifest = Path(scratch) / "empty", PreparedManifest(refused=str(error))
             made.mkdir()
         (made / MANIFEST).write_text(json.dumps(asdict(manifest)), "utf-8")
         for file in (*made.iterdir(), made):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
+from spellbook.models.e5 import e5, engine, prepare, verify, weights
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.search import packing
@@ -130,16 +130,6 @@ def test_a_token_is_at_least_a_letter(fast, text):
     """A text in NFKC has at most as many tokens as letters, as packing expects."""
     text = unicodedata.normalize("NFKC", text)
     assert fast.token_count(text) - e5.AROUND <= packing.at_most(text, lambda _: 0)
-
-
-def test_what_is_forgotten_is_cut_again(fast):
-    """With a tiny cache of words the ids are the same."""
-    text = " ".join(f"keeper {word} lighthouse {word}" for word in LONG.split())
-    before = fast.tokens(text)
-    for most in (1, 2, 7):
-        forgetful = tokens.E5Tokeniser(prepare.prepared_folder() / "tokens.npz", most)
-        assert forgetful(text) == before
-        assert len(forgetful.known) <= most
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=300))

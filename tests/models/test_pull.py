@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.models import embedders, places
-from spellbook.models.absent import Absent
 from spellbook.models.e5.e5 import FINGERPRINT
+from spellbook.models.exported import Absent
 from spellbook.models.hub import download, store
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
 from tests.folders import e5, tiny

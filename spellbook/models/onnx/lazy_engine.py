@@ -23,6 +23,7 @@ from spellbook.system.errors import EmbeddingError
 E = TypeVar("E", bound="Counter", covariant=True)
 
 _NICE = 10
+"""Niceness of the threads that embed while nobody waits."""
 
 _loading = threading.Lock()
 _counting = threading.Lock()
@@ -50,7 +51,7 @@ class _Loaded(Generic[E]):
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class LocalEngine(Generic[E]):
     """
-    The engine that `load` returns, with what to say of it; `name` and `hint` are for whoever reads that it failed.
+    The engine that `load` returns, with its description; `name` and `hint` are for the message of a failure.
 
     `threads` embed texts at once. A text has the same vector alone and among others, in any order, from any thread.
     """
@@ -68,9 +69,9 @@ class LocalEngine(Generic[E]):
 
     @property
     def description(self) -> str:
-        """What to say of the engine; "" while none is loaded."""
-        found = self._engines.get(os.getpid())
-        return found.description if found else ""
+        """The engine's description; "" while none is loaded."""
+        loaded = self._engines.get(os.getpid())
+        return loaded.description if loaded else ""
 
     @property
     def is_loaded(self) -> bool:
@@ -79,67 +80,68 @@ class LocalEngine(Generic[E]):
 
     def engine(self) -> E:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
-        with self._used() as engine:
+        with self._engine() as engine:
             return engine
 
     def release(self, before: float) -> bool:
         """Forget the engine if it is idle since `before`, a time of the monotonic clock; say whether this was done."""
         with _counting:
-            found = self._engines.get(os.getpid())
-            if found is None or found.users or found.used > before:
+            loaded = self._engines.get(os.getpid())
+            if loaded is None or loaded.users or loaded.used > before:
                 return False
             del self._engines[os.getpid()]
             return True
 
     def token_count(self, text: str) -> int:
         """Return how many tokens the engine makes of a cleaned text. Raises EmbeddingError."""
-        with self._used() as engine:
+        with self._engine() as engine:
             return engine.token_count(text)
 
     def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,). Raises EmbeddingError."""
-        with self._used() as engine, self._translated("failed"):
+        with self._engine() as engine, self._errors("failed"):
             return engine.query(clean(text))
 
     def passages(self: LocalEngine[E5Engine], texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vector of each text, shape (width,). Raises EmbeddingError."""
-        with self._used() as engine, self._translated("failed"):
+        with self._engine() as engine, self._errors("failed"):
             if len(texts) == 1:
                 return [engine.passage(clean(texts[0]))]
             from concurrent.futures import ThreadPoolExecutor
 
-            # Threads of their own even for one: they can step back, and what asks a question meanwhile need not.
+            # Own threads even for one: they get a low priority, and the thread of a question keeps its own.
             with ThreadPoolExecutor(self.threads, initializer=step_back if is_unhurried() else None) as pool:
-                # The longest first, so that no thread is still at one when the others are done.
+                # The longest first, so that the threads end at nearly the same time.
                 order = sorted(range(len(texts)), key=lambda i: len(texts[i]), reverse=True)
-                found = dict(zip(order, pool.map(engine.passage, (clean(texts[i]) for i in order)), strict=True))
-            return [found[i] for i in range(len(texts))]
+                vectors = dict(zip(order, pool.map(engine.passage, (clean(texts[i]) for i in order)), strict=True))
+            return [vectors[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _used(self) -> Iterator[E]:
-        """Give the engine, which stays while this lasts."""
-        found = self._taken()
-        if found is None:
-            with _loading, self._translated("cannot be loaded"):
-                found = self._taken() or _Loaded(*self.load(), users=1)
-                self._engines[os.getpid()] = found
+    def _engine(self) -> Iterator[E]:
+        """Yield the engine, which is not released meanwhile."""
+        loaded = self._take()
+        if loaded is None:
+            with _loading, self._errors("cannot be loaded"):
+                loaded = self._take() or _Loaded(*self.load(), users=1)
+                self._engines[os.getpid()] = loaded
         try:
-            yield found.engine
+            yield loaded.engine
         finally:
             with _counting:
-                found.users -= 1
-                found.used = time.monotonic()
+                loaded.users -= 1
+                loaded.used = time.monotonic()
 
-    def _taken(self) -> _Loaded[E] | None:
+    def _take(self) -> _Loaded[E] | None:
         """Return the engine with one user more; None if it is not loaded."""
         with _counting:
-            found = self._engines.get(os.getpid())
-            if found:
-                found.users += 1
-            return found
+            loaded = self._engines.get(os.getpid())
+            if loaded:
+                loaded.users += 1
+            return loaded
 
     @contextlib.contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
+    def _errors(self, what: str) -> Iterator[None]:
+        """Raise an engine's errors as EmbeddingError."""
         try:
             yield
         except (ImportError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
@@ -152,12 +154,12 @@ _all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
 def release(before: float) -> bool:
     """Release the engine of every `LocalEngine` that is idle since `before`; return whether there was one."""
     with _counting:
-        everyone = tuple(_all)
-    return any([each.release(before) for each in everyone])
+        engines = tuple(_all)
+    return any([engine.release(before) for engine in engines])
 
 
 def step_back() -> None:
-    """Let everything else on the machine go before this thread, where threads have a priority of their own."""
+    """Give this thread a low priority, where threads have a priority of their own."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

@@ -17,7 +17,7 @@ class OnnxSession:
 
     def __init__(self, file: Path) -> None:
         """Load `file`. Raises ImportError without onnxruntime, RuntimeError for a graph that it cannot run."""
-        # Read while it is imported; it would else leave a session of its telemetry in the folder for temporary files.
+        # Read at the import: without it, a file of its telemetry stays in the folder for temporary files.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
@@ -26,18 +26,15 @@ class OnnxSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        options.enable_mem_pattern = False  # it keeps one for each length of text, and a fifth more memory
+        options.enable_mem_pattern = False  # it takes a fifth more memory, for a pattern of each length of text
         try:
             self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no other class in common
             raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
-        self.inputs: Mapping[str, str] = {each.name: each.type for each in self._session.get_inputs()}
-        self.outputs: Mapping[str, int] = {each.name: len(each.shape) for each in self._session.get_outputs()}
-        """
-        Names of the input arrays with their types, and names of the output arrays with their number of axes.
-
-        The types are in onnxruntime's spelling.
-        """
+        self.inputs: Mapping[str, str] = {array.name: array.type for array in self._session.get_inputs()}
+        """Names of the input arrays with their types, in onnxruntime's spelling."""
+        self.outputs: Mapping[str, int] = {array.name: len(array.shape) for array in self._session.get_outputs()}
+        """Names of the output arrays with their number of axes."""
 
     def __call__(self, inputs: Mapping[str, Any], output: str = "") -> Any:
         """Return one output, the first unless named, for arrays by their names. Raises RuntimeError."""

@@ -29,10 +29,17 @@ POOLINGS: Mapping[str, str] = {
 ACTIVATIONS = {"identity", "tanh"}
 """What may follow a dense layer."""
 
-_FORM = 1  # of what is done with a recipe: grows when the same files would give other vectors
+_FORM = 1
+"""How a recipe is carried out: grows when the same files would give other vectors."""
+
 _USUAL = 512
+"""Tokens that a model reads at once if its folder names no number."""
+
 _MOST = 8_192
-_PADDED = ("roberta", "camembert", "xlm", "mpnet")  # model types whose places begin after that of the padding
+"""Most tokens that go through a graph at once: time and memory grow with their square."""
+
+_PADDED = ("roberta", "camembert", "xlm", "mpnet")
+"""Model types whose positions begin after that of the padding, so that two fewer are left for tokens."""
 
 
 class Unusable(Exception):
@@ -57,8 +64,8 @@ class Recipe:
     How a text is embedded: `query` or `passage` in front, then `graph`, `pooling` and `dense`.
 
     `longest`: the most tokens that go through the graph at once.
-
-    `with_prompt`: what stands in front counts in the pooling. `lower`: in lower case.
+    `with_prompt`: the text in front counts in the pooling. `lower`: the text is made lower case first. `width` and
+    `words`: numbers of a vector and pieces of the vocabulary, 0 if the folder does not say.
     """
 
     graph: Path
@@ -74,7 +81,7 @@ class Recipe:
     words: int = 0
 
     def digest(self) -> str:
-        """Return what stands for every file and setting that has a part in a vector. Raises OSError."""
+        """Return a hash of every file and setting that a vector depends on. Raises OSError."""
         data = sorted(file for file in self.graph.parent.iterdir() if belongs(file.name, self.graph.name))
         files = [self.graph, *data, self.tokenizer, *(layer.file for layer in self.dense)]
         settings = [_FORM, self.query, self.passage, self.longest, self.pooling, self.with_prompt, self.lower]
@@ -88,7 +95,7 @@ def read(place: Path) -> Recipe:
     if not place.exists():
         raise Unusable(f"There is no folder {place}.", "Name a folder with model.onnx and tokenizer.json in it.")
     graph = _graph(place) if place.is_dir() else place
-    # Some of the files are beside the graph, some one above.
+    # Some of the files are beside the graph, others one folder above.
     roots = [graph.parent.parent, graph.parent] if graph.parent.name == "onnx" else [graph.parent]
     tokenizer = _first(roots, "tokenizer.json")
     if tokenizer is None:
@@ -98,8 +105,8 @@ def read(place: Path) -> Recipe:
         )
     config = _config(roots, "config.json")
     pulled = str(_config(roots, "manifest.json").get("model", ""))
-    names = (str(config.get("_name_or_path", "")), pulled, *(each.name for each in roots))
-    kin = next((found for found in map(family, names) if found.looks), family(""))
+    names = (str(config.get("_name_or_path", "")), pulled, *(root.name for root in roots))
+    kin = next((one for one in map(family, names) if one.looks), Family())
     pooling, with_prompt, dense = _modules(roots, kin)
     query, passage = _prompts(_config(roots, "config_sentence_transformers.json"), kin)
     transformer = _config(roots, "sentence_bert_config.json")
@@ -111,8 +118,8 @@ def read(place: Path) -> Recipe:
 
 def graphs(names: Sequence[str]) -> list[str]:
     """Return those of the paths `names`, relative to a folder, that may be its graph, the likeliest first."""
-    found = [name for name in names if name.endswith(".onnx") and name.rpartition("/")[0] in {"", "onnx"}]
-    return sorted(found, key=lambda name: (name.rpartition("/")[2] != "model.onnx", name.startswith("onnx/"), name))
+    files = [name for name in names if name.endswith(".onnx") and name.rpartition("/")[0] in {"", "onnx"}]
+    return sorted(files, key=lambda name: (name.rpartition("/")[2] != "model.onnx", name.startswith("onnx/"), name))
 
 
 def belongs(name: str, graph: str) -> bool:
@@ -123,29 +130,30 @@ def belongs(name: str, graph: str) -> bool:
 
 def _graph(folder: Path) -> Path:
     files = (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
-    found = graphs([file.relative_to(folder).as_posix() for file in files])
-    if not found:
+    names = graphs([file.relative_to(folder).as_posix() for file in files])
+    if not names:
         raise Unusable(f"{folder} has no ONNX graph.", f"Make one: `optimum-cli export onnx --model {folder} FOLDER`.")
-    if len(found) > 1 and found[0].rpartition("/")[2] != "model.onnx":
-        raise Unusable(f"{folder} has several graphs: {', '.join(found)}.", f"Choose one: onnx:{folder / found[0]}.")
-    return folder / found[0]
+    if len(names) > 1 and names[0].rpartition("/")[2] != "model.onnx":
+        raise Unusable(f"{folder} has several graphs: {', '.join(names)}.", f"Choose one: onnx:{folder / names[0]}.")
+    return folder / names[0]
 
 
 def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool, tuple[Dense, ...]]:
+    """Return how the vectors of tokens are pooled, whether those of the prompt count, and the layers behind."""
     root = roots[0]
-    listed: Any = []
-    if said := _first(roots, "modules.json"):
-        root, listed = said.parent, _json(said)
-    elif found := _first(roots, "1_Pooling/config.json"):
-        root, listed = found.parent.parent, [{"type": "Pooling", "path": "1_Pooling"}]
+    modules: Any = []
+    if file := _first(roots, "modules.json"):
+        root, modules = file.parent, _json(file)
+    elif pooled := _first(roots, "1_Pooling/config.json"):
+        root, modules = pooled.parent.parent, [{"type": "Pooling", "path": "1_Pooling"}]
     pooling: tuple[str, ...] = (kin.pooling,)
     with_prompt = True
     dense = []
-    if not isinstance(listed, list) or not all(
-        isinstance(each, dict) and {"type", "path"} <= each.keys() for each in listed
+    if not isinstance(modules, list) or not all(
+        isinstance(row, dict) and {"type", "path"} <= row.keys() for row in modules
     ):
-        raise Unusable(f"{said} is no list of modules.", "Copy or pull the folder again.")
-    for module in listed:
+        raise Unusable(f"{file} is no list of modules.", "Copy or pull the folder again.")
+    for module in modules:
         kind, folder = str(module["type"]).rpartition(".")[2], root / str(module["path"])
         if kind == "Pooling":
             pooling, with_prompt = _pooling(folder)
@@ -158,15 +166,14 @@ def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool,
 
 def _pooling(folder: Path) -> tuple[tuple[str, ...], bool]:
     settings = _config([folder], "config.json")
-    said = settings.get("pooling_mode")
-    asked = tuple(said) if isinstance(said, list) else (said,) if said else ()
-    asked = asked or tuple(name for name, key in POOLINGS.items() if settings.get(key))
-    if not asked or not set(asked) <= POOLINGS.keys():
+    mode = settings.get("pooling_mode") or [name for name, key in POOLINGS.items() if settings.get(key)]
+    names = [str(name) for name in mode] if isinstance(mode, list) else [str(mode)]
+    if not names or not set(names) <= POOLINGS.keys():
         raise Unusable(
-            f"{folder} pools by {', '.join(map(str, asked)) or 'nothing'}, which is not known here.",
+            f"{folder} pools by {', '.join(names) or 'nothing'}, which is not known here.",
             "Choose another model.",
         )
-    return tuple(name for name in POOLINGS if name in asked), bool(settings.get("include_prompt", True))
+    return tuple(name for name in POOLINGS if name in names), bool(settings.get("include_prompt", True))
 
 
 def _dense(folder: Path) -> Dense:
@@ -182,15 +189,15 @@ def _dense(folder: Path) -> Dense:
 
 
 def _prompts(settings: Mapping[str, Any], kin: Family) -> tuple[str, str]:
-    """Return what stands in front of a question, and of a passage."""
-    given = settings.get("prompts")
-    prompts = {name: text for name, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}
+    """Return the texts in front of a question, and of a passage."""
+    texts = settings.get("prompts")
+    prompts = {name: text for name, text in texts.items() if isinstance(text, str)} if isinstance(texts, dict) else {}
     usual = prompts.get(str(settings.get("default_prompt_name")), "")
     query, passage = (
         next((prompts[name] for name in names if prompts.get(name)), usual)
         for names in (("query",), ("document", "passage", "corpus"))
     )
-    # A folder that says nothing of either was written by a program that did not know.
+    # A folder without either was written by a program that did not know them.
     return (query, passage) if query or passage else (kin.query, kin.passage)
 
 
@@ -199,8 +206,8 @@ def _longest(transformer: Mapping[str, Any], tokens: Mapping[str, Any], config: 
     places = _whole(config.get("max_position_embeddings"))
     if places and str(config.get("model_type", "")).startswith(_PADDED):
         places -= 2
-    said = _whole(transformer.get("max_seq_length")) or _whole(tokens.get("model_max_length"))
-    return max(8, min(said or places or _USUAL, places or _MOST, _MOST))
+    most = _whole(transformer.get("max_seq_length")) or _whole(tokens.get("model_max_length"))
+    return max(8, min(most or places or _USUAL, places or _MOST, _MOST))
 
 
 def _whole(value: Any) -> int | None:
@@ -213,9 +220,9 @@ def _first(roots: Sequence[Path], name: str) -> Path | None:
 
 
 def _config(roots: Sequence[Path], name: str) -> Mapping[str, Any]:
-    found = _first(roots, name)
-    given = _json(found) if found else {}
-    return given if isinstance(given, dict) else {}
+    file = _first(roots, name)
+    settings = _json(file) if file else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _json(file: Path) -> Any:

@@ -24,13 +24,17 @@ from spellbook.system.errors import AuthenticationError, EmbeddingError, RateLim
 from spellbook.system.lazy import httpx
 
 _MOST_BYTES = 64_000_000
-"""Of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
+"""Bytes of an answer: 32 vectors of 4,096 numbers are 3 MB of JSON."""
 
 _PAUSE = 30.0
-"""Seconds for which a service that failed is not asked again, so that not every search waits for it."""
+"""Seconds without a request after a failure, so that not every search waits for the service."""
 
 _MOST_PAUSE = 120.0
+"""Seconds that a service may ask for by Retry-After."""
+
 _BACKOFF = 0.2
+"""Seconds before the second try, doubled before each further one."""
+
 _TOO_LONG = re.compile(
     r"too (?:large|long)|larger than|exceed|context (?:size|length)|maximum context|less than \d+ tokens", re.I
 )
@@ -45,7 +49,8 @@ class Patience:
     """
     How long one request may take: `connect` and `total` in seconds, with `tries` and the pauses between them.
 
-    `rank` says who waits. A failure spares those the wait who have no more patience than the one who met it.
+    `rank` is higher the longer the caller can wait. After a failure, requests of the same rank or a lower one fail at
+    once for a while.
     """
 
     rank: int
@@ -84,9 +89,6 @@ class ServiceClient:
         self._key = ""
         self._paused: list[tuple[float, EmbeddingError | None]] = [(0.0, None)] * 3
 
-    def __repr__(self) -> str:
-        return f"Client({self.who!r})"
-
     def post(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         """Return the JSON that answers `body`. Raises TooLong, AuthenticationError, RateLimited, EmbeddingError."""
         paused, failure = self._paused[patience.rank]
@@ -115,7 +117,7 @@ class ServiceClient:
         raise EmbeddingError(f"{self.who} {what}.", hint or "Check its address and its model.")
 
     def _once(self, path: str, data: bytes, patience: Patience, until: float) -> Any:
-        http = self._connected()
+        http = self._connect()
         left = max(0.05, until - time.monotonic())
         timeout = httpx.Timeout(left, connect=min(patience.connect, left))
         try:
@@ -136,7 +138,7 @@ class ServiceClient:
             raise _Passing(EmbeddingError(f"{self.who} {waited}.", self._start), spent=True) from error
         except httpx.TransportError as error:
             raise _Passing(EmbeddingError(f"{self.who} broke off ({self._clean(str(error))}).", self._start)) from error
-        # A proxy of the environment that makes no sense, or a host that is no name.
+        # The environment names an invalid proxy, or the address an invalid host.
         except (httpx.InvalidURL, OSError, ValueError, ImportError) as error:
             reason = self._clean(str(error))
             raise EmbeddingError(f"{self.who} cannot be asked ({reason}).", "Check its address.") from error
@@ -151,10 +153,10 @@ class ServiceClient:
             except (ValueError, RecursionError):
                 kind = self._clean(response.headers.get("content-type", "")) or "something"
                 self.refuse(f"answered with {kind} that is no JSON", is_right)
-        said = self._said(content)
-        because = f" ({said})" if said else ""
+        reason = self._reason(content)
+        because = f" ({reason})" if reason else ""
         if status in {401, 403}:
-            # What it says may repeat the key in part.
+            # Its answer may repeat a part of the key.
             name = " or ".join(self._keys)
             refusal = f"{self.who} refuses the key" if self._key else f"{self.who} wants a key"
             raise AuthenticationError(f"{refusal} (HTTP {status}).", f"Put the right key into {name} and start again.")
@@ -162,7 +164,7 @@ class ServiceClient:
         if status == 429:
             limited = RateLimited(f"{self.who} wants to be asked less often{because}.", "Wait, or raise its limit.")
             raise _Passing(limited, after)
-        if status in {400, 413, 422, 500} and (status == 413 or _TOO_LONG.search(said)):
+        if status in {400, 413, 422, 500} and (status == 413 or _TOO_LONG.search(reason)):
             raise TooLong(
                 f"{self.who} takes no text so long{because}.", "Give it a larger context, or make chunk_tokens smaller."
             )
@@ -170,20 +172,20 @@ class ServiceClient:
             raise _Passing(EmbeddingError(f"{self.who} failed: HTTP {status}{because}.", self._start), after)
         if 300 <= status < 400:
             self.refuse("sends on to another address, which is not followed", "Configure the address it is really at.")
-        if status == 404 and self._service.kind == "ollama" and "model" in said:
+        if status == 404 and self._service.kind == "ollama" and "model" in reason:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
             self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
         pooling = "Start it with `--pooling mean`, or as the model wants it."
-        self.refuse(f"refuses: HTTP {status}{because}", pooling if said.startswith("Pooling type") else "")
+        self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
 
     def _pause(self, patience: Patience, passing: _Passing) -> None:
-        # Texts that take too long do not say that a question does.
+        # A timeout of long texts does not mean that a question would time out.
         rank = patience.rank if passing.spent else max(patience.rank, QUERY.rank)
         until = time.monotonic() + min(max(passing.after, _PAUSE), _MOST_PAUSE)
         self._paused = [(until, passing.failure) if i <= rank else old for i, old in enumerate(self._paused)]
 
-    def _connected(self) -> httpx.Client:
+    def _connect(self) -> httpx.Client:
         with self._guard:
             if self._http is None:
                 self._key = _key(self._keys)
@@ -194,7 +196,7 @@ class ServiceClient:
                 weakref.finalize(self, self._http.close)
             return self._http
 
-    def _said(self, content: bytes) -> str:
+    def _reason(self, content: bytes) -> str:
         """Return the sentence in an error's body, as Ollama, OpenAI, llama.cpp and TEI put it."""
         try:
             body = json.loads(content)

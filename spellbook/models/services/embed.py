@@ -1,8 +1,8 @@
 """
 Embedders run by a service that answers as OpenAI does, or by Ollama.
 
-A vector belongs to the model in its fingerprint, or there is none: it is normalised here, checked for count, width
-and NaN, and never replaced by another model's.
+Every vector comes from the model that the fingerprint names, never from another one in its place. Vectors are
+normalised here, and their count, their width and their numbers are checked.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
 
 _MOST_TEXTS = 32
+"""Texts of one request."""
+
 _MOST_LETTERS = 32_000
+"""Letters of all texts of one request."""
+
 _SHORTEST = 100
+"""Letters below which a text that the service finds too long is not cut again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,13 @@ class ServiceEmbedder:
     """
     An embedder that `service` runs; `?dimensions=N` shortens its vectors, where the model can.
 
-    A question is told from a passage by what the model's family wants before each (`?prefix=FAMILY`, or `none`), or by
-    the field `input_type` (`?input_type=passage`, or `document`: the name of what is no `query`). The fingerprint names
-    model, dimensions and that, not the address: only where llama.cpp's model has no name, the address stands for it.
+    A question differs from a passage by the prefix that the model's family wants before each (`?prefix=FAMILY`, or
+    `none`), or by the field `input_type`: it is `query` for a question, and for a passage what `?input_type=` says,
+    `passage` or `document`. The fingerprint names the model, the dimensions and this choice. It does not name the
+    address, except where llama.cpp's model has no name.
     """
 
-    # A cosine is what it is; what it means is for a calibration to find out.
+    # A calibration finds out what a cosine means.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
     tokeniser = ""
 
@@ -87,7 +93,7 @@ class ServiceEmbedder:
             known = ", ".join(sorted(options))
             raise InvalidInput(f"{service.kind} has no option {min(unknown)!r:.80}.", f"Options are {known}.")
         self._dimensions = _dimensions(service)
-        # Ollama drops a model after five minutes unasked, and loading it again takes longer than a search may.
+        # Ollama frees a model after five minutes without a request, and loading it takes longer than a search may.
         own = {"truncate": True, "keep_alive": "30m"} if service.kind == "ollama" else {"encoding_format": "float"}
         self._fields: dict[str, Any] = own | ({"dimensions": self._dimensions} if self._dimensions else {})
         self._type = service.options.get("input_type", "")
@@ -99,14 +105,11 @@ class ServiceEmbedder:
         model = service.model.removesuffix(":latest") or service.url
         sides = f"input_type={self._type}" if self._type else sha256("\0".join(self._before).encode()).hexdigest()[:8]
         self.fingerprint = f"service:{model}:{self._dimensions or 'full'}:{sides}:nfc:{TEMPLATE}"
-        # OpenAI's own key is in many an environment, and nobody else's business.
+        # OpenAI's own key is set in many environments: nobody but OpenAI gets it.
         is_openai = service.kind == "openai" and service.url.lower().startswith("https://api.openai.com/")
         keys = (KEY, "OPENAI_API_KEY") if is_openai else (KEY,)
         self._client = ServiceClient(service, kind.title, kind.start, keys)
         self._width = self._dimensions
-
-    def __repr__(self) -> str:
-        return f"ServiceEmbedder({self.name!r}, {self._service.url!r})"
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,), within seconds."""
@@ -138,11 +141,11 @@ class ServiceEmbedder:
     def _batches(self, texts: Sequence[str], before: str) -> Iterator[list[str]]:
         batch: list[str] = []
         for text in texts:
-            given = before + clean(text)
-            if batch and (len(batch) >= _MOST_TEXTS or sum(map(len, batch)) + len(given) > _MOST_LETTERS):
+            whole = before + clean(text)
+            if batch and (len(batch) >= _MOST_TEXTS or sum(map(len, batch)) + len(whole) > _MOST_LETTERS):
                 yield batch
                 batch = []
-            batch.append(given)
+            batch.append(whole)
         if batch:
             yield batch
 
@@ -198,27 +201,27 @@ class ServiceEmbedder:
 
 def _in_order(items: Any) -> list[Any]:
     # They may come in any order, and each once.
-    found = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
-    return [found[i] for i in range(len(items))]
+    rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+    return [rows[i] for i in range(len(items))]
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:
-    if isinstance(row, str):  # base64 of float32, which some services give whatever was asked
+    if isinstance(row, str):  # base64 of float32, which some services give unasked
         return np.frombuffer(base64.b64decode(row, validate=True), dtype="<f4")
     return [float(number) for number in row]
 
 
 def _dimensions(service: Service) -> int:
-    said = service.options.get("dimensions", "")
-    if "dimensions" in service.options and not re.fullmatch(r"[1-9]\d{0,4}", said, re.A):
-        raise InvalidInput(f"dimensions={said!r:.80} makes no sense.", "It is a whole number, for example 512.")
-    return int(said or 0)
+    number = service.options.get("dimensions", "0")
+    if "dimensions" in service.options and not re.fullmatch(r"[1-9]\d{0,4}", number, re.A):
+        raise InvalidInput(f"dimensions={number!r:.80} makes no sense.", "It is a whole number, for example 512.")
+    return int(number)
 
 
 def _prefixes(service: Service) -> tuple[str, str]:
     """Return what comes before a question and before a passage."""
-    said = service.options.get("prefix")
-    if said not in {None, "none", *FAMILIES}:
-        raise InvalidInput(f"prefix={said!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
-    found = family(service.model) if said is None else FAMILIES.get(said, Family())
-    return found.query, found.passage
+    name = service.options.get("prefix")
+    if name not in {None, "none", *FAMILIES}:
+        raise InvalidInput(f"prefix={name!r:.80} makes no sense.", f"It is none, {', '.join(FAMILIES)}.")
+    kin = family(service.model) if name is None else FAMILIES.get(name, Family())
+    return kin.query, kin.passage

@@ -1,8 +1,8 @@
 """
 A language model that guesses what the note says that a question looks for, if a person has set one up.
 
-It gets the question and nothing else. Its answer is bounded, and only ever searched by and shown. A search waits 3
-seconds for it; what comes later, as after loading the model, is kept for the next time.
+It gets the question and nothing else. Its answer is bounded, and is only searched for and shown. A search waits 3
+seconds for it; a later answer, for example after the model was loaded, is kept for the next time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,22 @@ from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, SpellbookError
 
 _SECONDS = 3
+"""Seconds that a search waits for a guess."""
+
 _LATE = Patience(UNHURRIED.rank, 1.0, 60.0, 1)
-"""A model may be loaded first, which Ollama gives up if the caller goes away."""
+"""The model may have to be loaded first, and Ollama stops loading it when the caller disconnects."""
 
 _MOST_BYTES = 1_000_000
+"""Bytes of an answer."""
+
 _MOST_LETTERS = 300
+"""Letters of each of the two texts; the rest is cut off."""
+
 _MOST_KEPT = 300
+"""Questions whose guesses are kept for the next time."""
+
 _MOST_RUNNING = 4
-"""Questions that are asked at the same time: one that is never answered keeps its thread."""
+"""Questions that are open at the same time: each keeps a thread until it is answered."""
 
 _PROMPT = """Somebody searches their own notes. Guess what the note they look for says: a wrong guess does little harm.
 Answer with one JSON object and nothing else:

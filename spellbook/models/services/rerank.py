@@ -32,21 +32,18 @@ class ServiceReranker:
         self._client = ServiceClient(service, "The reranker", "Start it, or unset SPELLBOOK_RERANKER.", (KEY,))
         self._raw = False
 
-    def __repr__(self) -> str:
-        return f"ServiceReranker({self.name!r}, {self._service.url!r})"
-
     def rerank(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """Return how well each text answers `query`, 0..1. Raises EmbeddingError on a failure, and after `seconds`."""
         if not texts:
             return []
-        asked, given = clean(query), [clean(text) for text in texts]
+        body: dict[str, Any] = {"query": clean(query)}
         if self._service.kind == "tei":
-            body = {"query": asked, "texts": given, "raw_scores": False, "truncate": True}
+            body |= {"texts": [clean(text) for text in texts], "raw_scores": False, "truncate": True}
         else:
-            body = {"model": self._service.model, "query": asked, "documents": given}
+            body |= {"model": self._service.model, "documents": [clean(text) for text in texts]}
         answer = self._client.post("/rerank", body, Patience(QUERY.rank, min(QUERY.connect, seconds), seconds, 2))
         try:
-            scores = _scores(answer, len(given))
+            scores = _scores(answer, len(texts))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             self._client.refuse(
                 "did not score every text", "Is it a reranker? Check the address, or unset SPELLBOOK_RERANKER."
@@ -58,9 +55,9 @@ class ServiceReranker:
 
 def _scores(answer: Any, count: int) -> list[float]:
     items = answer["results"] if isinstance(answer, dict) else answer
-    found = {
+    scores = {
         item["index"]: float(item["relevance_score"] if "relevance_score" in item else item["score"]) for item in items
     }
-    if len(items) != count or not all(map(math.isfinite, found.values())):
+    if len(items) != count or not all(map(math.isfinite, scores.values())):
         raise ValueError
-    return [found[i] for i in range(count)]
+    return [scores[i] for i in range(count)]

