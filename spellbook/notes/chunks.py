@@ -335,10 +335,10 @@ class _NoteLines:
         starts = {block.start: block for block in blocks}
         for a, b in pairwise([first, *(line for line in starts if line > first), last]):
             block = starts.get(a)
-            found = [*self._block(block, a, b, cost)]
-            yield from found
+            pieces = [*self._block(block, a, b, cost)]
+            yield from pieces
             # A heading too long for one piece is text like any other.
-            cost = NEVER if block and block.kind == "heading" and len(found) == 1 else BLOCK
+            cost = NEVER if block and block.kind == "heading" and len(pieces) == 1 else BLOCK
 
     def _block(self, block: Block | None, a: int, b: int, cost: int) -> Iterator[Piece]:
         """Yield a block and the lines up to the next: whole if it fits, else items, rows, lines or sentences."""

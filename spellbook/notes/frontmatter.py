@@ -74,8 +74,8 @@ def _handler() -> Any:
             self.odd: _Lines = []
 
         def split(self, text: str) -> tuple[str, str]:
-            found = FRONTMATTER.match(text)
-            return (found[1], text[found.end() :]) if found else ("", text)
+            match = FRONTMATTER.match(text)
+            return (match[1], text[match.end() :]) if match else ("", text)
 
         def load(self, fm: str, **_: object) -> Any:
             if len(fm) > _MOST_HEADER:

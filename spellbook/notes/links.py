@@ -156,12 +156,12 @@ def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
         is_named = False
-        for found in _wikis(header, first, last):
-            target, start, end = _trimmed(found)
+        for wiki in _wikis(header, first, last):
+            target, start, end = _trimmed(wiki)
             target = target.replace("''", "'") if quoted == "single" else target
             if target and not (quoted == "double" and "\\" in target):
                 place = match.start(1) + start, match.start(1) + end
-                yield relation, (target, found["fragment"] or "", quoted or "wiki", *place)
+                yield relation, (target, wiki["fragment"] or "", quoted or "wiki", *place)
             is_named = True
         is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
         if relation and is_plain and not is_named and (named := id_or_path(event.value)):
@@ -175,12 +175,12 @@ def _in_body(note: Note) -> Iterator[_Place]:
     source = lines(body)
     offsets = [*accumulate(map(len, source), initial=0)]
     prose = {span for block in note.blocks for span in block.prose}
-    found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
+    places = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
     comments: list[int] = []
     for first, last in sorted(prose):
-        found += _in_prose(body, offsets[first], offsets[last], comments)
+        places += _in_prose(body, offsets[first], offsets[last], comments)
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
-    for target, fragment, style, start, end in sorted(found, key=lambda place: place[3]):
+    for target, fragment, style, start, end in sorted(places, key=lambda place: place[3]):
         at = bisect_right(hidden, (start, len(body))) - 1
         if at < 0 or start > hidden[at][1]:
             yield target, fragment, style, note.body_at + start, note.body_at + end
@@ -252,17 +252,17 @@ def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
     """Yield the wikilinks in a run of text."""
     closed = _Closed(text, first, last)
     while (first := text.find("[[", first, last)) >= 0:
-        found = _WIKI.match(text, first, last) if first in closed else None
-        if found:
-            yield found
-        first = found.end() if found else first + 1
+        wiki = _WIKI.match(text, first, last) if first in closed else None
+        if wiki:
+            yield wiki
+        first = wiki.end() if wiki else first + 1
 
 
 class _Closed:
     """Knows which positions of a text have a `]]` later on their line, so that `_WIKI` scans no other lines in vain."""
 
     def __init__(self, text: str, first: int, last: int) -> None:
-        self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
+        self._marks = [(mark.start(), mark[0] == "]]") for mark in _CLOSING.finditer(text, first, last)]
 
     def __contains__(self, at: int) -> bool:
         next_mark = bisect_right(self._marks, (at, True))
@@ -362,10 +362,10 @@ class Files:
                 return reached
         if reached := self._exact(target, By.PATH):
             return reached
-        found = self.ending(target)
-        if found:
+        paths = self.ending(target)
+        if paths:
             near = folded(folder) + "/" if folder else ""
-            return Reached(next((path for path in found if folded(path).startswith(near)), found[0]), By.NAME)
+            return Reached(next((path for path in paths if folded(path).startswith(near)), paths[0]), By.NAME)
         alias = self._aliases.get(wanted) if not is_markdown else None
         return Reached(alias, By.ALIAS) if alias else None
 
@@ -406,8 +406,8 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     forms: list[str] = []
     if before.by == By.RELATIVE:
         relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
-        is_said = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
-        forms.append(f"./{relative}" if is_said and not relative.startswith("../") else relative)
+        has_dot = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
+        forms.append(f"./{relative}" if has_dot and not relative.startswith("../") else relative)
     elif before.by == By.ROOT:
         forms.append(f"/{name}")
     elif before.by == By.NAME or "/" not in link.target:
@@ -460,8 +460,8 @@ def wikilink(path: str) -> str:
     A path that no wikilink can hold is returned as it is. `frontmatter.dump` quotes either.
     """
     name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
-    found = _WIKI.fullmatch(link := f"[[{name}]]")
-    return link if found and found["target"] == name else path
+    match = _WIKI.fullmatch(link := f"[[{name}]]")
+    return link if match and match["target"] == name else path
 
 
 def destination(path: str) -> str:

@@ -58,9 +58,9 @@ def lines(text: str) -> list[str]:
     """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
     if "\r" in text:
         return _LINE.findall(text)
-    *found, last = text.split("\n")
-    found = [f"{line}\n" for line in found]
-    return [*found, last] if last else found
+    *ended, last = text.split("\n")
+    ended = [f"{line}\n" for line in ended]
+    return [*ended, last] if last else ended
 
 
 def height(text: str) -> int:
@@ -100,11 +100,11 @@ def blocks(body: str) -> Iterator[Block]:
         yield from _parsed(body)
         return
     global _latest
-    known, found = _latest
+    known, parsed = _latest
     if known != body:
-        found = tuple(_parsed(body))
-        _latest = body, found
-    yield from found
+        parsed = tuple(_parsed(body))
+        _latest = body, parsed
+    yield from parsed
 
 
 def forget() -> bool:
@@ -118,15 +118,15 @@ def _parsed(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)
-    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
-    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), found)
-    for block in _blocks(tokens, found):
-        if block.end > found[REST]:
-            block = _until(found[REST], block)
+    env: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
+    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), env)
+    for block in _blocks(tokens, env):
+        if block.end > env[REST]:
+            block = _until(env[REST], block)
         if block.end > block.start:
             yield block
-    if found[REST] < count:
-        yield Block(REST, found[REST], count, prose=((found[REST], count),))
+    if env[REST] < count:
+        yield Block(REST, env[REST], count, prose=((env[REST], count),))
 
 
 def _until(end: int, block: Block) -> Block:
@@ -139,7 +139,7 @@ def _until(end: int, block: Block) -> Block:
     return block._replace(end=end, items=items, code=cut(block.code), tables=cut(block.tables), prose=cut(block.prose))
 
 
-def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
     opened: Token | None = None  # the list or quote we are in
     items: list[int] = []
     code: list[tuple[int, int]] = []
@@ -170,7 +170,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
             source = tokens[at + 1].content if token.nesting else token.content
             marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
             if marked > MOST_MARKED:
-                found[REST] = min(found[REST], start)
+                env[REST] = min(env[REST], start)
                 return
             yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):

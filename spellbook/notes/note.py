@@ -111,8 +111,10 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        given = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
-        return given or next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
+        declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
+        return declared or next(
+            (block.text for block in self.blocks if block.kind == "heading" and block.level == 1), ""
+        )
 
     @property
     def title(self) -> str:
@@ -133,7 +135,7 @@ class Note:
     def categories(self) -> tuple[str, ...]:
         """Frontmatter `category`: one text, or a list."""
         value = self.meta.get("category")
-        return tuple(each[:_MOST_NAME] for each in _many(value if isinstance(value, list) else [value]))
+        return tuple(name[:_MOST_NAME] for name in _many(value if isinstance(value, list) else [value]))
 
     @property
     def kind(self) -> str:
@@ -165,13 +167,13 @@ class Note:
         """Names of the frontmatter's `entities`: plain, or `{name, type}`."""
         value = self.meta.get("entities")
         listed = value if isinstance(value, list) else [value]
-        return _many([each.get("name") if isinstance(each, Mapping) else each for each in listed])
+        return _many([item.get("name") if isinstance(item, Mapping) else item for item in listed])
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        given = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
-        return tuple(dict.fromkeys([*filter(None, given), *self._inline_tags()]))
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
+        return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
 
     @property
     def importance(self) -> float:
@@ -239,14 +241,14 @@ def parse(path: str, data: bytes) -> Note:
             match = None if error.is_text else match
     body_at = match.end() if match else int(text.startswith("\ufeff"))
     body_line = line_at(text, body_at)
-    found = tuple(blocks(text[body_at:].replace("\0", " ")))
-    if found and found[-1].kind == REST:
+    parsed = tuple(blocks(text[body_at:].replace("\0", " ")))
+    if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
             "from here on it is found as plain text, not by its sections"
         )
-        faults.append(Fault(path, body_line + found[-1].start, reason))
-    return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
+        faults.append(Fault(path, body_line + parsed[-1].start, reason))
+    return Note(path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, editable=not problems)
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:

@@ -78,9 +78,9 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
         whole = _whole_spans(text)
         ends = [end for end in ends if not _within(whole, end)]
     for start, end in pairwise([0, *ends, len(text)]):
-        said = text[start:end]
-        if said.strip():
-            yield start + len(said) - len(said.lstrip()), start + len(said.rstrip())
+        sentence = text[start:end]
+        if sentence.strip():
+            yield start + len(sentence) - len(sentence.lstrip()), start + len(sentence.rstrip())
 
 
 def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
@@ -141,10 +141,10 @@ def ending(text: str, most: int) -> str:
 
 def _whole_spans(text: str) -> list[tuple[int, int]]:
     """Return the spans that should not be cut, in order; none contains another."""
-    found = [*code_spans(text)] if "`" in text else []
-    found += (match.span() for match in _LINK.finditer(text))
+    candidates = [*code_spans(text)] if "`" in text else []
+    candidates += (match.span() for match in _LINK.finditer(text))
     spans: list[tuple[int, int]] = []
-    for span in sorted(found):
+    for span in sorted(candidates):
         if not spans or span[0] >= spans[-1][1]:
             spans.append(span)
     return spans

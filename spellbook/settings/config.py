@@ -181,11 +181,11 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    given = {
+    models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
     }
-    for key, named in given.items():
+    for key, named in models.items():
         settings[key] = named or _of_vault(file, key, settings.get(key, ""))
     url = os.environ.get("SPELLBOOK_CHROMA_URL", "")
     if url and not re.match(r"https?://[^/?#]", url):
@@ -200,7 +200,7 @@ def load(
     return Config(
         root,
         Path(paths.state(str(root), str(state or ""))),
-        embedder_given=bool(given["embedder"]),
+        embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
         snapshot_folder=Path(paths.snapshots(str(root))),
         guesser=_guesser(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
@@ -228,10 +228,10 @@ def service(name: str) -> Service | None:
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
         raise InvalidInput(f"{_shown(name)} does not name a service.", hint)
-    model, given = parts["model"] or "", parts["url"] or ""
+    model, url = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
         raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
-    if not given and "[@URL]" not in form:
+    if not url and "[@URL]" not in form:
         raise InvalidInput(f"{_shown(name)} does not name an address.", hint)
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
@@ -239,21 +239,21 @@ def service(name: str) -> Service | None:
         raise InvalidInput(
             f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
         ) from error
-    return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
+    return Service(kind[1], model, _address(url or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
 
 
 def model_path(name: str) -> str:
     """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
-    found = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
-    return name[found.end() :] if found else ""
+    match = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
+    return name[match.end() :] if match else ""
 
 
 def _switch(variable: str, filed: bool) -> bool:
     """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
-    said = os.environ.get(variable, "").strip().lower()
-    if said not in {"", "on", "off"}:
-        raise InvalidInput(f"{variable}={said!r:.80} is neither on nor off.", "Write on or off, or unset it.")
-    return said == "on" if said else filed
+    value = os.environ.get(variable, "").strip().lower()
+    if value not in {"", "on", "off"}:
+        raise InvalidInput(f"{variable}={value!r:.80} is neither on nor off.", "Write on or off, or unset it.")
+    return value == "on" if value else filed
 
 
 def check(file: str, text: str) -> None:
@@ -295,8 +295,8 @@ def _guesser(name: str) -> str:
 
 
 def _address(url: str) -> str:
-    found = _ADDRESS.fullmatch(url)
-    if found and int(found["port"] or 1) in range(1, 65536):
+    match = _ADDRESS.fullmatch(url)
+    if match and int(match["port"] or 1) in range(1, 65536):
         return url.rstrip("/")
     if "@" in url:
         raise InvalidInput(
@@ -310,10 +310,10 @@ def _address(url: str) -> str:
 
 def _ollama() -> str:
     """Return the address of Ollama from OLLAMA_HOST, read as Ollama reads it: scheme and port are optional."""
-    said = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
+    address = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
     try:
-        url = urlsplit(said if "://" in said else f"//{said}", scheme="http")
-        port = url.port or (11434 if "://" not in said else 443 if url.scheme == "https" else 80)
+        url = urlsplit(address if "://" in address else f"//{address}", scheme="http")
+        port = url.port or (11434 if "://" not in address else 443 if url.scheme == "https" else 80)
         if url.username is not None:
             raise ValueError("no place for a password")
         host = url.hostname or "127.0.0.1"

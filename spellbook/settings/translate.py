@@ -65,14 +65,14 @@ _ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 
 def language() -> str:
     """Return "ko" or "en": what SPELLBOOK_LANG says, else the language of the system."""
-    said = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
-    if not said and sys.platform == "win32":
+    code = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
+    if not code and sys.platform == "win32":
         import locale
 
-        said = locale.getlocale()[0] or ""
-    elif not said and sys.platform == "darwin":
-        said = _mac_language(os.path.expanduser(_MAC_SETTINGS))
-    return "ko" if re.split(r"[-_.@]", said.lower())[0] in {"ko", "korean"} else "en"
+        code = locale.getlocale()[0] or ""
+    elif not code and sys.platform == "darwin":
+        code = _mac_language(os.path.expanduser(_MAC_SETTINGS))
+    return "ko" if re.split(r"[-_.@]", code.lower())[0] in {"ko", "korean"} else "en"
 
 
 @cache
@@ -114,7 +114,7 @@ def table(package: str = __package__) -> dict[str, str]:
 def _templates() -> list[tuple[list[str], str]]:
     """Return the literal texts between the slots of each template, and the template: first labels, then the longest."""
     cut = [(_SLOT.split(english)[::3], english) for english in table() if _SLOT.search(english)]
-    return sorted(cut, key=lambda each: (not _LABEL.match(each[1]), -sum(map(len, each[0]))))
+    return sorted(cut, key=lambda template: (not _LABEL.match(template[1]), -sum(map(len, template[0]))))
 
 
 @cache
@@ -122,11 +122,11 @@ def _pattern(english: str) -> re.Pattern[str]:
     """Return what a message by this template looks like, with a group for each slot."""
     messages = {slot for slot, how in _SLOT.findall(table()[english]) if how == "t"}
     first, *rest = _SLOT.split(english)
-    found = re.escape(first)
+    regex = re.escape(first)
     for slot, kind, text in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         kind = kind or ("t" if slot in messages else ":" if text.startswith(": ") else "")
-        found += f"({_KINDS[kind]}){re.escape(text)}"
-    return re.compile(found, re.DOTALL)
+        regex += f"({_KINDS[kind]}){re.escape(text)}"
+    return re.compile(regex, re.DOTALL)
 
 
 def _line(line: str) -> str:
@@ -139,8 +139,8 @@ def _line(line: str) -> str:
 def shape(text: str) -> str:
     """Return an English message with `…` for its values, "" if the table has none with some words of its own."""
     match = _match(text)
-    found = _SLOT.sub("…", match[0]) if match else ""
-    return found if re.search("[a-z]{3}", found) else ""
+    form = _SLOT.sub("…", match[0]) if match else ""
+    return form if re.search("[a-z]{3}", form) else ""
 
 
 def _message(text: str) -> str:
@@ -191,15 +191,15 @@ def _match(text: str) -> tuple[str, Sequence[str], int] | None:
     A message in a message has often lost its full stop, or got one: with it how many more `text` has, 1 to -1.
     """
     bare = text.removesuffix(".")
-    if exact := next((each for each in (text, bare, f"{bare}.") if each in table()), ""):
+    if exact := next((candidate for candidate in (text, bare, f"{bare}.") if candidate in table()), ""):
         return exact, (), len(text) - len(exact)
     for pieces, english in _templates():
         has_end = pieces[-1] or english.endswith((":n}", ":c}", ":q}"))
         ended = f"{bare}." if pieces[-1].endswith(".") else bare if has_end else text
         if ended.startswith(pieces[0]) and ended.endswith(pieces[-1]) and all(piece in ended for piece in pieces):
-            found = _pattern(english).fullmatch(ended)
-            if found:
-                return english, found.groups(), len(text) - len(ended)
+            match = _pattern(english).fullmatch(ended)
+            if match:
+                return english, match.groups(), len(text) - len(ended)
     return None
 
 

@@ -153,7 +153,7 @@ def take(source: Path, target: Path) -> None:
 
 def is_same_name(one: Path, other: Path) -> bool:
     """Say whether two names are one file on a disk that ignores case. Two links to one file are two names."""
-    is_alike = [unicodedata.normalize("NFC", str(each)).casefold() for each in (one, other)]
+    is_alike = [unicodedata.normalize("NFC", str(path)).casefold() for path in (one, other)]
     return is_alike[0] == is_alike[1] and os.path.samestat(os.lstat(one), os.lstat(other))
 
 
@@ -204,7 +204,7 @@ def regular(place: Path) -> Iterator[BufferedReader]:
     _expect_regular(os.stat(place), place)
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-    with open(place, "rb", opener=lambda name, given: os.open(name, given | flags)) as file:
+    with open(place, "rb", opener=lambda name, own: os.open(name, own | flags)) as file:
         _expect_regular(os.fstat(file.fileno()), place)
         yield file
 

@@ -63,9 +63,9 @@ def _rows(
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     if len(kinds) != 1 or kinds[0][0] != "table" or not str(kinds[0][1]).upper().startswith("CREATE TABLE"):
         return None
-    (told,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
-    if told != "ok":
-        raise sqlite3.DatabaseError(told)
+    (verdict,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
     # Hidden and computed columns are not those of the table.
     there = {row[1] for row in connection.execute(f"PRAGMA table_xinfo('{table}')") if row[6] == 0}
     names = [name for name in columns if name in there]

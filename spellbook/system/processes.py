@@ -75,7 +75,7 @@ def present(state: Path, kind: str) -> Iterator[None]:
 
 def processes(state: Path) -> tuple[Process, ...]:
     """Return the processes that have the vault open, the longest first."""
-    return tuple(each for each in _present(state) if each.kind != EMBEDDING)
+    return tuple(process for process in _present(state) if process.kind != EMBEDDING)
 
 
 def is_embedding(state: Path) -> bool:
@@ -84,17 +84,17 @@ def is_embedding(state: Path) -> bool:
 
 
 def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
-    found = []
+    running = []
     for file in state.glob(f"{_FOLDER}/{kind}-*.lock"):
         name = _NAME.fullmatch(file.name)
         if name is None:
             continue
         with contextlib.suppress(OSError):
             if is_locked(file):
-                found.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
+                running.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
             else:
                 file.unlink()  # whoever held it was killed
-    return tuple(sorted(found, key=lambda each: (each.since, each.pid)))
+    return tuple(sorted(running, key=lambda process: (process.since, process.pid)))
 
 
 def beat(state: Path) -> None:

@@ -98,7 +98,7 @@ class Database:
                 raise SearchError(error.message, f"Delete {self.file}: {self._loss}.") from error
             raise
 
-    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
+    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
         """Run one statement and yield its rows without loading all of them; raises as `rows` does."""
         connection = self.connection()
         with self._translated(connection):
@@ -304,9 +304,9 @@ def expect(file: Path, form: int, patience: float) -> None:
     if not file.is_file():
         raise StorageError(f"{file.parent}: there is no index yet.", hint)
     try:
-        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=patience)) as found:
-            found.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
-            known = found.execute("PRAGMA user_version").fetchone()[0]
+        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=patience)) as connection:
+            connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+            known = connection.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.Error as error:
         raise StorageError(f"{file}: the index cannot be read now ({error}).", hint) from error
     if known != form:

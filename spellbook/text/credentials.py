@@ -101,13 +101,13 @@ _SHORT = 12
 
 def find(text: str) -> list[Secret]:
     """Return what in `text` looks like a secret, in order, each place once."""
-    found: dict[int, tuple[int, str, str]] = {}
+    secrets: dict[int, tuple[int, str, str]] = {}
     end = -1
-    for start, stop, kind, value in sorted(_candidates(text), key=lambda each: (each[0], -each[1])):
+    for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
         if start >= end:
-            found[start] = start, kind, value
+            secrets[start] = start, kind, value
             end = stop
-    return [Secret(kind, text.count("\n", 0, start) + 1, value) for start, kind, value in found.values()]
+    return [Secret(kind, text.count("\n", 0, start) + 1, value) for start, kind, value in secrets.values()]
 
 
 def masked(text: str) -> str:
@@ -123,7 +123,7 @@ def masked(text: str) -> str:
 
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
     """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
-    held = [(key, secret) for key, value in meta.items() for each in _texts(value) for secret in find(f"{key}: {each}")]
+    held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
     return [
         *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
         *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
@@ -138,10 +138,10 @@ def new(before: str, after: str) -> list[Secret]:
     start = after.rfind("\n", 0, max(0, same - _KEY_LETTERS)) + 1
     end = max(0, end - _KEY_LETTERS)
     stop = after.find("\n", len(after) - end) if end else -1
-    found = find(after[start : stop if stop >= 0 else len(after)])
-    known = {secret.value for secret in find(before)} if found else set()
+    secrets = find(after[start : stop if stop >= 0 else len(after)])
+    known = {secret.value for secret in find(before)} if secrets else set()
     above = after.count("\n", 0, start)
-    return [replace(secret, line=secret.line + above) for secret in found if secret.value not in known]
+    return [replace(secret, line=secret.line + above) for secret in secrets if secret.value not in known]
 
 
 def _shared(a: str, b: str, *, from_end: bool = False) -> int:
@@ -158,11 +158,11 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from (f"{key}: {text}" for text in _texts(each))
+        for key, item in value.items():
+            yield from (f"{key}: {text}" for text in _texts(item))
     elif isinstance(value, Iterable):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:

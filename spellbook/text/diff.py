@@ -57,22 +57,22 @@ _Place = tuple[int, int]
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
     old, new = before.splitlines(), after.splitlines()
-    found: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
+    lines: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
     for hunk in _hunks(changed_spans(old, new)):
         shift = hunk[0][2] - hunk[0][0]
         start, end = max(0, hunk[0][0] - 1), min(len(old), hunk[-1][1] + 1)
         last = end + hunk[-1][3] - hunk[-1][1]
-        found.append(f"@@ -{_range(start, end)} +{_range(start + shift, last)} @@")
+        lines.append(f"@@ -{_range(start, end)} +{_range(start + shift, last)} @@")
         for i, j, k, m in hunk:
-            found += [f" {line}" for line in old[start:i]]
-            found += [f"-{line}" for line in old[i:j]]
-            found += [f"+{line}" for line in new[k:m]]
+            lines += [f" {line}" for line in old[start:i]]
+            lines += [f"-{line}" for line in old[i:j]]
+            lines += [f"+{line}" for line in new[k:m]]
             start = j
-        found += [f" {line}" for line in old[start:end]]
-    if len(found) == 2:
+        lines += [f" {line}" for line in old[start:end]]
+    if len(lines) == 2:
         return ""
-    more = [f"… {counted(len(found) - _MOST_LINES, 'more line')}"] if len(found) > _MOST_LINES else []
-    return "\n".join([*found[:_MOST_LINES], *more])
+    more = [f"… {counted(len(lines) - _MOST_LINES, 'more line')}"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 def _hunks(spans: Iterable[Span]) -> Iterator[list[Span]]:
@@ -128,12 +128,12 @@ def _aligned(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> li
     shared = [old[at] for at in ours], [new[at] for at in theirs]
     here, ends = (0, 0), (len(ours), len(theirs))
     left = MOST_STEPS + 4 * (len(old) + len(new))
-    found: list[_Place] = []
+    places: list[_Place] = []
     while here != ends and left > 0:
         same, here, steps = _furthest(*shared, here, ends)
-        found += [(ours[i], theirs[k]) for i, k in same]
+        places += [(ours[i], theirs[k]) for i, k in same]
         left -= steps
-    return found
+    return places
 
 
 def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Place) -> tuple[list[_Place], _Place, int]:
@@ -158,17 +158,17 @@ def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Plac
             if (at, at + shift) == ends:
                 return _places(reach[diagonal][1]), ends, steps
     inside = [(2 * at + k - i - diagonal, at, diagonal) for diagonal, (at, _) in reach.items()]
-    _, at, diagonal = max(each for each in inside if each[1] <= j and each[0] - each[1] <= m)
+    _, at, diagonal = max(place for place in inside if place[1] <= j and place[0] - place[1] <= m)
     return _places(reach[diagonal][1]), (at, at + k - i - diagonal), steps
 
 
 def _places(runs: Any) -> list[_Place]:
     """Return the places in runs of equal items; the last run comes first, with the runs before it."""
-    found: list[list[_Place]] = []
+    groups: list[list[_Place]] = []
     while runs:
         (begin, end, shift), runs = runs
-        found.append([(at, at + shift) for at in range(begin, end)])
-    return [place for places in reversed(found) for place in places]
+        groups.append([(at, at + shift) for at in range(begin, end)])
+    return [place for places in reversed(groups) for place in places]
 
 
 def weave(
@@ -186,8 +186,8 @@ def weave(
     regions: list[list[tuple[int, int, int, int, int]]] = []
     for span in spans:
         last = regions[-1] if regions else []
-        reach = max((each[1] for each in last), default=-1)
-        inserts = any(each[0] == each[1] == span[0] == span[1] for each in last)
+        reach = max((other[1] for other in last), default=-1)
+        inserts = any(other[0] == other[1] == span[0] == span[1] for other in last)
         if last and (span[0] < reach + touching or inserts):
             last.append(span)
         else:
@@ -218,14 +218,14 @@ def woven(
 
     None if `both` says None of a place.
     """
-    found: list[str] = []
+    merged: list[str] = []
     for a, b, c in weave(base, ours, theirs, touching=touching):
         old, left, right = base[a], ours[b], theirs[c]
         part = left if right in (old, left) else right if left == old else both(old, left, right)
         if part is None:
             return None
-        found += part
-    return "".join(found)
+        merged += part
+    return "".join(merged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +243,8 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
     text = composed(text)
     numbers: list[str] = []
 
-    def mask(found: re.Match[str]) -> str:
-        numbers.append(_quantity(text, found))
+    def mask(match: re.Match[str]) -> str:
+        numbers.append(_quantity(text, match))
         return "0"
 
     return _QUANTITY.sub(mask, text), tuple(numbers)
@@ -298,18 +298,18 @@ def _around(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> s
 
 
 def _tokens(text: str) -> list[_WordToken]:
-    found = []
+    tokens = []
     for match in _TOKEN.finditer(text):
         if match["quantity"] is None:
-            found.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
+            tokens.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
         else:
             sign = _sign(text, match.start())
-            found.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
-    return found
+            tokens.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
+    return tokens
 
 
-def _quantity(text: str, found: re.Match[str]) -> str:
-    written = _sign(text, found.start()) + _THOUSANDS.sub("", found[0])
+def _quantity(text: str, match: re.Match[str]) -> str:
+    written = _sign(text, match.start()) + _THOUSANDS.sub("", match[0])
     return "".join(written.split()).casefold().replace("\u2212", "-")
 
 

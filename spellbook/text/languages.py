@@ -127,15 +127,15 @@ def code(value: object) -> str:
 
 def declared(value: object) -> str:
     """Return the frontmatter key `language` (`ko`, `en-GB`) in the form of `written_in`; "" if it is not a language."""
-    found = _DECLARED.fullmatch(str(value).strip().lower())
-    return _named(found["code"]) if found else ""
+    match = _DECLARED.fullmatch(str(value).strip().lower())
+    return _named(match["code"]) if match else ""
 
 
 def marked(path: str) -> tuple[str, str]:
     """Return a path without its language mark (`guide.ko.md`, `ko/guide.md`), and the language as `written_in` does."""
-    found = _MARK.search(path)
-    if found and found["code"] in _CODES:
-        return path[: found.start()] + path[found.end() :], _named(found["code"])
+    match = _MARK.search(path)
+    if match and match["code"] in _CODES:
+        return path[: match.start()] + path[match.end() :], _named(match["code"])
     parts = path.split("/")
     at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in _CODES), None)
     if at is None:
@@ -149,11 +149,11 @@ def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
 
     A mark alone says nothing: `go.it.md` or `it/` has to have a counterpart with another mark, or without one.
     """
-    found: dict[str, dict[str, str]] = {}
+    groups: dict[str, dict[str, str]] = {}
     for path in paths:
         base, mark = marked(path)
-        found.setdefault(base, {})[path] = mark
-    return {base: marks for base, marks in found.items() if len(set(marks.values())) > 1}
+        groups.setdefault(base, {})[path] = mark
+    return {base: marks for base, marks in groups.items() if len(set(marks.values())) > 1}
 
 
 def differ(a: str, b: str) -> bool:
@@ -174,9 +174,9 @@ def language(text: str) -> str:
 def _language(text: str) -> str:
     if not text.isascii() and len(han := _HAN.findall(text)) >= 2:
         return "ja" if len(_KANA.findall(text)) * 5 > len(han) else "zh"
-    found: Counter[str] = Counter()
+    weights: Counter[str] = Counter()
     for word in _WORD.findall(text.lower()):
         for name, weight in _WEIGHED.get(word, ()):
-            found[name] += weight
-    [(best, most), (_, next_most)] = [*found.most_common(2), ("", 0), ("", 0)][:2]
+            weights[name] += weight
+    [(best, most), (_, next_most)] = [*weights.most_common(2), ("", 0), ("", 0)][:2]
     return best if most >= _ENOUGH and most >= _CLEARLY * next_most else ""

@@ -104,9 +104,9 @@ def _checked(function: FunctionType, path: str) -> Callable[..., Any]:
 
     @wraps(function)
     def run(self: object, *args: object, **kwargs: object) -> object:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        place = given.pop(path, None)
-        check(given)
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        place = arguments.pop(path, None)
+        check(arguments)
         if isinstance(place, str | os.PathLike):
             try:
                 os.fsencode(place)

@@ -72,15 +72,15 @@ class _LeftOut(Ignored):
 
     def above(self) -> _Chain:
         """Return the patterns of the repository above the root. Raises InvalidInput."""
-        found: list[tuple[str, str, GitIgnoreSpec]] = []
+        chain: list[tuple[str, str, GitIgnoreSpec]] = []
         place, up = self._root, ""
         while not os.path.lexists(place / ".git"):
             if place.parent == place:
                 return ()  # in no repository
             place, up = place.parent, f"../{up}"
             if spec := self.git(up):
-                found.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
-        return tuple(found)
+                chain.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
+        return tuple(chain)
 
     def git(self, folder: str) -> GitIgnoreSpec | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
@@ -122,9 +122,9 @@ class _Look:
             return True
         folder = file.rstrip("/").rpartition("/")[0]
         for place, way, spec in self._chain(f"{folder}/" if folder else ""):
-            said = verdict(spec, way + file[len(place) :])
-            if said is not None:  # as in git, the nearest file that names it decides
-                return said
+            answer = verdict(spec, way + file[len(place) :])
+            if answer is not None:  # as in git, the nearest file that names it decides
+                return answer
         return False
 
     def _chain(self, folder: str) -> _Chain:

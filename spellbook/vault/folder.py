@@ -88,16 +88,16 @@ class Folder:
 
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
-        found: list[str] = []
+        paths: list[str] = []
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
             inside = Path(place).relative_to(self.root).as_posix()
-            found += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
-        return found
+            paths += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
+        return paths
 
     def symlinks(self) -> dict[str, str]:
         """Return the symbolic links outside dot-folders as path → target."""
-        found: dict[str, str] = {}
+        links: dict[str, str] = {}
         folders = [""]
         while folders:
             folder = folders.pop()
@@ -108,20 +108,20 @@ class Folder:
                         continue
                     if entry.is_symlink():
                         with contextlib.suppress(OSError):
-                            found[path] = os.readlink(entry.path)
+                            links[path] = os.readlink(entry.path)
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(path)
-        return found
+        return links
 
     def litter(self) -> list[str]:
         """Return the temporary files in the vault's own folders, which `walk` leaves out."""
-        found: list[str] = []
+        paths: list[str] = []
         for own in (rules.TRASH, MARKER):
             if not os.path.islink(self.root / own):
                 for place, _, files in os.walk(self.root / own):
                     inside = Path(place).relative_to(self.root).as_posix()
-                    found += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
-        return found
+                    paths += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
+        return paths
 
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
         """Delete Spellbook's temporary files that are older than `age` seconds; a killed process left them."""

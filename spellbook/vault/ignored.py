@@ -117,24 +117,24 @@ def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
     for pattern in reversed(spec.patterns):
         regex: re.Pattern[str] | None = getattr(pattern, "regex", None)  # None for a comment
         line = str(getattr(pattern, "pattern", "")).rstrip()
-        if regex and (found := regex.search(path)) and _is_whole(found, path, line):
+        if regex and (match := regex.search(path)) and _is_whole(match, path, line):
             return bool(pattern.include)
     return None
 
 
-def _is_whole(found: re.Match[str], path: str, line: str) -> bool:
+def _is_whole(match: re.Match[str], path: str, line: str) -> bool:
     """Say whether what pathspec's regex of a line found in `path` is more than a folder that it lies in."""
     if line.strip("!/") == "**" and line.endswith("/"):
         return path.endswith("/")
     if line.endswith("/**/"):  # every folder in a folder; the regex is that of the folder itself
-        return path.endswith("/") and found.end() < len(path)
-    if found.re.pattern == _ANYTHING:
+        return path.endswith("/") and match.end() < len(path)
+    if match.re.pattern == _ANYTHING:
         return True
-    if found.re.pattern == _ANY_FOLDER:
+    if match.re.pattern == _ANY_FOLDER:
         return path.endswith("/")
-    if _FOLDER in found.re.groupindex:
-        return found.end() == len(path)
-    return found.end() < len(path)  # `a/**` means all that is in a folder
+    if _FOLDER in match.re.groupindex:
+        return match.end() == len(path)
+    return match.end() < len(path)  # `a/**` means all that is in a folder
 
 
 @cache
@@ -170,7 +170,9 @@ def without_backtracking(regex: str) -> str:
 def _stars(part: str) -> str:
     first, *between = part.split(_STAR)
     return (
-        first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+        first
+        + "".join(f"(?>{_STAR}?{piece})" for piece in between[:-1])
+        + "".join(_STAR + piece for piece in between[-1:])
     )
 
 

@@ -32,28 +32,28 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A write in progress: three files in the state folder. `said` is created last and deleted first."""
+    """A write in progress: three files in the state folder. `entry` is created last and deleted first."""
 
-    said: Path
+    entry: Path
 
     @property
     def old(self) -> Path:
-        return self.said.with_suffix(".old")
+        return self.entry.with_suffix(".old")
 
     @property
     def new(self) -> Path:
-        return self.said.with_suffix(".new")
+        return self.entry.with_suffix(".new")
 
     def begin(self, path: str, place: Path, source: Path) -> None:
-        self.said.parent.mkdir(0o700, exist_ok=True)
+        self.entry.parent.mkdir(0o700, exist_ok=True)
         for original, copied in ((place, self.old), (source, self.new)):
             shutil.copyfile(original, copied)
             disk.fsync(copied)
-        with disk.replacing(self.said) as file:
+        with disk.replacing(self.entry) as file:
             file.write(json.dumps({"path": path, "inode": os.stat(place).st_ino}).encode())
 
     def end(self) -> None:
-        for file in (self.said, self.old, self.new):
+        for file in (self.entry, self.old, self.new):
             file.unlink(missing_ok=True)
 
 
@@ -118,16 +118,16 @@ def unfinished(state: Path) -> list[Path]:
 
 def recover(state: Path, vault: Folder) -> None:
     """Restore files of `vault` after writes that were cut short. The caller holds the lock. Raises OSError."""
-    for said in (file for file in unfinished(state) if file.suffix == ".json"):
-        record = Record(said)
+    for entry in (file for file in unfinished(state) if file.suffix == ".json"):
+        record = Record(entry)
         try:
-            written = json.loads(said.read_bytes())
+            written = json.loads(entry.read_bytes())
             path, inode = str(written["path"]), int(written["inode"])
         except (ValueError, KeyError, TypeError):
             _log.warning(
-                "%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old
+                "%s is damaged; what a file held before a write that was cut short is in %s.", entry, record.old
             )
-            said.rename(said.with_suffix(".damaged"))
+            entry.rename(entry.with_suffix(".damaged"))
             continue
         place = next(_called(vault.root, path, inode), None)
         if place is not None and disk.hash_of(place) in {disk.hash_of(record.old), disk.hash_of(record.new)}:
@@ -163,8 +163,8 @@ def _is_torn(record: Record, place: Path) -> bool:
     old, new, now = (file.read_bytes() for file in (record.old, record.new, place))
     if not min(len(old), len(new)) <= len(now) <= max(len(old), len(new)):
         return False
-    each = zip_longest(now, old[: len(now)], new[: len(now)], fillvalue=0)
-    return all(letter in {before, after, 0} for letter, before, after in each)
+    triples = zip_longest(now, old[: len(now)], new[: len(now)], fillvalue=0)
+    return all(letter in {before, after, 0} for letter, before, after in triples)
 
 
 def _keep(vault: Folder, path: str, old: Path) -> Path:

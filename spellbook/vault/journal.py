@@ -133,10 +133,10 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
-        files = [{"path": each.path, "change": each.kind} for each in self.traces]
+        fields = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
+        files = [{"path": trace.path, "change": trace.kind} for trace in self.traces]
         session = {"session": self.session} if self.session else {}
-        return {**said, "state": self.state, **session, "files": files}
+        return {**fields, "state": self.state, **session, "files": files}
 
 
 @dataclass(slots=True)
@@ -226,7 +226,7 @@ class Journal:
         draft: EntryDraft = self._here.draft
         if draft.for_good:
             self._database.rows("PRAGMA secure_delete = ON")
-        traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
+        traces = [Trace(change.path, _hash(change.before), _hash(change.after), change.mode) for change in changes]
         try:
             numbers = self._record(draft, changes, traces)
         except StorageError:
@@ -376,9 +376,11 @@ class Journal:
         """Return the entries that changed the file at `path`, oldest first, under its earlier and later paths too."""
         sql = f"{_LINEAGE} SELECT DISTINCT entry FROM changes WHERE path IN (SELECT path FROM line) ORDER BY entry"
         paths = f"{_LINEAGE} SELECT path FROM line"
-        line = {each for (each,) in self._database.rows(paths, {"path": path})}
-        found = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
-        return [replace(each, traces=tuple(trace for trace in each.traces if trace.path in line)) for each in found]
+        line = {place for (place,) in self._database.rows(paths, {"path": path})}
+        entries = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
+        return [
+            replace(entry, traces=tuple(trace for trace in entry.traces if trace.path in line)) for entry in entries
+        ]
 
     def text(self, sha256: str) -> bytes | None:
         """Return a text by its sha256, None if it is not (or no longer) kept."""
@@ -391,16 +393,16 @@ class Journal:
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
         """Return what a move did to links, by the path of each file after the move."""
         sql = "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change"
-        found: dict[str, Rewrite] = {}
+        rewrites: dict[str, Rewrite] = {}
         for path, before, after, links in self._database.rows(sql, (entry,)):
-            spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
-            if spans is not None and (earlier := found.get(path)) is not None:
+            spans = None if links is None else tuple(Span(*span) for span in json.loads(links))
+            if spans is not None and (earlier := rewrites.get(path)) is not None:
                 # Noted before the file was moved as it is, or of the symbolic link that it is.
                 is_same = not spans and earlier.after == after
                 spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
             if after is not None or spans:
-                found[path] = Rewrite(before, after, spans)
-        return found
+                rewrites[path] = Rewrite(before, after, spans)
+        return rewrites
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()
@@ -415,7 +417,7 @@ class Journal:
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
         entry, at, verb, what, undoes, whole, session = row
         sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
-        traces = net([Trace(*each) for each in self._database.rows(sql, (entry,))])
+        traces = net([Trace(*change) for change in self._database.rows(sql, (entry,))])
         return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, session)
 
     # -- bounds

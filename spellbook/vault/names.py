@@ -50,8 +50,8 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
 
 def forbidden(name: str) -> str:
     """Return the first letters of a name that some system, Obsidian or its links cannot hold, "" if there are none."""
-    found = _FORBIDDEN.search(name)
-    return found[0] if found else ""
+    match = _FORBIDDEN.search(name)
+    return match[0] if match else ""
 
 
 def is_too_long(path: str) -> bool:

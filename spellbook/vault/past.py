@@ -113,9 +113,9 @@ class Past(Vault):
         paths, size = [path], 0
         if self._next < len(self._order) and path == self._order[self._next]:
             paths = []
-            for each in self._order[self._next :]:
-                paths.append(each)
-                size += self._written.notes[each].size
+            for ahead in self._order[self._next :]:
+                paths.append(ahead)
+                size += self._written.notes[ahead].size
                 if size > _AHEAD:
                     break
             self._next += len(paths)

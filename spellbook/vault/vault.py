@@ -117,7 +117,7 @@ class Vault(Folder):
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
                             self.journal.retract([number])
-                [*pool.map(disk.sync_folder, {self._writer.real(each.path).parent for each in changes})]
+                [*pool.map(disk.sync_folder, {self._writer.real(change.path).parent for change in changes})]
         return failed
 
     def place(
@@ -197,12 +197,12 @@ class Vault(Folder):
         self.check_target(to)
         with self._writer.exclusive():
             changes: list[Change] = []
-            for each in self.files(path) if source.is_dir() else [path]:
+            for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote):
-                    if names.is_note(each):
-                        data = self.read(each)[0]
-                        new = Change(to + each[len(path) :], None, data, links=())
-                        changes += [Change(each, data, None, mode_of(self.locate(each))), new]
+                    if names.is_note(note):
+                        data = self.read(note)[0]
+                        new = Change(to + note[len(path) :], None, data, links=())
+                        changes += [Change(note, data, None, mode_of(self.locate(note))), new]
             try:
                 with self._writer.noted(*changes):
                     self._rename(source, to)

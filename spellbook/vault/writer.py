@@ -190,7 +190,7 @@ class Writer:
         """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, slash, name = to.rpartition("/")
         self.folder.make(folder)
-        moved = self.moved(source, data, (f"{folder}{slash}{each}" for each in names.numbered(name)))
+        moved = self.moved(source, data, (f"{folder}{slash}{file}" for file in names.numbered(name)))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
@@ -224,7 +224,7 @@ def _wait_for_save(place: Path) -> None:
 
 def _free(place: Path, name: str) -> Iterator[str]:
     """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
-    taken = {folded(each) for each in os.listdir(place)}
+    taken = {folded(other) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
         file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
