@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
 
 _MOST_INDENT = 3
+"""The most blanks before a block; more make it code."""
+
 _MOST_DEPTH = 8
 """Lists in lists that are taken at once; the parser goes no deeper than twenty levels, two for each list."""
 

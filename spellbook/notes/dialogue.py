@@ -76,7 +76,7 @@ class _Mark:
 def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
     """Return the turns of `note`, whose body has the lines `source`; none if it is no conversation."""
     is_declared = bool(_kinds(note) & _CONVERSATIONS)
-    marks = _speaking([*_marks(note, source)], is_declared)
+    marks = _believe([*_marks(note, source)], is_declared)
     changes = sum(a.name != b.name for a, b in pairwise(marks))
     if len(marks) < (2 if is_declared else 3) or changes < (1 if is_declared else 2):
         return ()
@@ -122,8 +122,8 @@ def _mark(line: int, level: int, match: re.Match[str]) -> _Mark:
     )
 
 
-def _speaking(marks: list[_Mark], is_declared: bool) -> list[_Mark]:
-    """The marks that are believed: known speakers of both sides, else names that recur, with times unless `is_said`."""
+def _believe(marks: list[_Mark], is_declared: bool) -> list[_Mark]:
+    """Return the marks that count: known speakers of both sides, else recurring names, with times or `is_declared`."""
     known = [mark for mark in marks if mark.side]
     if len({mark.side for mark in known}) == 2:
         return known

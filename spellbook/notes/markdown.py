@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.system.lazy import markdown_it
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_LINES = 300_000
+"""The most lines that are parsed: several times those of the largest note."""
+
 _MOST_TOKENS = 200_000
-"""The most lines and tokens of blocks, several times the largest note's; a token takes half a kilobyte."""
+"""The most tokens of blocks: several times those of the largest note. A token takes half a kilobyte."""
 
 MOST_MARKED = 200_000
 """Most letters of all headings that contain marks; each letter takes up to ten microseconds."""
@@ -22,16 +24,20 @@ MOST_MARKED = 200_000
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
+CODE = frozenset({"fence", "code_block", "html_block"})
+"""The kinds of blocks that hold no running text."""
+
 _LONG = 100_000
 """A text of so many letters is kept with its blocks until the next is parsed: an edit asks several times."""
 
 _MOST_HEADING = 200
-_MOST_REFERENCE = 50  # lines
+"""The most letters of a heading."""
+
+_MOST_REFERENCE = 50
+"""The most lines of a link's definition."""
+
 _MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-
-
-_latest: tuple[str, tuple[Block, ...]] = ("", ())
 
 
 class Block(NamedTuple):
@@ -96,25 +102,22 @@ def _inline() -> markdown_it.MarkdownIt:
 
 def blocks(body: str) -> Iterator[Block]:
     """Yield the top-level blocks of Markdown without frontmatter; the last is `REST` where there are very many."""
-    if len(body) < _LONG:
-        yield from _parsed(body)
-        return
-    global _latest
-    known, parsed = _latest
-    if known != body:
-        parsed = tuple(_parsed(body))
-        _latest = body, parsed
-    yield from parsed
+    yield from _parse(body) if len(body) < _LONG else _parse_once(body)
+
+
+@lru_cache(maxsize=1)
+def _parse_once(body: str) -> tuple[Block, ...]:
+    return tuple(_parse(body))
 
 
 def forget() -> bool:
     """Release the blocks of the long text that was parsed last; return whether there were any."""
-    global _latest
-    was, _latest = _latest[0], ("", ())
+    was = _parse_once.cache_info().currsize
+    _parse_once.cache_clear()
     return bool(was)
 
 
-def _parsed(body: str) -> Iterator[Block]:
+def _parse(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)
@@ -122,14 +125,14 @@ def _parsed(body: str) -> Iterator[Block]:
     tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), env)
     for block in _blocks(tokens, env):
         if block.end > env[REST]:
-            block = _until(env[REST], block)
+            block = _cut_at(env[REST], block)
         if block.end > block.start:
             yield block
     if env[REST] < count:
         yield Block(REST, env[REST], count, prose=((env[REST], count),))
 
 
-def _until(end: int, block: Block) -> Block:
+def _cut_at(end: int, block: Block) -> Block:
     """Return the part of a block that is before a line."""
 
     def cut(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -160,7 +163,7 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
         start, end = token.map
         if token.level == 1 and kind == "list_item":
             items.append(start)
-        elif token.level and kind in {"fence", "code_block", "html_block"}:
+        elif token.level and kind in CODE:
             code.append((start, end))
         elif token.level and kind == "table":
             tables.append((start, end))
@@ -187,13 +190,13 @@ def heading_text(source: str) -> str:
         return " ".join(text.split())[:_MOST_HEADING].rstrip()
     text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
     text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    return " ".join(_seen(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
+    return " ".join(_visible_text(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
 
 
-def _seen(tokens: Iterable[Token]) -> str:
+def _visible_text(tokens: Iterable[Token]) -> str:
     def one(token: Token) -> str:
         if token.type == "html_inline" or token.type.endswith("break"):
             return " " if token.type.endswith("break") or token.content.lower().startswith("<br") else ""
-        return _seen(token.children) if token.children else token.content
+        return _visible_text(token.children) if token.children else token.content
 
     return "".join(map(one, tokens))

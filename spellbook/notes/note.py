@@ -11,12 +11,12 @@ import datetime as dt
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
-from spellbook.notes.markdown import REST
+from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
@@ -207,11 +207,13 @@ class Note:
             return
         source = lines(self.body)
         for block in self.blocks:
-            if block.kind in {"fence", "code_block", "html_block"}:
+            if block.kind in CODE:
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            prose = composed(_without_code_spans(prose)) if "#" in prose else ""
+            if "#" not in prose:
+                continue
+            prose = composed(replaced(prose, ((start, end, " ") for start, end in code_spans(prose))))
             # In Obsidian, a number alone is not a tag.
             yield from (
                 tag.strip("/")
@@ -253,11 +255,7 @@ def parse(path: str, data: bytes) -> Note:
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     """Return the text of `data`, a BOM kept, and the encoding that gives the bytes back. Raises UnreadableNote."""
-    if len(data) > MOST_BYTES:
-        raise UnreadableNote(
-            f"{path}: {len(data) / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-            "Split the note, or list it in .spellbookignore.",
-        )
+    check_size(path, len(data))
     encoding: Encoding = "utf-8"
     if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # the BOM of UTF-32
         encoding = "utf-16-le"
@@ -280,6 +278,15 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         hint = "Restore the note from a backup, or remove it." if guess == "binary" else hint
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
+
+
+def check_size(path: str, size: int) -> None:
+    """Raise UnreadableNote if a file of `size` bytes is too large for a note."""
+    if size > MOST_BYTES:
+        raise UnreadableNote(
+            f"{path}: {size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+            "Split the note, or list it in .spellbookignore.",
+        )
 
 
 def newline(text: str) -> str:
@@ -322,14 +329,13 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
         i += 1
 
 
-def _without_code_spans(text: str) -> str:
-    """Return `text` with each of its code spans as one blank."""
-    kept: list[str] = []
-    at = 0
-    for start, end in code_spans(text):
-        kept += [text[at:start], " "]
+def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Return `text` with the characters of each change (start, end, new) replaced; changes are in order."""
+    parts, at = [], 0
+    for start, end, new in changes:
+        parts += [text[at:start], new]
         at = end
-    return "".join(kept) + text[at:]
+    return "".join(parts) + text[at:]
 
 
 def _looks_like(data: bytes) -> str:

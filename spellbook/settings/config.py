@@ -149,11 +149,6 @@ class Service:
     url: str
     options: Mapping[str, str]
 
-    @property
-    def is_local(self) -> bool:
-        """Return whether the service runs on this machine."""
-        return is_local(self.url)
-
 
 def is_local(url: str) -> bool:
     """Return whether an address is on this machine."""
@@ -186,7 +181,7 @@ def load(
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
     }
     for key, named in models.items():
-        settings[key] = named or _of_vault(file, key, settings.get(key, ""))
+        settings[key] = named or _safe_model(file, key, settings.get(key, ""))
     url = os.environ.get("SPELLBOOK_CHROMA_URL", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(
@@ -203,7 +198,7 @@ def load(
         embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
         snapshot_folder=Path(paths.snapshots(str(root))),
-        guesser=_guesser(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
+        guesser=_guesser_name(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
@@ -227,19 +222,20 @@ def service(name: str) -> Service | None:
     hint = f"Write {form}, with a URL such as http://127.0.0.1:8080."
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(f"{_shown(name)} does not name a service.", hint)
+        raise InvalidInput(f"{_show(name)} does not name a service.", hint)
     model, url = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
-        raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
+        raise InvalidInput(f"{_show(name)} does not name a model.", f"Write {form}.")
     if not url and "[@URL]" not in form:
-        raise InvalidInput(f"{_shown(name)} does not name an address.", hint)
+        raise InvalidInput(f"{_show(name)} does not name an address.", hint)
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:
         raise InvalidInput(
-            f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
+            f"{_show(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
         ) from error
-    return Service(kind[1], model, _address(url or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
+    url = url or (_ollama_address() if kind[1] == "ollama" else _OPENAI)
+    return Service(kind[1], model, _check_address(url), options)
 
 
 def model_path(name: str) -> str:
@@ -260,10 +256,10 @@ def check(file: str, text: str) -> None:
     """Raise InvalidInput if a vault with the config.toml `text` could not be opened; errors name it `file`."""
     settings = settings_of(file, text)
     for key in ("embedder", "reranker"):
-        _of_vault(file, key, settings.get(key, ""))
+        _safe_model(file, key, settings.get(key, ""))
 
 
-def _of_vault(file: Path | str, key: str, filed: str) -> str:
+def _safe_model(file: Path | str, key: str, filed: str) -> str:
     """Return the model that the vault's settings name. Raises InvalidInput if it is not safe."""
     try:
         named = service(filed)
@@ -274,7 +270,7 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
             f"{file}: {key} would load a model from {path!r:.120}. "
             "A vault's own settings may only name one that was pulled."
         )
-    elif named and not named.is_local:
+    elif named and not is_local(named.url):
         danger = (
             f"{file}: {key} would send notes to {named.url}. "
             "A vault's own settings may only name a service on this machine."
@@ -285,7 +281,7 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
     raise InvalidInput(danger, hint)
 
 
-def _guesser(name: str) -> str:
+def _guesser_name(name: str) -> str:
     """Return the language model's name as `service` reads it; MODEL@URL means openai:MODEL@URL. Raises InvalidInput."""
     full = f"openai:{name}" if "@" in name and not _KIND.match(name) else name
     named = service(full)
@@ -294,7 +290,7 @@ def _guesser(name: str) -> str:
     return full
 
 
-def _address(url: str) -> str:
+def _check_address(url: str) -> str:
     match = _ADDRESS.fullmatch(url)
     if match and int(match["port"] or 1) in range(1, 65536):
         return url.rstrip("/")
@@ -308,7 +304,7 @@ def _address(url: str) -> str:
     )
 
 
-def _ollama() -> str:
+def _ollama_address() -> str:
     """Return the address of Ollama from OLLAMA_HOST, read as Ollama reads it: scheme and port are optional."""
     address = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
     try:
@@ -324,7 +320,7 @@ def _ollama() -> str:
     return f"{url.scheme}://{f'[{host}]' if ':' in host else host}:{port}{url.path}"
 
 
-def _shown(name: str) -> str:
+def _show(name: str) -> str:
     return repr(re.sub(r"//[^/\s]*@", "//…@", name)[:120])
 
 
@@ -379,7 +375,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
             wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
-            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
+            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in scopes):
         raise InvalidInput(
@@ -390,7 +386,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         is_number = isinstance(days, int | float) and not isinstance(days, bool)
         if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):
             raise InvalidInput(
-                f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.",
+                f"{file}: half_lives.{category:.80} must be a number of days, not {_shorten(days)}.",
                 "Write inf for what never ages.",
             )
     for key, hint in (
@@ -399,11 +395,11 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     ):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):
-                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_short(text)}.", hint)
+                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_shorten(text)}.", hint)
     return dict(raw)
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return the value of a setting for an error message, shortened, whatever its size or depth."""
     try:
         return f"{value!r:.80}"

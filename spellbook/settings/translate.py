@@ -93,7 +93,7 @@ def translated(text: str, to: str = "") -> str:
 
     One that is not in the table stays as it is.
     """
-    return text if (to or language()) == "en" else "\n".join(map(_line, text.split("\n")))
+    return text if (to or language()) == "en" else "\n".join(map(_translate_line, text.split("\n")))
 
 
 def fill(template: str, values: Sequence[object]) -> str:
@@ -129,11 +129,11 @@ def _pattern(english: str) -> re.Pattern[str]:
     return re.compile(regex, re.DOTALL)
 
 
-def _line(line: str) -> str:
+def _translate_line(line: str) -> str:
     text = line.strip()
     prefix = _PREFIX if text.startswith(_PREFIX) else ""
     before, _, after = line.partition(text) if text else (line, "", "")
-    return before + prefix + _message(text[len(prefix) :]) + after
+    return before + prefix + _translate_message(text[len(prefix) :]) + after
 
 
 def shape(text: str) -> str:
@@ -143,7 +143,7 @@ def shape(text: str) -> str:
     return form if re.search("[a-z]{3}", form) else ""
 
 
-def _message(text: str) -> str:
+def _translate_message(text: str) -> str:
     """Return the Korean of a message, or of several in a row; the text itself if one of them is not known."""
     core = text.strip().lstrip(",; ")
     if not core:
@@ -155,12 +155,12 @@ def _message(text: str) -> str:
 @lru_cache
 def _read(text: str) -> tuple[int, str]:
     """Return how many letters of a text are literal text of messages, and its Korean: the reading with most of them."""
-    known, korean, literals = _found(text)
-    lists = (_listed(text, pattern, between) for pattern, between in _SEPARATORS if not re.search(pattern, literals))
+    known, korean, literals = _read_one(text)
+    lists = (_read_list(text, pattern, between) for pattern, between in _SEPARATORS if not re.search(pattern, literals))
     return max([(known, korean), *lists], key=itemgetter(0))
 
 
-def _listed(text: str, separator: str, between: str) -> tuple[int, str]:
+def _read_list(text: str, separator: str, between: str) -> tuple[int, str]:
     parts = re.split(separator, text)
     known, done = 0, list[str]()
     for part in parts if len(parts) > 1 else ():
@@ -171,7 +171,7 @@ def _listed(text: str, separator: str, between: str) -> tuple[int, str]:
     return known, between.join(done)
 
 
-def _found(text: str) -> tuple[int, str, str]:
+def _read_one(text: str) -> tuple[int, str, str]:
     """Return what `_read` does, of one message, and the literal text of its template."""
     match = _match(text)
     if not match:
@@ -205,7 +205,7 @@ def _match(text: str) -> tuple[str, Sequence[str], int] | None:
 
 def filled(value: str, how: str | None) -> str:
     """Return a value as a Korean template asks for it: itself, translated (`t`), or with a particle."""
-    return _message(value) if how == "t" else value + _particle(value, how) if how else value
+    return _translate_message(value) if how == "t" else value + _particle(value, how) if how else value
 
 
 def _particle(value: str, closed: str) -> str:

@@ -21,8 +21,13 @@ from spellbook.system.errors import InvalidInput
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 4_000_000_000
+"""Bytes of a file that is read."""
+
 _MOST_VALUE = 20_000_000
+"""Bytes of one value."""
+
 _SOME = 500
+"""Rows that are loaded at a time."""
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[It
     Changes that are still in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large
     or damaged, also while rows are taken.
     """
-    with tempfile.TemporaryDirectory() as scratch, _translated(place):
+    with tempfile.TemporaryDirectory() as scratch, _translate_errors(place):
         copy = Path(scratch) / "copy.db"
         _copy(place, copy)
         with contextlib.suppress(FileNotFoundError):  # not the journal: it may name a file that SQLite would delete
@@ -77,18 +82,18 @@ def _rows(
     connection.set_authorizer(allow)
     if not set(columns[:2]) <= there:
         return None
-    return _taken(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
+    return _stream(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
 
 
-def _taken(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with _translated(place):
+def _stream(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with _translate_errors(place):
         cursor = connection.execute(sql)
         while rows := cursor.fetchmany(_SOME):
             yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
 @contextmanager
-def _translated(place: Path) -> Iterator[None]:
+def _translate_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

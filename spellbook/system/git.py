@@ -24,6 +24,8 @@ SECONDS = 60.0
 """Seconds that one call of git may take."""
 
 MOST_FILES = 500_000
+"""Files of a commit."""
+
 MOST_LISTED = 200_000_000
 """Bytes of a listing, of files or of changes, that is read."""
 
@@ -31,6 +33,8 @@ MOST_AT_ONCE = 32_000_000
 """Bytes of blobs that one call reads, unless one blob alone is larger."""
 
 _MOST_NAME = 200
+"""Letters of a revision."""
+
 _MOST_WALKED = 2_000
 """Commits that are looked through for when files last changed; older files get the time of the oldest of these."""
 
@@ -75,7 +79,7 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Found once, and named from then on, as if it had no working tree: so paths count from the top of its trees.
+        # Once found, the repository is named as one without a working tree, so that paths count from its top.
         self._named: tuple[str, ...] = ("-C", str(folder))
         output = self._output("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
         if output is None or not output.startswith(b"true\n"):
@@ -86,7 +90,7 @@ class Repository:
         top, place, common = map(self._place, ("--show-toplevel", "--absolute-git-dir", "--git-common-dir"))
         tree = self._output("config", "--get", "core.worktree") or b""
         self._named = ("--bare", f"--git-dir={place}")
-        if not _is_own(top, place, common, os.fsdecode(tree.removesuffix(b"\n"))):
+        if not _has_own_objects(top, place, common, os.fsdecode(tree.removesuffix(b"\n"))):
             raise InvalidInput(
                 f"{top}: its .git leads to a repository that does not know of this folder, or that borrows objects.",
                 "It may be a trick, so nothing of it was read. If it is yours, see `git worktree repair`, "
@@ -114,16 +118,19 @@ class Repository:
         """Return the commit that a revision means, None if there is none. Raises InvalidInput for what names none."""
         if name.startswith("-") or len(name) > _MOST_NAME or not name.isprintable():
             raise InvalidInput(f"{name[:80]!r} is not a revision.", "Name a branch, a tag or the hash of a commit.")
-        output = self._output("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        hash = (output or b"").decode("ascii", "replace").strip()
-        if not _HEX.fullmatch(hash):
-            return None
-        return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--")
+        hash = self._hash(f"{name}^{{commit}}")
+        return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--") if hash else None
+
+    def _hash(self, revision: str) -> str:
+        """Return the hash of what a revision names, "" if it names nothing."""
+        output = self._output("rev-parse", "--verify", "--quiet", revision) or b""
+        hash = output.decode("ascii", "replace").strip()
+        return hash if _HEX.fullmatch(hash) else ""
 
     def _first(self, *arguments: str) -> Commit | None:
         output = self._output(*arguments)
-        if output is None and self._output("rev-parse", "--verify", "--quiet", "HEAD"):
-            raise self._lacks("HEAD")  # it names a commit, which cannot be read
+        if output is None and self._hash("HEAD"):
+            raise self._missing("HEAD")  # it names a commit, which cannot be read
         row = (output or b"").split(b"\n")[0].split()
         return Commit(row[1].decode("ascii"), int(row[0])) if len(row) == 2 else None
 
@@ -137,11 +144,8 @@ class Repository:
         """
         tree = commit
         if self._prefix:
-            output = self._output(
-                "rev-parse", "--verify", "--quiet", f"{commit}:{os.fsdecode(self._prefix.rstrip(b'/'))}"
-            )
-            tree = (output or b"").decode("ascii", "replace").strip()
-            if not _HEX.fullmatch(tree) or self._run("cat-file", "-t", tree) != b"tree\n":
+            tree = self._hash(f"{commit}:{os.fsdecode(self._prefix.rstrip(b'/'))}")
+            if not tree or self._run("cat-file", "-t", tree) != b"tree\n":
                 raise InvalidInput(
                     f"{self.folder} is not in commit {commit[:12]}.",
                     "The folder may have had another name then. Name a later date.",
@@ -191,7 +195,7 @@ class Repository:
             for blob in batch:
                 end = data.find(b"\n", at)
                 if end < 0 or data[at:end].decode("ascii", "replace") != f"{blob.hash} blob {blob.size}":
-                    raise self._lacks(blob.hash)
+                    raise self._missing(blob.hash)
                 yield data[end + 1 : end + 1 + blob.size]
                 at = end + 2 + blob.size
 
@@ -208,16 +212,16 @@ class Repository:
         while len(history) < most:
             walked = ("rev-list", "--first-parent", "--parents", f"--max-count={most - len(history)}", "--timestamp")
             output = self._output(*walked, start, "--", os.fsdecode(place)) or b""
-            rows = [line.split() for line in output.splitlines()]
-            for row in rows:
+            commit = None
+            for row in map(bytes.split, output.splitlines()):
                 commit = Commit(row[1].decode("ascii"), int(row[0]))
                 history.append((commit, place.removeprefix(self._prefix), self._at(commit.hash, place)))
             # What the history of one path begins with may be a rename. The real parent is asked for: `--parents` with a
             # path names the last commit that touched it.
-            before = self._renamed(rows[-1][1].decode("ascii"), place) if rows and history[-1][2] else None
-            if before is None:
+            before = self._path_before(commit.hash, place) if commit and history[-1][2] else None
+            if commit is None or before is None:
                 break
-            start, place = f"{rows[-1][1].decode('ascii')}^1", before
+            start, place = f"{commit.hash}^1", before
         return history
 
     def _at(self, commit: str, place: bytes) -> Blob | None:
@@ -225,7 +229,7 @@ class Repository:
         what = output.partition(b"\t")[0].split()
         return Blob(what[2].decode("ascii"), int(what[3])) if len(what) == 4 and what[1] == b"blob" else None
 
-    def _renamed(self, commit: str, place: bytes) -> bytes | None:
+    def _path_before(self, commit: str, place: bytes) -> bytes | None:
         """Return the path that a file had before this commit gave it `place`, None if it was not renamed there."""
         compared = ("diff-tree", "-r", "-z", "-M", "-l1000", "--diff-filter=R", "--name-status", "--no-commit-id")
         output = self._output(*compared, "--no-ext-diff", "--no-textconv", f"{commit}^1", commit, "--") or b""
@@ -235,7 +239,7 @@ class Repository:
 
     # -- git itself
 
-    def _lacks(self, what: str) -> StorageError:
+    def _missing(self, what: str) -> StorageError:
         return StorageError(
             f"{self.folder}: git lacks an object, or cannot read it ({what[:200]}).",
             "The clone may be partial or damaged: `git fsck` says so. Nothing was fetched, and nothing is changed.",
@@ -253,7 +257,7 @@ class Repository:
     def _run(self, *arguments: str, stdin: bytes = b"", most: int = 1_000_000) -> bytes:
         code, out, complaint = self._start(arguments, stdin, most)
         if code != 0:
-            raise self._lacks(complaint or arguments[0])
+            raise self._missing(complaint or arguments[0])
         return out
 
     def _start(self, arguments: Sequence[str], stdin: bytes, most: int) -> tuple[int, bytes, str]:
@@ -271,8 +275,8 @@ class Repository:
         complaints: list[bytes] = []
         # git answers before it has read all that it is asked: both pipes would fill.
         helpers = [
-            threading.Thread(target=_feed, args=(child.stdin, stdin), daemon=True),
-            threading.Thread(target=_drain, args=(child.stderr, complaints), daemon=True),
+            threading.Thread(target=_write_all, args=(child.stdin, stdin), daemon=True),
+            threading.Thread(target=_keep_beginning, args=(child.stderr, complaints), daemon=True),
         ]
         with child:
             for thread in (late, *helpers):
@@ -301,12 +305,12 @@ class Repository:
         return child.returncode, out, lines[-1] if lines else ""
 
 
-def _feed(pipe: IO[bytes], data: bytes) -> None:
+def _write_all(pipe: IO[bytes], data: bytes) -> None:
     with contextlib.suppress(OSError), pipe:  # git may end before it has read everything
         pipe.write(data)
 
 
-def _drain(pipe: IO[bytes], kept: list[bytes]) -> None:
+def _keep_beginning(pipe: IO[bytes], kept: list[bytes]) -> None:
     while piece := pipe.read(1 << 12):
         if len(kept) < 4:
             kept.append(piece)
@@ -329,7 +333,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def _is_own(top: Path, place: Path, common: Path, tree: str) -> bool:
+def _has_own_objects(top: Path, place: Path, common: Path, tree: str) -> bool:
     """
     Say whether the repository at `place` is that of the working tree `top`, and has its objects itself.
 

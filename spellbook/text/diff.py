@@ -38,8 +38,8 @@ _NEGATION = re.compile(
 _MOST_NEGATED = 4
 """Words that a negation may change around it: `쓴다` and `쓰지 않는다`, `deploys` and `does not deploy`."""
 
-
 _MOST_LINES = 200
+"""The most lines of a difference that is shown."""
 
 MOST_STEPS = 300_000
 """Most steps of the search for one difference, in addition to those its length needs; each takes some microseconds."""
@@ -101,7 +101,7 @@ def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
     spans: list[Span] = []
     at = to = head
-    for i, k in (*_aligned(old, new, head, tail), (len(old) - tail, len(new) - tail)):
+    for i, k in (*_align(old, new, head, tail), (len(old) - tail, len(new) - tail)):
         if i > at or k > to:
             _add(spans, (at, i, to, k), old, new)
         at, to = i + 1, k + 1
@@ -120,7 +120,7 @@ def _add(spans: list[Span], span: Span, old: Sequence[str], new: Sequence[str]) 
         spans.append(span)
 
 
-def _aligned(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
+def _align(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
     """Return the places of equal items between `head` and `tail`: the most there can be, unless that takes too long."""
     inside = range(head, len(old) - tail), range(head, len(new) - tail)
     both = {old[at] for at in inside[0]} & {new[at] for at in inside[1]}  # what one side alone has differs in any case
@@ -156,13 +156,13 @@ def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Plac
             reach[diagonal] = at, ((begin, at, shift), runs) if at > begin else runs
             steps += at - begin + 1
             if (at, at + shift) == ends:
-                return _places(reach[diagonal][1]), ends, steps
+                return _expand(reach[diagonal][1]), ends, steps
     inside = [(2 * at + k - i - diagonal, at, diagonal) for diagonal, (at, _) in reach.items()]
     _, at, diagonal = max(place for place in inside if place[1] <= j and place[0] - place[1] <= m)
-    return _places(reach[diagonal][1]), (at, at + k - i - diagonal), steps
+    return _expand(reach[diagonal][1]), (at, at + k - i - diagonal), steps
 
 
-def _places(runs: Any) -> list[_Place]:
+def _expand(runs: Any) -> list[_Place]:
     """Return the places in runs of equal items; the last run comes first, with the runs before it."""
     groups: list[list[_Place]] = []
     while runs:
@@ -267,11 +267,11 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     ):
         other = [n for n in range(i - at[0]) if left[at[0] + n].number != right[at[1] + n].number]
         spans = [(at[0] + n, at[0] + n + 1, at[1] + n, at[1] + n + 1) for n in other]
-        if _negated(left[i:j], right[k:m]):
+        if _differ_by_negation(left[i:j], right[k:m]):
             spans.append((i, j, k, m))
         elif i < j or k < m:
             return ()
-        parts += [(_around(a, left, *span[:2]), _around(b, right, *span[2:])) for span in spans]
+        parts += [(_with_context(a, left, *span[:2]), _with_context(b, right, *span[2:])) for span in spans]
         at = (j, m)
     return tuple(parts)
 
@@ -282,14 +282,14 @@ def overturns(new: str, old: str) -> bool:
     return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
 
 
-def _negated(left: Sequence[_WordToken], right: Sequence[_WordToken]) -> bool:
+def _differ_by_negation(left: Sequence[_WordToken], right: Sequence[_WordToken]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
     is_left, is_right = (any(_NEGATION.fullmatch(token.word) for token in tokens) for tokens in (left, right))
     return is_left != is_right
 
 
-def _around(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> str:
+def _with_context(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> str:
     """Return the text of the tokens `first` to `last`, exclusive, with two tokens before and one after."""
     shown = tokens[max(0, first - 2) : last + 1]
     start, end = (shown[0].start, shown[-1].end) if shown else (0, 0)

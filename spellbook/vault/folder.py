@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.notes.note import MOST_BYTES, Stamp
+from spellbook.notes.note import MOST_BYTES, Stamp, check_size
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
 from spellbook.text.unicode import folded
 from spellbook.vault import listing, names, rules
-from spellbook.vault.ignored import IGNORE_FILE, Ignored
+from spellbook.vault.ignored import Ignored
 from spellbook.vault.listing import Listing, stamp_of
-
-_PIECE = 1 << 20
 
 
 class Folder:
@@ -172,23 +170,19 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
         gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
-        with self._opened(path, gone) as file:
+        with self._open(path, gone) as file:
             status = os.fstat(file.fileno())
-            if status.st_size > MOST_BYTES:
-                raise UnreadableNote(
-                    f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-                    f"Split the note, or list it in {IGNORE_FILE}.",
-                )
+            check_size(path, status.st_size)
             return file.read(MOST_BYTES + 1), stamp_of(status)
 
-    def pieces(self, path: str, size: int = _PIECE) -> Iterator[bytes]:
+    def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
         gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
-        with self._opened(path, gone) as file:
+        with self._open(path, gone) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
-    def _opened(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
+    def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
         place = self.locate(path)
         try:
             with disk.regular(place) as file:

@@ -26,6 +26,7 @@ from spellbook.vault.rules import TRASH
 
 _FOLDER = "in-place"
 _PIECE = 1 << 12
+"""Bytes that are written at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,11 +68,11 @@ def replace(state: Path, path: str, source: Path, place: Path, is_expected: Call
             if is_expected(record.old) and is_expected(place) and _is_at(file, place):
                 is_whole = False
                 try:
-                    _fill(file, record.new)
+                    _overwrite(file, record.new)
                     done = _is_at(file, place)  # else an editor replaced the file: the other names keep the old bytes
                 finally:
                     if not done:
-                        _fill(file, record.old)
+                        _overwrite(file, record.old)
                     is_whole = True
         finally:
             if is_whole:  # else the next writer restores the old bytes
@@ -89,7 +90,7 @@ def _is_at(file: FileIO, place: Path) -> bool:
     return os.path.samestat(os.fstat(file.fileno()), os.stat(place))
 
 
-def _fill(file: FileIO, source: Path) -> None:
+def _overwrite(file: FileIO, source: Path) -> None:
     """Copy `source` into an open file, what extends it first: a full disk refuses only that part."""
     size, longer = os.fstat(file.fileno()).st_size, source.stat().st_size
     with open(source, "rb") as pieces:
@@ -129,12 +130,12 @@ def recover(state: Path, vault: Folder) -> None:
             )
             entry.rename(entry.with_suffix(".damaged"))
             continue
-        place = next(_called(vault.root, path, inode), None)
+        place = next(_places_of(vault.root, path, inode), None)
         if place is not None and disk.hash_of(place) in {disk.hash_of(record.old), disk.hash_of(record.new)}:
             pass  # the write had not begun, or was complete
         elif place is not None and _is_torn(record, place):
             with open(place, "r+b", buffering=0) as file:
-                _fill(file, record.old)
+                _overwrite(file, record.old)
             _log.warning("%s: a write that was cut short was taken back.", path)
         else:
             kept = _keep(vault, path, record.old)
@@ -149,7 +150,7 @@ def recover(state: Path, vault: Folder) -> None:
             left.unlink(missing_ok=True)
 
 
-def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
+def _places_of(root: Path, path: str, inode: int) -> Iterator[Path]:
     """Yield the paths of this inode, `path` first. A restart may change the device number, so that is ignored."""
     places = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
     for place in (Path(os.path.realpath(root / path)), *places):

@@ -75,7 +75,7 @@ class Writer:
                 pass
 
     @contextlib.contextmanager
-    def noted(self, *changes: Change) -> Iterator[None]:
+    def record(self, *changes: Change) -> Iterator[None]:
         """Record changes in the journal before they are made; delete the record if they fail."""
         numbers = self.journal.note(changes) if changes else []
         try:
@@ -92,7 +92,7 @@ class Writer:
             raise changed(path)
         return data
 
-    def held(self, path: str, expected: str) -> bytes | None:
+    def read_for_log(self, path: str, expected: str) -> bytes | None:
         """Return a note's bytes, None if the journal does not record it. Raises Conflict for another hash."""
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
@@ -145,7 +145,7 @@ class Writer:
             _log.warning(warning)
             self.journal.warn(warning)
 
-    def claimed(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
+    def write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
         """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
         with self.exclusive():
             try:
@@ -155,7 +155,7 @@ class Writer:
                         place = self.folder.root.joinpath(*path.split("/"))
                         if os.path.lexists(place):
                             continue
-                        with contextlib.suppress(FileExistsError), self.noted(Change(path, None, data)):
+                        with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
                             disk.claim(temporary, place)
                             disk.sync_folder(folder)
                             return path
@@ -163,17 +163,17 @@ class Writer:
             except OSError as error:
                 raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
 
-    def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
+    def create(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
         folder = "/".join(parts)
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
         place = self.folder.root.joinpath(*parts)
-        path = self.claimed(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
+        path = self.write_new(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
         if path is None:
             raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
         return path
 
-    def moved(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
+    def move(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
         """Move a file with the bytes `data` to the first free path, and return that path; None if all are taken."""
         path = source.relative_to(self.folder.root).as_posix()
         for to in paths:
@@ -181,16 +181,16 @@ class Writer:
             if os.path.lexists(target):
                 continue
             changes = [Change(path, data, None, mode_of(source)), Change(to, None, data)] if data is not None else []
-            with contextlib.suppress(FileExistsError), self.noted(*changes):
+            with contextlib.suppress(FileExistsError), self.record(*changes):
                 disk.take(source, target)
                 return to
         return None
 
-    def moved_numbered(self, source: Path, data: bytes | None, to: str) -> str:
+    def move_numbered(self, source: Path, data: bytes | None, to: str) -> str:
         """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, slash, name = to.rpartition("/")
         self.folder.make(folder)
-        moved = self.moved(source, data, (f"{folder}{slash}{file}" for file in names.numbered(name)))
+        moved = self.move(source, data, (f"{folder}{slash}{file}" for file in names.numbered(name)))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
@@ -198,7 +198,7 @@ class Writer:
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
         place = self.folder.locate(path)
-        aside = disk.aside(place.parent)
+        aside = disk.temporary_name(place.parent)
         os.replace(place, aside)
         try:
             if disk.hash_of(aside) != expected:
@@ -259,15 +259,11 @@ def mode_of(place: Path) -> int:
 
 def is_logged(path: str, place: Path) -> bool:
     """Say whether the journal records the file at `place`: notes of readable size, also in the trash."""
-    return path[-3:].lower() == ".md" and _size(place) <= MOST_BYTES
-
-
-def _size(place: Path) -> int:
-    """The bytes of a file, 0 if it is gone."""
     try:
-        return place.stat().st_size
-    except OSError:
-        return 0
+        size = place.stat().st_size
+    except OSError:  # it is gone
+        size = 0
+    return path[-3:].lower() == ".md" and size <= MOST_BYTES
 
 
 class NoWriter(Writer):
