@@ -78,26 +78,19 @@ def restrict(folder: Path, like: Path) -> None:
 def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """Write `data` to a temporary file with this mode or a new file's; deleted unless moved. Raises StorageError."""
     name = temporary_name(folder)
+    own = 0o666 if mode is None else 0o600
     try:
-        _write(name, data, mode)
+        with explain_errors(str(folder)):
+            with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
+                file.writelines((data,) if isinstance(data, bytes) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is not None:
+                os.chmod(name, mode)
         yield name
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
-
-
-def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
-    try:
-        with open(
-            name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)
-        ) as file:
-            file.writelines((data,) if isinstance(data, bytes) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(name, mode)
-    except OSError as error:
-        raise storage_error(str(name.parent), error) from error
 
 
 @contextmanager
@@ -308,6 +301,15 @@ def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
         if not is_ours:
             raise busy
         yield
+
+
+@contextmanager
+def explain_errors(path: str) -> Iterator[None]:
+    """Raise a `storage_error` of `path` for an OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(path, error) from error
 
 
 def storage_error(path: str, error: OSError) -> StorageError:

@@ -167,8 +167,7 @@ class Repository:
         That is as far as the last 2,000 commits of the branch tell; older files get the time of the oldest of these.
         """
         walked = ("rev-list", "--first-parent", "--parents", f"--max-count={_MOST_WALKED}", "--timestamp", commit.hash)
-        listed = self._run(*walked, "--", most=MOST_LISTED).splitlines()
-        rows = [line.split() for line in listed]
+        rows = [line.split() for line in self._run(*walked, "--", most=MOST_LISTED).splitlines()]
         times = {row[1]: int(row[0]) for row in rows}
         commits = b"".join(b" ".join(row[1:3]) + b"\n" for row in rows)
         # With a parent on its line, a merge is compared with that one.

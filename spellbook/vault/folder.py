@@ -84,31 +84,25 @@ class Folder:
             with contextlib.suppress(FileExistsError):
                 place.mkdir()
 
-    def files(self, folder: str = "") -> list[str]:
-        """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
-        paths: list[str] = []
+    def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
+        """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
             inside = Path(place).relative_to(self.root).as_posix()
-            paths += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
-        return paths
+            yield f"{inside}/".removeprefix("./"), folders, [name for name in files if not name.startswith(".")]
+
+    def files(self, folder: str = "") -> list[str]:
+        """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
+        return [inside + name for inside, _, files in self._walk_names(folder) for name in files]
 
     def symlinks(self) -> dict[str, str]:
         """Return the symbolic links outside dot-folders as path → target."""
+        paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
         links: dict[str, str] = {}
-        folders = [""]
-        while folders:
-            folder = folders.pop()
-            with contextlib.suppress(OSError), os.scandir(self.root / folder) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}".lstrip("/")
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.is_symlink():
-                        with contextlib.suppress(OSError):
-                            links[path] = os.readlink(entry.path)
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
+        for path in paths:
+            with contextlib.suppress(OSError):  # it went in between
+                if os.path.islink(self.root / path):
+                    links[path] = os.readlink(self.root / path)
         return links
 
     def litter(self) -> list[str]:

@@ -250,11 +250,11 @@ class Journal:
             # Begun again if the journal was lost in between.
             entry = int(known[0]) if known else self._begin(connection, draft)
             for change, trace in zip(changes, traces, strict=True):
-                texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
                     self._forget(connection, change.path)
                 else:
-                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts.items()]
+                    texts = ((trace.before, change.before), (trace.after, change.after))
+                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if data is not None]
                     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
                 links = None if change.links is None else json.dumps(change.links)
                 row = (entry, trace.path, trace.before, trace.after, trace.mode, links)

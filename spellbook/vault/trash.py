@@ -88,10 +88,8 @@ class Trash:
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
         source = self._vault.locate(path, known=True)
         self._vault.admitted(home)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(path):
             try:
                 return self._writer.move_numbered(source, self._vault.read(path)[0], home)
             except (FileNotFoundError, MemoryNotFound) as error:
                 raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._vault.root / TRASH}.") from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error

@@ -143,7 +143,7 @@ class Vault(Folder):
         Without `sync`, the caller syncs the folder after placing many files.
         """
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(path):
             try:
                 self.make(place.parent.relative_to(self.root).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
@@ -164,8 +164,6 @@ class Vault(Folder):
                     disk.sync_folder(place.parent)
             except FileExistsError as error:
                 raise taken(path) from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error
 
     def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
         """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
@@ -182,21 +180,18 @@ class Vault(Folder):
         source = self.locate(path)
         self.locate(to)
         self.check_target(to)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(to):
             data = self._writer.expect(path, expected)
-            try:
-                self.make(to.rpartition("/")[0])
-                if self._writer.move(source, data, iter([to])) is None:
-                    raise taken(to)
-            except OSError as error:
-                raise disk.storage_error(to, error) from error
+            self.make(to.rpartition("/")[0])
+            if self._writer.move(source, data, iter([to])) is None:
+                raise taken(to)
 
     def relocate(self, path: str, to: str) -> None:
         """Move a file or a folder; the journal records its notes. Raises Conflict, nothing done, if `to` is taken."""
         source = self.locate(path)
         self.locate(to)
         self.check_target(to)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(to):
             changes: list[Change] = []
             for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote):
@@ -211,8 +206,6 @@ class Vault(Folder):
                 raise taken(to) from error
             except FileNotFoundError as error:
                 raise gone(path) from error
-            except OSError as error:
-                raise disk.storage_error(to, error) from error
 
     def _rename(self, source: Path, to: str) -> None:
         """Rename a file or a folder, again if its new folder is deleted meanwhile. Raises as `_rename_free` does."""
@@ -247,7 +240,7 @@ class Vault(Folder):
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """Move a note to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(path):
             data = self._writer.read_for_log(path, expected)
             try:
                 if not hard:
@@ -258,8 +251,6 @@ class Vault(Folder):
                 return None
             except FileNotFoundError as error:
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error
 
 
 class NotesOnly(Vault):

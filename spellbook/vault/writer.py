@@ -62,10 +62,8 @@ class Writer:
                 ) from error
             self.folder.check_there()  # it may have gone while this waited
             if inplace.unfinished(self._state):
-                try:
+                with disk.explain_errors(str(self.folder.root)):
                     inplace.recover(self._state, self.folder)
-                except OSError as error:
-                    raise disk.storage_error(str(self.folder.root), error) from error
             yield
 
     def recover(self) -> None:
@@ -147,21 +145,19 @@ class Writer:
 
     def write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
         """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
-        with self.exclusive():
-            try:
-                self.folder.make(folder.relative_to(self.folder.root).as_posix())
-                with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
-                    for path in paths:
-                        place = self.folder.root.joinpath(*path.split("/"))
-                        if os.path.lexists(place):
-                            continue
-                        with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
-                            disk.claim(temporary, place)
-                            disk.sync_folder(folder)
-                            return path
-                    return None
-            except OSError as error:
-                raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
+        inside = folder.relative_to(self.folder.root)
+        with self.exclusive(), disk.explain_errors(str(inside)):
+            self.folder.make(inside.as_posix())
+            with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
+                for path in paths:
+                    place = self.folder.root.joinpath(*path.split("/"))
+                    if os.path.lexists(place):
+                        continue
+                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
+                        disk.claim(temporary, place)
+                        disk.sync_folder(folder)
+                        return path
+                return None
 
     def create(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
@@ -188,9 +184,9 @@ class Writer:
 
     def move_numbered(self, source: Path, data: bytes | None, to: str) -> str:
         """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
-        folder, slash, name = to.rpartition("/")
+        folder, _, name = to.rpartition("/")
         self.folder.make(folder)
-        moved = self.move(source, data, (f"{folder}{slash}{file}" for file in names.numbered(name)))
+        moved = self.move(source, data, names.numbered(to))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
