@@ -204,7 +204,7 @@ class Journal:
         """
         Record all changes of this thread as one entry; nested calls join the outermost one.
 
-        Without changes no entry is written, but for some `options`.
+        Without changes no entry is written, unless it `undoes` another, resumes one, or is `always` written.
         """
         if self._here.draft is not None:
             yield self._here.draft
