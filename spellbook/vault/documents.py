@@ -77,8 +77,11 @@ class _LeftOut(Ignored):
     def git(self, folder: str) -> GitIgnoreSpec | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
         own = self._root / IGNORE_FILE
-        hint = "Shorten the file." if folder.startswith("../") else f"Name its folder in {own}."
-        return self.read(self._root / folder / ".gitignore", hint, is_strict=False)
+        return self.read_patterns(
+            self._root / folder / ".gitignore",
+            "Shorten the file." if folder.startswith("../") else f"Name its folder in {own}.",
+            is_strict=False,
+        )
 
 
 class _Look:

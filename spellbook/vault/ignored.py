@@ -55,9 +55,9 @@ class Ignored:
 
     def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
-        return self.read(self._file, "Mend the line; patterns are as in .gitignore.")
+        return self.read_patterns(self._file, "Mend the line; patterns are as in .gitignore.")
 
-    def read(self, file: Path, hint: str, *, is_strict: bool = True) -> GitIgnoreSpec | None:
+    def read_patterns(self, file: Path, hint: str, *, is_strict: bool = True) -> GitIgnoreSpec | None:
         """Return the patterns of a file as `own` does; `hint` says what to do about a line that is no pattern."""
         try:
             version = stamp_of(file.stat())
