@@ -86,10 +86,10 @@ def _is_reader_gone(error: OSError) -> bool:
         from select import POLLERR, poll
     except ImportError:  # Windows
         return True
-    asked = poll()
-    asked.register(1, 0)
-    asked.register(2, 0)
-    return any(state & POLLERR for _, state in asked.poll(0))
+    poller = poll()
+    poller.register(1, 0)
+    poller.register(2, 0)
+    return any(state & POLLERR for _, state in poller.poll(0))
 
 
 def _drop_output() -> None:

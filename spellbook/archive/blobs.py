@@ -36,7 +36,7 @@ class Blobs:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for made in (self.folder / "blobs", place):
-                made.mkdir(disk.openness(self.folder), exist_ok=True)
+                made.mkdir(disk.permissions_in(self.folder), exist_ok=True)
         except OSError as error:
             raise StorageError(
                 f"{place}: the folder for snapshots cannot be made ({error.strerror}).",
@@ -58,9 +58,9 @@ class Blobs:
         is_packed = len(zlib.compress(first[:_SAMPLE], 1)) < _WORTH * len(first[:_SAMPLE])
         hashed = disk.Hashed(chain((first,), pieces))
         self.make()
-        temporary = disk.aside(self.folder)
+        temporary = disk.temporary_name(self.folder)
         try:
-            with open(temporary, "xb", opener=disk.closed) as file:
+            with open(temporary, "xb", opener=disk.open_restricted) as file:
                 if is_packed:
                     with gzip.GzipFile("", "wb", 6, file, mtime=0) as target:
                         target.writelines(hashed)

@@ -272,7 +272,7 @@ def _stage(
     """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
     staged: list[placing.Staged] = []
     seen: dict[str, str] = {}
-    taken = rules.Paths(disk.folds(index.vault.root))
+    taken = rules.Paths(disk.ignores_case(index.vault.root))
     with sources.opened(place) as source:
         for number, incoming in enumerate(source.files, 1):
             if progress:

@@ -154,7 +154,7 @@ def into_folder(
             if path not in there:
                 place = target.admitted(path)
                 target.make(path.rpartition("/")[0])
-                temporary = disk.aside(place.parent)
+                temporary = disk.temporary_name(place.parent)
                 made.append(temporary)
                 with temporary.open("xb") as file:
                     file.writelines(blobs.pieces(kept.sha256, path))

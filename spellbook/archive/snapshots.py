@@ -348,8 +348,8 @@ class Snapshots:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        if disk.openness(self.folder) & ~disk.openness(self._vault.root) or not self.folder.exists():
-            disk.close(self.folder, self._vault.root)
+        if disk.permissions_in(self.folder) & ~disk.permissions_in(self._vault.root) or not self.folder.exists():
+            disk.restrict(self.folder, self._vault.root)
         self._blobs.make()
         busy = StorageError("Another Spellbook is at the snapshots.", "Try again in a moment.")
         with disk.alone(self.folder / "snapshots.lock", 10, busy):

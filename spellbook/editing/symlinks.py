@@ -55,7 +55,7 @@ def write(vault: Vault, plan: Mapping[str, tuple[str, str]]) -> dict[str, str]:
             if target != before:
                 failed[path] = "the link was changed by somebody else meanwhile, and is as they left it"
                 continue
-            aside = disk.aside(place.parent)
+            aside = disk.temporary_name(place.parent)
             # Windows tells links to folders from others.
             os.symlink(after, aside, target_is_directory=os.path.isdir(place.parent / after))
             try:

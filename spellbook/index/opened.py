@@ -87,7 +87,7 @@ class Index:
             second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
             reranker = embedders.reranker(config.reranker)
         with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
-            disk.close(config.state, config.vault)
+            disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
@@ -185,4 +185,4 @@ class Index:
         self.catalog.close()
         self.vault.journal.close()
         if self.config.state.is_dir():
-            disk.close(self.config.state, self.config.vault)
+            disk.restrict(self.config.state, self.config.vault)

@@ -22,7 +22,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.library.evaluate import Checked
 from spellbook.models.base import label_key, unhurried, vector_key
-from spellbook.settings.config import model_path, service
+from spellbook.settings.config import is_local, model_path, service
 from spellbook.settings.edit import with_embedder
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
@@ -98,7 +98,7 @@ def beside(index: Index, name: str) -> Index:
             f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
         )
     reason = ""
-    if named and not named.is_local:
+    if named and not is_local(named.url):
         reason = f"{name} sends notes to {named.url}, which a vault's own settings may not choose."
     elif model_path(name):
         reason = f"{name} is a file of this machine, which a vault's own settings may not name."

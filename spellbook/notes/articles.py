@@ -13,7 +13,7 @@ from spellbook.notes.splitter import sentences
 
 CATEGORY = "article"
 
-_CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<said>(?:>[^\n]*(?:\n|\Z))*)", re.I)
+_CALLOUT = re.compile(r"\s*> ?\[!summary\][^\n]*\n(?P<quoted>(?:>[^\n]*(?:\n|\Z))*)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ def composed(summary: str, text: str) -> str:
 
 def read(body: str) -> Article:
     """Return what the body of an article's note says."""
-    if not (found := _CALLOUT.match(body)):
+    if not (match := _CALLOUT.match(body)):
         return Article("", body.strip("\n"))
-    said = (line.removeprefix(">").removeprefix(" ") for line in found["said"].splitlines())
-    return Article("\n".join(said).strip(), body[found.end() :].strip("\n"))
+    lines = (line.removeprefix(">").removeprefix(" ") for line in match["quoted"].splitlines())
+    return Article("\n".join(lines).strip(), body[match.end() :].strip("\n"))
 
 
 def with_summary(body: str, summary: str) -> tuple[str, str]:
     """Return a change of an article's body that gives it a summary: text that is there once, and what replaces it."""
-    if found := _CALLOUT.match(body):
-        old = found[0].strip("\n")
+    if match := _CALLOUT.match(body):
+        old = match[0].strip("\n")
         return old, composed(summary, "")
     first = ""
     for line in body.strip("\n").splitlines(keepends=True):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
 
 _MOST_INDENT = 3
+"""The most blanks before a block; more make it code."""
+
 _MOST_DEPTH = 8
 """Lists in lists that are taken at once; the parser goes no deeper than twenty levels, two for each list."""
 
@@ -50,10 +52,10 @@ def rest(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Parse a block as one token if it stands in no other and each of its lines is plain."""
-    found = None if silent or state.level else _PLAIN(state.src, state.bMarks[start])
-    if found is None:
+    match = None if silent or state.level else _PLAIN(state.src, state.bMarks[start])
+    if match is None:
         return False
-    kind, text = found.lastgroup or "", found[0]
+    kind, text = match.lastgroup or "", match[0]
     stop = start + text.count("\n")
     items: tuple[int, ...] = ()
     prose: tuple[tuple[int, int], ...] = ((start, stop),)

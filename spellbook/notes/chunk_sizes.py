@@ -33,11 +33,14 @@ MOST_BEFORE = 64
 
 # -- a note
 
-SECTIONS, LETTERS_EACH = 1_000, 400
+SECTIONS = 1_000
 """
-So many sections of a note have chunks of their own, and one more for each so many letters. By hand: a chunk takes
-about a kilobyte in the catalog, so more short ones would take many times the size of the note.
+The sections of any note that have chunks of their own. By hand: a chunk takes about a kilobyte in the catalog, so more
+short ones would take many times the size of the note.
 """
+
+LETTERS_EACH = 400
+"""A longer note has chunks for one more section for each so many letters. By hand."""
 
 MOST_SUFFIX = 200
 """The most letters of a heading that an id takes. By hand: an id stands in every answer that names its chunk."""

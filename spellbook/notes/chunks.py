@@ -1,5 +1,5 @@
 """
-Chunks: a note cut at its headings, so that what is found is what was meant.
+Chunks: a note cut at its headings, so that a search finds the part that answers.
 
 Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body. What a cut
 takes from a part (a table's header, a fence, who spoke before) is given back beside its text. Pure.
@@ -12,7 +12,6 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ from spellbook.notes.chunk_sizes import (
 )
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
-from spellbook.notes.markdown import REST
+from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.note import Block, Note, height, lines
 from spellbook.notes.splitter import (
     BLOCK,
@@ -96,7 +95,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
-        suffix = _unique(f"#{slug(section.top.text)[:MOST_SUFFIX]}", seen) if section.top else "#"
+        suffix = _make_unique(f"#{slug(section.top.text)[:MOST_SUFFIX]}", seen) if section.top else "#"
         parts = page.parts(section)
         starts = [part.start for part in parts]
         placed = zip(
@@ -114,7 +113,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
-            shown = _squeezed(f"{lead}{text}{tail}")
+            shown = _squeeze(f"{lead}{text}{tail}")
             embedded = without_folders(
                 "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
             )
@@ -173,7 +172,7 @@ def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
         first, begin = last, end
 
 
-def _unique(suffix: str, seen: dict[str, int]) -> str:
+def _make_unique(suffix: str, seen: dict[str, int]) -> str:
     name, number = suffix, seen.get(suffix, 1)
     while name in seen:
         number += 1
@@ -204,12 +203,7 @@ def _path(names: tuple[str, ...]) -> str:
     while len(names) > 2 and _is_long(" > ".join(names)):
         names = (names[0], *names[2:])
     path = " > ".join(names)
-    return " > ".join(map(_shortened, names)) if _is_long(path) else path
-
-
-@lru_cache(maxsize=256)
-def _shortened(name: str) -> str:
-    return beginning(name, MOST_PATH // 2)
+    return " > ".join(beginning(name, MOST_PATH // 2) for name in names) if _is_long(path) else path
 
 
 def _is_long(path: str) -> bool:
@@ -221,12 +215,12 @@ def _keywords(words: Sequence[str]) -> str:
     return ", ".join(word for word, size in zip(words, sizes, strict=True) if size <= MOST_KEYWORDS)
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     """Return the text without NUL, indentation and padding: models ignore them, and limits would count them."""
-    return composed(_WIDE.sub(_narrow, text.replace("\0", " "))).strip()
+    return composed(_WIDE.sub(_narrow_blank, text.replace("\0", " "))).strip()
 
 
-def _narrow(run: re.Match[str]) -> str:
+def _narrow_blank(run: re.Match[str]) -> str:
     breaks = run[0].count("\n") or run[0].count("\r")
     return "\n" * min(breaks, 2) or " "
 
@@ -257,7 +251,7 @@ class _NoteLines:
 
     def parts(self, section: _Section) -> list[_Part]:
         """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
-        pieces = _glued(self._divided(section.blocks, section.first, section.last, SECTION), self.most)
+        pieces = _join_inseparable(self._divide(section.blocks, section.first, section.last, SECTION), self.most)
         cuts = [0, *_cuts(pieces, self.most), len(pieces)]
         parts = []
         for i, j in pairwise(cuts):
@@ -307,7 +301,7 @@ class _NoteLines:
                 at += 1
             yield label
 
-    def _divided(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
+    def _divide(self, blocks: Sequence[Block], first: int, last: int, cost: int) -> Iterator[Piece]:
         """Yield lines `first` to `last` whole if they fit, else parted at highest headings or turns, or at blocks."""
         start, end = self.offsets[first], self.offsets[last]
         weight = token_weight(self.text[start:end])
@@ -323,7 +317,7 @@ class _NoteLines:
         at = 0
         for a, b in pairwise([first, *sorted(line for line, level in marks.items() if level == highest), last]):
             inner = blocks[at : (at := bisect_left(blocks, b, at, key=lambda block: block.start))]
-            yield from self._divided(inner, a, b, cost)
+            yield from self._divide(inner, a, b, cost)
             # A heading goes with what it heads.
             cost = NEVER if a == first and inner and all(block.kind == "heading" for block in inner) else SECTION
 
@@ -335,10 +329,10 @@ class _NoteLines:
         starts = {block.start: block for block in blocks}
         for a, b in pairwise([first, *(line for line in starts if line > first), last]):
             block = starts.get(a)
-            found = [*self._block(block, a, b, cost)]
-            yield from found
+            pieces = [*self._block(block, a, b, cost)]
+            yield from pieces
             # A heading too long for one piece is text like any other.
-            cost = NEVER if block and block.kind == "heading" and len(found) == 1 else BLOCK
+            cost = NEVER if block and block.kind == "heading" and len(pieces) == 1 else BLOCK
 
     def _block(self, block: Block | None, a: int, b: int, cost: int) -> Iterator[Piece]:
         """Yield a block and the lines up to the next: whole if it fits, else items, rows, lines or sentences."""
@@ -355,7 +349,7 @@ class _NoteLines:
                     yield from prose(self.text, start, self.offsets[line], self.most, cost)
                     start, cost = self.offsets[line], LINE
         else:
-            prices, frames = self._priced(block, a, b)
+            prices, frames = self._price_lines(block, a, b)
             bounds = [a, *(item for item in block.items[1:] if item < b), b] if len(block.items) > 1 else [a, b]
             for first, last in pairwise(bounds):
                 weight = token_weight(self.text[self.offsets[first] : self.offsets[last]])
@@ -369,10 +363,10 @@ class _NoteLines:
                         )
                 cost = ITEM
 
-    def _priced(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
+    def _price_lines(self, block: Block, a: int, b: int) -> tuple[list[int], list[Frame | None]]:
         """Return the costs of a cut before lines `a` to `b` of a block, and the table or code that each divides."""
         source = self.source[a:b]
-        prices = line_costs(source, code=block.kind in {"fence", "code_block", "html_block"})
+        prices = line_costs(source, code=block.kind in CODE)
         title = source[0] if block.kind == "blockquote" and re.match(r"[ \t]*>[ \t]*\[!", source[0]) else ""
         callout = self._frame(title) if title else None
         frames: list[Frame | None] = [callout] * len(source)
@@ -408,7 +402,7 @@ def _without_marker(line: str) -> str:
     return re.sub(r"^[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+", lambda match: re.sub(r"[^\s>]", " ", match[0]), line)
 
 
-def _glued(pieces: Iterable[Piece], most: int) -> list[Piece]:
+def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
     """Join pieces that must not be separated, as long as what came before is at most `most` tokens."""
     joined: list[Piece] = []
     for piece in pieces:

@@ -92,9 +92,9 @@ def checkpoint_text(summary: str, steps: Sequence[str] = (), files: Sequence[str
     own = _language(summary, *steps)
     parts = [summary.strip()]
     if steps:
-        parts.append("\n".join([f"{_STEPS[own]}:", *(f"- [ ] {' '.join(each.split())}" for each in steps)]))
+        parts.append("\n".join([f"{_STEPS[own]}:", *(f"- [ ] {' '.join(step.split())}" for step in steps)]))
     if files:
-        parts.append("\n".join([f"{_FILES[own]}:", *(f"- {_code(' '.join(each.split()))}" for each in files)]))
+        parts.append("\n".join([f"{_FILES[own]}:", *(f"- {_code(' '.join(file.split()))}" for file in files)]))
     return "\n\n".join(parts)
 
 
@@ -102,8 +102,8 @@ def read_decision(body: str) -> Decision:
     """Return what the body of a decision's note says."""
     parts = dict(_parts(body))
     outcomes = tuple(item["text"].strip() for item in _items(parts.get(_OUTCOME, "")))
-    said = [text for label, text in _parts(body) if label not in {_REASON, _OUTCOME} and text]
-    return Decision("\n\n".join(said), parts.get(_REASON, ""), outcomes)
+    texts = [text for label, text in _parts(body) if label not in {_REASON, _OUTCOME} and text]
+    return Decision("\n\n".join(texts), parts.get(_REASON, ""), outcomes)
 
 
 def read_checkpoint(body: str) -> Checkpoint:
@@ -116,8 +116,8 @@ def read_checkpoint(body: str) -> Checkpoint:
     for item in _items(parts.get(_FILES, "")):
         code = _CODE.search(item["text"])
         files.append(code["code"] if code else item["text"].strip())
-    said = [text for label, text in _parts(body) if label not in {_STEPS, _FILES} and text]
-    return Checkpoint("\n\n".join(said), steps, tuple(files))
+    texts = [text for label, text in _parts(body) if label not in {_STEPS, _FILES} and text]
+    return Checkpoint("\n\n".join(texts), steps, tuple(files))
 
 
 def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[str, str]:
@@ -128,8 +128,8 @@ def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[st
     the new one is appended. If the last outcome is the same, both are equal.
     """
     own = _language(body, reason)
-    said = " ".join(reason.split())
-    line = f"- {day.isoformat()} {RESULTS[outcome][own]}" + (f": {said}" if said else "")
+    words = " ".join(reason.split())
+    line = f"- {day.isoformat()} {RESULTS[outcome][own]}" + (f": {words}" if words else "")
     listed = "\n".join(item[0] for item in _items(dict(_parts(body)).get(_OUTCOME, "")))
     if not listed:
         return "", f"{_OUTCOME[own]}:\n{line}"
@@ -139,15 +139,15 @@ def with_outcome(body: str, outcome: str, reason: str, day: dt.date) -> tuple[st
 def _parts(body: str) -> Iterator[tuple[tuple[str, str] | None, str]]:
     """Yield each part's label, None for what stands before the first one, and its text without the label."""
     label: tuple[str, str] | None = None
-    found: list[str] = []
+    paragraphs: list[str] = []
     for paragraph in re.split(r"\n[ \t]*\n", body.strip().replace("\r\n", "\n")):
         begins = _LABEL.match(paragraph)
         if begins:
-            yield label, "\n\n".join(found).strip()
-            label, found = _LABELS[begins["label"].casefold()], [begins["rest"]]
+            yield label, "\n\n".join(paragraphs).strip()
+            label, paragraphs = _LABELS[begins["label"].casefold()], [begins["rest"]]
         else:
-            found.append(paragraph)
-    yield label, "\n\n".join(found).strip()
+            paragraphs.append(paragraph)
+    yield label, "\n\n".join(paragraphs).strip()
 
 
 def _items(text: str) -> Iterator[re.Match[str]]:

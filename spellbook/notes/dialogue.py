@@ -75,14 +75,14 @@ class _Mark:
 
 def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
     """Return the turns of `note`, whose body has the lines `source`; none if it is no conversation."""
-    is_said = bool(_kinds(note) & _CONVERSATIONS)
-    marks = _speaking([*_marks(note, source)], is_said)
+    is_declared = bool(_kinds(note) & _CONVERSATIONS)
+    marks = _believe([*_marks(note, source)], is_declared)
     changes = sum(a.name != b.name for a, b in pairwise(marks))
-    if len(marks) < (2 if is_said else 3) or changes < (1 if is_said else 2):
+    if len(marks) < (2 if is_declared else 3) or changes < (1 if is_declared else 2):
         return ()
-    found = tuple(_turns(note, marks, len(source)))
-    spoken = sum(len(line) for turn in found for line in source[turn.start : turn.end])
-    return found if is_said or 2 * spoken > len(note.body) else ()
+    dialogue = tuple(_turns(note, marks, len(source)))
+    spoken = sum(len(line) for turn in dialogue for line in source[turn.start : turn.end])
+    return dialogue if is_declared or 2 * spoken > len(note.body) else ()
 
 
 def date_of(note: Note) -> str:
@@ -95,9 +95,9 @@ def _kinds(note: Note) -> set[str]:
     words: set[str] = set()
     for key in ("kind", "category", "type", "tags", "tag"):
         value = note.meta.get(key)
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str):
-                words |= {word.casefold() for word in re.split(r"[,\s/#]+", each)}
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str):
+                words |= {word.casefold() for word in re.split(r"[,\s/#]+", item)}
     return words
 
 
@@ -122,12 +122,12 @@ def _mark(line: int, level: int, match: re.Match[str]) -> _Mark:
     )
 
 
-def _speaking(marks: list[_Mark], is_said: bool) -> list[_Mark]:
-    """The marks that are believed: known speakers of both sides, else names that recur, with times unless `is_said`."""
+def _believe(marks: list[_Mark], is_declared: bool) -> list[_Mark]:
+    """Return the marks that count: known speakers of both sides, else recurring names, with times or `is_declared`."""
     known = [mark for mark in marks if mark.side]
     if len({mark.side for mark in known}) == 2:
         return known
-    named = [mark for mark in marks if is_said or mark.timed]
+    named = [mark for mark in marks if is_declared or mark.timed]
     often = Counter(mark.name for mark in named)
     recurring = [mark for mark in named if often[mark.name] > 1]
     return recurring if len({mark.name for mark in recurring}) > 1 else []

@@ -23,11 +23,23 @@ _PLAIN_LINK = re.compile(r"\[\[[^\[\]\"\\\x00-\x1f\x7f-\x9f\ufeff\U00010000-\U00
 """A wikilink that YAML spells within double quotes as it is, without escapes."""
 
 _MOST_HEADER = 256_000
+"""The most letters of frontmatter."""
+
 _MOST_NODES = 20_000
+"""The most values and keys, with aliases counted each time they are used."""
+
 _MOST_LETTERS = 2 * _MOST_HEADER
+"""The most letters of all values, counted so too."""
+
 _MOST_DEPTH = 20
+"""The most values in each other."""
+
 _MOST_DIGITS = 1_000
+"""The most digits of a number: to read it takes quadratic time."""
+
 _MOST_NUMBER = 2**63
+"""The least number that JSON readers and SQLite cannot hold."""
+
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
@@ -73,10 +85,6 @@ def _handler() -> Any:
             self.repeated: _Lines = []
             self.odd: _Lines = []
 
-        def split(self, text: str) -> tuple[str, str]:
-            found = FRONTMATTER.match(text)
-            return (found[1], text[found.end() :]) if found else ("", text)
-
         def load(self, fm: str, **_: object) -> Any:
             if len(fm) > _MOST_HEADER:
                 raise BadHeader(f"the frontmatter is over {_MOST_HEADER // 1000} kB", 0)
@@ -84,7 +92,7 @@ def _handler() -> Any:
             try:
                 # libyaml's composer overflows the C stack on deep nesting; its parser does not.
                 if sum(map(fm.count, "[{-?:")) > 500:
-                    _no_abyss(yaml.parse(fm, Loader=fast_loader()))
+                    _refuse_depth(yaml.parse(fm, Loader=fast_loader()))
                 value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
             except yaml.MarkedYAMLError as error:
                 mark = error.problem_mark or error.context_mark
@@ -127,7 +135,7 @@ def _loader() -> Any:
         def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
             try:
                 if node.tag in _NUMBERS and len(node.value) > _MOST_DIGITS:
-                    raise ValueError("a number of thousands of digits")  # takes quadratic time
+                    raise ValueError("a number of thousands of digits")
                 return super().construct_object(node, deep)
             except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
                 # `2026-02-30`, `!!int x` and their like: one odd value is no reason to lose the others
@@ -137,7 +145,7 @@ def _loader() -> Any:
     return Loader
 
 
-def _no_abyss(events: Iterable[yaml.Event]) -> None:
+def _refuse_depth(events: Iterable[yaml.Event]) -> None:
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

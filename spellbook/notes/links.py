@@ -20,7 +20,9 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from spellbook.notes.frontmatter import FRONTMATTER, dump, load_value
+from spellbook.notes.markdown import CODE
 from spellbook.notes.note import Note, code_spans, lines
+from spellbook.notes.note import replaced as replaced
 from spellbook.notes.relations import RELATIONS, id_or_path, scalars
 from spellbook.text.unicode import composed, folded
 
@@ -122,7 +124,8 @@ class Reached:
 
 def key(path: str) -> str:
     """Return the name by which links find a file: that of the file, NFC, without case and without `.md`."""
-    return _bare(folded(path.rpartition("/")[2]))
+    name = folded(path.rpartition("/")[2])
+    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
 
 
 # -- finding
@@ -136,8 +139,8 @@ def find(note: Note) -> tuple[Link, ...]:
     return tuple(
         Link(target, fragment, style, start, end, bisect_right(starts, start), relation)
         for relation, (target, fragment, style, start, end) in (
-            *_in_frontmatter(note),
-            *(("", place) for place in _in_body(note)),
+            *_find_in_frontmatter(note),
+            *(("", place) for place in _find_in_body(note)),
         )
     )
 
@@ -145,7 +148,7 @@ def find(note: Note) -> tuple[Link, ...]:
 _Place = tuple[str, str, Style, int, int]
 
 
-def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
+def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
     """Yield the links in frontmatter, each with the key of RELATIONS that it stands under, "" if it is another."""
     match = FRONTMATTER.match(note.text)
     if match is None or not note.editable or ("[[" not in match[1] and note.meta.keys().isdisjoint(RELATIONS)):
@@ -156,46 +159,43 @@ def _in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
         is_named = False
-        for found in _wikis(header, first, last):
-            target, start, end = _trimmed(found)
+        for wiki in _find_wikilinks(header, first, last):
+            target, start, end = _trim(wiki)
             target = target.replace("''", "'") if quoted == "single" else target
             if target and not (quoted == "double" and "\\" in target):
                 place = match.start(1) + start, match.start(1) + end
-                yield relation, (target, found["fragment"] or "", quoted or "wiki", *place)
+                yield relation, (target, wiki["fragment"] or "", quoted or "wiki", *place)
             is_named = True
         is_plain = event.anchor is None and event.tag is None and not _LINE_END.search(header, first, last)
         if relation and is_plain and not is_named and (named := id_or_path(event.value)):
             yield relation, (*named, "bare", match.start(1) + first, match.start(1) + last)
 
 
-def _in_body(note: Note) -> Iterator[_Place]:
+def _find_in_body(note: Note) -> Iterator[_Place]:
     body = note.body.replace("\0", " ")
     if "[" not in body:
         return
     source = lines(body)
     offsets = [*accumulate(map(len, source), initial=0)]
     prose = {span for block in note.blocks for span in block.prose}
-    found = [*_defined(note, body, source, offsets, prose)] if "]:" in body else []
+    places = [*_find_definitions(note, body, source, offsets, prose)] if "]:" in body else []
     comments: list[int] = []
     for first, last in sorted(prose):
-        found += _in_prose(body, offsets[first], offsets[last], comments)
+        places += _find_in_prose(body, offsets[first], offsets[last], comments)
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
-    for target, fragment, style, start, end in sorted(found, key=lambda place: place[3]):
+    for target, fragment, style, start, end in sorted(places, key=lambda place: place[3]):
         at = bisect_right(hidden, (start, len(body))) - 1
         if at < 0 or start > hidden[at][1]:
             yield target, fragment, style, note.body_at + start, note.body_at + end
 
 
-def _defined(
+def _find_definitions(
     note: Note, body: str, source: Sequence[str], offsets: Sequence[int], prose: set[tuple[int, int]]
 ) -> Iterator[_Place]:
     """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
     taken = {line for span in prose for line in range(*span)}
     for block in note.blocks:
-        spans = [
-            *block.code,
-            *([(block.start, block.end)] if block.kind in {"fence", "code_block", "html_block"} else []),
-        ]
+        spans = [(block.start, block.end)] if block.kind in CODE else block.code
         taken.update(line for span in spans for line in range(*span))
     for number, line in enumerate(source):
         if number in taken or "]:" not in line:
@@ -203,10 +203,10 @@ def _defined(
         if _FOOTNOTE.match(line):  # Markdown takes it for a definition only if a single word follows
             prose.add((number, number + 1))
         elif definition := _DEFINITION.match(body, offsets[number]):
-            yield from _markdown(definition)
+            yield from _read_destination(definition)
 
 
-def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
+def _find_in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
     text = body[first:last]
     if "[" not in text and "%%" not in text:
@@ -231,7 +231,7 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
             opened += 1
         elif token["close"]:
             if opened and (inline := _INLINE.match(body, at, last)):
-                yield from _markdown(inline)
+                yield from _read_destination(inline)
                 at = inline.end()
             opened = max(0, opened - 1)
         elif token[0].endswith("[["):
@@ -243,39 +243,39 @@ def _in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator
             inline = _INLINE.match(body, at, last)
             if inline and _ELSEWHERE.match(inline["plain"] or inline["angle"] or ""):  # [[1]](https://…) is no wikilink
                 continue
-            target, start, end = _trimmed(wiki)
+            target, start, end = _trim(wiki)
             if target:
                 yield target, wiki["fragment"] or "", "wiki", start, end
 
 
-def _wikis(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
+def _find_wikilinks(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
     """Yield the wikilinks in a run of text."""
     closed = _Closed(text, first, last)
     while (first := text.find("[[", first, last)) >= 0:
-        found = _WIKI.match(text, first, last) if first in closed else None
-        if found:
-            yield found
-        first = found.end() if found else first + 1
+        wiki = _WIKI.match(text, first, last) if first in closed else None
+        if wiki:
+            yield wiki
+        first = wiki.end() if wiki else first + 1
 
 
 class _Closed:
     """Knows which positions of a text have a `]]` later on their line, so that `_WIKI` scans no other lines in vain."""
 
     def __init__(self, text: str, first: int, last: int) -> None:
-        self._marks = [(found.start(), found[0] == "]]") for found in _CLOSING.finditer(text, first, last)]
+        self._marks = [(mark.start(), mark[0] == "]]") for mark in _CLOSING.finditer(text, first, last)]
 
     def __contains__(self, at: int) -> bool:
         next_mark = bisect_right(self._marks, (at, True))
         return next_mark < len(self._marks) and self._marks[next_mark][1]
 
 
-def _trimmed(wiki: re.Match[str]) -> tuple[str, int, int]:
+def _trim(wiki: re.Match[str]) -> tuple[str, int, int]:
     written = wiki["target"]
     start = wiki.start("target") + len(written) - len(written.lstrip())
     return written.strip(), start, start + len(written.strip())
 
 
-def _markdown(match: re.Match[str]) -> Iterator[_Place]:
+def _read_destination(match: re.Match[str]) -> Iterator[_Place]:
     """Yield the link whose destination was matched, unless it leads out of the vault or to its own page."""
     style: Style = "plain" if match["plain"] is not None else "angle"
     written = match[style]
@@ -283,13 +283,13 @@ def _markdown(match: re.Match[str]) -> Iterator[_Place]:
     if not path or _ELSEWHERE.match(path):
         return
     try:
-        target, fragment = _decoded(path), _decoded(written[len(path) :])
+        target, fragment = _decode(path), _decode(written[len(path) :])
     except UnicodeDecodeError:
         return
     yield target, fragment, style, match.start(style), match.start(style) + len(path)
 
 
-def _decoded(written: str) -> str:
+def _decode(written: str) -> str:
     plain = _ENTITY.sub(lambda entity: html.unescape(entity[0]), _ESCAPED.sub(r"\1", written))
     return unquote(plain, errors="strict")
 
@@ -319,12 +319,10 @@ class Files:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
         self._aliases, self._ids, self._moved = aliases or {}, ids or {}, moved or {}
         self._then = Files(self._moved) if self._moved else None
-        self._followed: dict[
-            tuple[str, str, bool], Reached | None
-        ] = {}  # a note links to the same files again and again
+        # A note links to the same files again and again.
+        self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
-            name = folded(path)
-            self._by_name.setdefault(_bare(name.rpartition("/")[2]), []).append((name, path))
+            self._by_name.setdefault(key(path), []).append((folded(path), path))
 
     def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
         """
@@ -336,7 +334,7 @@ class Files:
         """
         link = (source.rpartition("/")[0], target, is_markdown)
         if link not in self._followed:
-            self._followed[link] = self._reached(*link)
+            self._followed[link] = self._reach(*link)
         return self._followed[link]
 
     def relation(self, source: str, target: str) -> Reached | None:
@@ -352,7 +350,7 @@ class Files:
         is_loose = now is None or now.by == By.ALIAS or (then and now.by == By.NAME and then.by != By.NAME)
         return Reached(self._moved[then.path], By.MOVED) if then and is_loose else now
 
-    def _reached(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
+    def _reach(self, folder: str, target: str, is_markdown: bool) -> Reached | None:
         wanted = folded(target)
         if wanted.startswith("/"):
             return self._exact(target.lstrip("/"), By.ROOT)
@@ -362,10 +360,10 @@ class Files:
                 return reached
         if reached := self._exact(target, By.PATH):
             return reached
-        found = self.ending(target)
-        if found:
+        paths = self.ending(target)
+        if paths:
             near = folded(folder) + "/" if folder else ""
-            return Reached(next((path for path in found if folded(path).startswith(near)), found[0]), By.NAME)
+            return Reached(next((path for path in paths if folded(path).startswith(near)), paths[0]), By.NAME)
         alias = self._aliases.get(wanted) if not is_markdown else None
         return Reached(alias, By.ALIAS) if alias else None
 
@@ -373,22 +371,18 @@ class Files:
         """Return the files whose path is `target` or ends with it, shortest first."""
         wanted = folded(target)
         ends = (f"/{wanted}", f"/{wanted}.md")
-        named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
+        named = self._by_name.get(key(target), ())
         return [path for name, path in named if f"/{name}".endswith(ends)]
 
     def _exact(self, target: str, by: By) -> Reached | None:
         wanted = folded(target)
-        named = self._by_name.get(_bare(wanted.rpartition("/")[2]), ())
+        named = self._by_name.get(key(target), ())
         same = [path for name, path in named if name in {wanted, f"{wanted}.md"}]
         # Where case matters, the one that is spelled so.
         spelled = composed(target)
         exact = (path for path in same if composed(path) in {spelled, f"{spelled}.md"})
         path = next(exact, same[0] if same else None)
         return Reached(path, by) if path else None
-
-
-def _bare(name: str) -> str:
-    return name[:-3] if name.endswith(".md") and len(name) > 3 else name
 
 
 # -- writing
@@ -406,8 +400,8 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     forms: list[str] = []
     if before.by == By.RELATIVE:
         relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
-        is_said = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
-        forms.append(f"./{relative}" if is_said and not relative.startswith("../") else relative)
+        has_dot = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))
+        forms.append(f"./{relative}" if has_dot and not relative.startswith("../") else relative)
     elif before.by == By.ROOT:
         forms.append(f"/{name}")
     elif before.by == By.NAME or "/" not in link.target:
@@ -431,7 +425,7 @@ def named(link: Link, written: str) -> str:
         return written.replace("''", "'")
     if link.style == "bare":
         return str(load_value(written)).removesuffix(link.fragment)
-    return _decoded(written) if link.is_markdown else written
+    return _decode(written) if link.is_markdown else written
 
 
 def spelled(link: Link, written: str, target: str) -> str:
@@ -447,10 +441,10 @@ def spelled(link: Link, written: str, target: str) -> str:
         return dump([target + link.fragment], written[0] if written[0] in "'\"" else None)[1:-1]
     kept = {}  # unchanged parts keep their spelling
     for part in written.split("/"):
-        kept[_decoded(part)] = part
+        kept[_decode(part)] = part
     unsafe = _UNSAFE if link.style == "plain" else _UNSAFE_BETWEEN
     is_encoded = bool(re.search(r"%[89A-Fa-f]", written)) and written.isascii()
-    return "/".join(kept.get(part) or _encoded(part, unsafe, is_encoded) for part in target.split("/"))
+    return "/".join(kept.get(part) or _encode(part, unsafe, is_encoded) for part in target.split("/"))
 
 
 def wikilink(path: str) -> str:
@@ -460,24 +454,15 @@ def wikilink(path: str) -> str:
     A path that no wikilink can hold is returned as it is. `frontmatter.dump` quotes either.
     """
     name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
-    found = _WIKI.fullmatch(link := f"[[{name}]]")
-    return link if found and found["target"] == name else path
+    match = _WIKI.fullmatch(link := f"[[{name}]]")
+    return link if match and match["target"] == name else path
 
 
 def destination(path: str) -> str:
     """Return a relative path as it stands in a Markdown link."""
-    return _encoded(path, _UNSAFE, False)
+    return _encode(path, _UNSAFE, False)
 
 
-def _encoded(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
+def _encode(part: str, unsafe: re.Pattern[str], everything: bool) -> str:
     safe = unsafe.sub(lambda letter: quote(letter[0], safe=""), part)
     return re.sub(r"[^\x00-\x7f]+", lambda run: quote(run[0]), safe) if everything else safe
-
-
-def replaced(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
-    """Return `text` with the characters of each change (start, end, new) replaced; changes are in order."""
-    parts, at = [], 0
-    for start, end, new in changes:
-        parts += [text[at:start], new]
-        at = end
-    return "".join(parts) + text[at:]

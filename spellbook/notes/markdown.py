@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.system.lazy import markdown_it
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_LINES = 300_000
+"""The most lines that are parsed: several times those of the largest note."""
+
 _MOST_TOKENS = 200_000
-"""The most lines and tokens of blocks, several times the largest note's; a token takes half a kilobyte."""
+"""The most tokens of blocks: several times those of the largest note. A token takes half a kilobyte."""
 
 MOST_MARKED = 200_000
 """Most letters of all headings that contain marks; each letter takes up to ten microseconds."""
@@ -22,16 +24,20 @@ MOST_MARKED = 200_000
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
+CODE = frozenset({"fence", "code_block", "html_block"})
+"""The kinds of blocks that hold no running text."""
+
 _LONG = 100_000
 """A text of so many letters is kept with its blocks until the next is parsed: an edit asks several times."""
 
 _MOST_HEADING = 200
-_MOST_REFERENCE = 50  # lines
+"""The most letters of a heading."""
+
+_MOST_REFERENCE = 50
+"""The most lines of a link's definition."""
+
 _MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-
-
-_latest: tuple[str, tuple[Block, ...]] = ("", ())
 
 
 class Block(NamedTuple):
@@ -58,9 +64,9 @@ def lines(text: str) -> list[str]:
     """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
     if "\r" in text:
         return _LINE.findall(text)
-    *found, last = text.split("\n")
-    found = [f"{line}\n" for line in found]
-    return [*found, last] if last else found
+    *ended, last = text.split("\n")
+    ended = [f"{line}\n" for line in ended]
+    return [*ended, last] if last else ended
 
 
 def height(text: str) -> int:
@@ -96,40 +102,37 @@ def _inline() -> markdown_it.MarkdownIt:
 
 def blocks(body: str) -> Iterator[Block]:
     """Yield the top-level blocks of Markdown without frontmatter; the last is `REST` where there are very many."""
-    if len(body) < _LONG:
-        yield from _parsed(body)
-        return
-    global _latest
-    known, found = _latest
-    if known != body:
-        found = tuple(_parsed(body))
-        _latest = body, found
-    yield from found
+    yield from _parse(body) if len(body) < _LONG else _parse_once(body)
+
+
+@lru_cache(maxsize=1)
+def _parse_once(body: str) -> tuple[Block, ...]:
+    return tuple(_parse(body))
 
 
 def forget() -> bool:
     """Release the blocks of the long text that was parsed last; return whether there were any."""
-    global _latest
-    was, _latest = _latest[0], ("", ())
+    was = _parse_once.cache_info().currsize
+    _parse_once.cache_clear()
     return bool(was)
 
 
-def _parsed(body: str) -> Iterator[Block]:
+def _parse(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
     count = height(body)
-    found: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
-    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), found)
-    for block in _blocks(tokens, found):
-        if block.end > found[REST]:
-            block = _until(found[REST], block)
+    env: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
+    tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), env)
+    for block in _blocks(tokens, env):
+        if block.end > env[REST]:
+            block = _cut_at(env[REST], block)
         if block.end > block.start:
             yield block
-    if found[REST] < count:
-        yield Block(REST, found[REST], count, prose=((found[REST], count),))
+    if env[REST] < count:
+        yield Block(REST, env[REST], count, prose=((env[REST], count),))
 
 
-def _until(end: int, block: Block) -> Block:
+def _cut_at(end: int, block: Block) -> Block:
     """Return the part of a block that is before a line."""
 
     def cut(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -139,7 +142,7 @@ def _until(end: int, block: Block) -> Block:
     return block._replace(end=end, items=items, code=cut(block.code), tables=cut(block.tables), prose=cut(block.prose))
 
 
-def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
     opened: Token | None = None  # the list or quote we are in
     items: list[int] = []
     code: list[tuple[int, int]] = []
@@ -160,7 +163,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
         start, end = token.map
         if token.level == 1 and kind == "list_item":
             items.append(start)
-        elif token.level and kind in {"fence", "code_block", "html_block"}:
+        elif token.level and kind in CODE:
             code.append((start, end))
         elif token.level and kind == "table":
             tables.append((start, end))
@@ -170,7 +173,7 @@ def _blocks(tokens: Sequence[Token], found: dict[str, int]) -> Iterator[Block]:
             source = tokens[at + 1].content if token.nesting else token.content
             marked += min(len(source), 3 * _MOST_HEADING) if _MARKED.search(source) else 0
             if marked > MOST_MARKED:
-                found[REST] = min(found[REST], start)
+                env[REST] = min(env[REST], start)
                 return
             yield Block(kind, start, end, int(token.tag[1]), heading_text(source), prose=((start, end),))
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
@@ -187,13 +190,13 @@ def heading_text(source: str) -> str:
         return " ".join(text.split())[:_MOST_HEADING].rstrip()
     text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
     text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    return " ".join(_seen(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
+    return " ".join(_visible_text(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
 
 
-def _seen(tokens: Iterable[Token]) -> str:
+def _visible_text(tokens: Iterable[Token]) -> str:
     def one(token: Token) -> str:
         if token.type == "html_inline" or token.type.endswith("break"):
             return " " if token.type.endswith("break") or token.content.lower().startswith("<br") else ""
-        return _seen(token.children) if token.children else token.content
+        return _visible_text(token.children) if token.children else token.content
 
     return "".join(map(one, tokens))

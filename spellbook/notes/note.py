@@ -11,12 +11,12 @@ import datetime as dt
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
-from spellbook.notes.markdown import REST
+from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
@@ -111,8 +111,10 @@ class Note:
     @property
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
-        given = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
-        return given or next((block.text for block in self.blocks if block.kind == "heading" and block.level == 1), "")
+        declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
+        return declared or next(
+            (block.text for block in self.blocks if block.kind == "heading" and block.level == 1), ""
+        )
 
     @property
     def title(self) -> str:
@@ -133,7 +135,7 @@ class Note:
     def categories(self) -> tuple[str, ...]:
         """Frontmatter `category`: one text, or a list."""
         value = self.meta.get("category")
-        return tuple(each[:_MOST_NAME] for each in _many(value if isinstance(value, list) else [value]))
+        return tuple(name[:_MOST_NAME] for name in _many(value if isinstance(value, list) else [value]))
 
     @property
     def kind(self) -> str:
@@ -165,13 +167,13 @@ class Note:
         """Names of the frontmatter's `entities`: plain, or `{name, type}`."""
         value = self.meta.get("entities")
         listed = value if isinstance(value, list) else [value]
-        return _many([each.get("name") if isinstance(each, Mapping) else each for each in listed])
+        return _many([item.get("name") if isinstance(item, Mapping) else item for item in listed])
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        given = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
-        return tuple(dict.fromkeys([*filter(None, given), *self._inline_tags()]))
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
+        return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
 
     @property
     def importance(self) -> float:
@@ -205,11 +207,13 @@ class Note:
             return
         source = lines(self.body)
         for block in self.blocks:
-            if block.kind in {"fence", "code_block", "html_block"}:
+            if block.kind in CODE:
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            prose = composed(_without_code_spans(prose)) if "#" in prose else ""
+            if "#" not in prose:
+                continue
+            prose = composed(replaced(prose, ((start, end, " ") for start, end in code_spans(prose))))
             # In Obsidian, a number alone is not a tag.
             yield from (
                 tag.strip("/")
@@ -239,23 +243,19 @@ def parse(path: str, data: bytes) -> Note:
             match = None if error.is_text else match
     body_at = match.end() if match else int(text.startswith("\ufeff"))
     body_line = line_at(text, body_at)
-    found = tuple(blocks(text[body_at:].replace("\0", " ")))
-    if found and found[-1].kind == REST:
+    parsed = tuple(blocks(text[body_at:].replace("\0", " ")))
+    if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
             "from here on it is found as plain text, not by its sections"
         )
-        faults.append(Fault(path, body_line + found[-1].start, reason))
-    return Note(path, text, meta, body_at, body_line, found, (*faults, *problems), encoding, editable=not problems)
+        faults.append(Fault(path, body_line + parsed[-1].start, reason))
+    return Note(path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, editable=not problems)
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
     """Return the text of `data`, a BOM kept, and the encoding that gives the bytes back. Raises UnreadableNote."""
-    if len(data) > MOST_BYTES:
-        raise UnreadableNote(
-            f"{path}: {len(data) / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-            "Split the note, or list it in .spellbookignore.",
-        )
+    check_size(path, len(data))
     encoding: Encoding = "utf-8"
     if data.startswith(b"\xff\xfe") and not data.startswith(b"\xff\xfe\0\0"):  # the BOM of UTF-32
         encoding = "utf-16-le"
@@ -278,6 +278,15 @@ def decode(path: str, data: bytes) -> tuple[str, Encoding]:
         hint = "Restore the note from a backup, or remove it." if guess == "binary" else hint
         raise UnreadableNote(f"{path}, line 1: {guess}, mostly NUL bytes.", hint, 1)
     return text, encoding
+
+
+def check_size(path: str, size: int) -> None:
+    """Raise UnreadableNote if a file of `size` bytes is too large for a note."""
+    if size > MOST_BYTES:
+        raise UnreadableNote(
+            f"{path}: {size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
+            "Split the note, or list it in .spellbookignore.",
+        )
 
 
 def newline(text: str) -> str:
@@ -320,14 +329,13 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
         i += 1
 
 
-def _without_code_spans(text: str) -> str:
-    """Return `text` with each of its code spans as one blank."""
-    kept: list[str] = []
-    at = 0
-    for start, end in code_spans(text):
-        kept += [text[at:start], " "]
+def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Return `text` with the characters of each change (start, end, new) replaced; changes are in order."""
+    parts, at = [], 0
+    for start, end, new in changes:
+        parts += [text[at:start], new]
         at = end
-    return "".join(kept) + text[at:]
+    return "".join(parts) + text[at:]
 
 
 def _looks_like(data: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from spellbook.notes.note import code_spans
 from spellbook.text.terms import token_weight
+from spellbook.text.unicode import MOST_MARKS, joined_at
 
 SECTION, BLOCK, ITEM, SENTENCE, LINE, WORD, LETTER, NEVER = range(8)
 """Costs of a cut at each place, in rising order: a cut between sections costs least."""
@@ -28,8 +28,6 @@ _LINK = re.compile(
 )
 _MARKER = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]")
 _CLOSER = re.compile(r"[)\]}]|(?:end|else|elif|except|finally|then|fi|done)\b")
-_MOST_MARKS = 32
-"""Most combining letters that are followed back to the letter they belong to."""
 
 
 class Frame(NamedTuple):
@@ -78,9 +76,9 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
         whole = _whole_spans(text)
         ends = [end for end in ends if not _within(whole, end)]
     for start, end in pairwise([0, *ends, len(text)]):
-        said = text[start:end]
-        if said.strip():
-            yield start + len(said) - len(said.lstrip()), start + len(said.rstrip())
+        sentence = text[start:end]
+        if sentence.strip():
+            yield start + len(sentence) - len(sentence.lstrip()), start + len(sentence.rstrip())
 
 
 def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
@@ -141,10 +139,10 @@ def ending(text: str, most: int) -> str:
 
 def _whole_spans(text: str) -> list[tuple[int, int]]:
     """Return the spans that should not be cut, in order; none contains another."""
-    found = [*code_spans(text)] if "`" in text else []
-    found += (match.span() for match in _LINK.finditer(text))
+    candidates = [*code_spans(text)] if "`" in text else []
+    candidates += (match.span() for match in _LINK.finditer(text))
     spans: list[tuple[int, int]] = []
-    for span in sorted(found):
+    for span in sorted(candidates):
         if not spans or span[0] >= spans[-1][1]:
             spans.append(span)
     return spans
@@ -181,28 +179,7 @@ def _words(text: str, start: int, end: int, most: int, whole: list[tuple[int, in
 
 def _letter_end(text: str, low: int, high: int) -> int:
     """Return the last position in `low` + 1 to `high` that splits no grapheme, `high` if there is none near."""
-    for at in range(high, max(low, high - _MOST_MARKS), -1):
-        if not _joins(text, at):
+    for at in range(high, max(low, high - MOST_MARKS), -1):
+        if not joined_at(text, at):
             return at
     return high
-
-
-def _joins(text: str, at: int) -> bool:
-    """Whether the letters around `at` form one grapheme: an approximation of Unicode's rules, without their tables."""
-    before, after = text[at - 1], text[at : at + 1]
-    if not after:
-        return False
-    if unicodedata.category(after)[0] == "M" or after in "\u200d\u0e33\u0eb3" or "\U0001f3fb" <= after <= "\U0001f3ff":
-        return True
-    if "\U000e0020" <= after <= "\U000e007f" or before == "\u200d" or (before, after) == ("\r", "\n"):
-        return True
-    if "\u1100" <= before <= "\u11ff" and "\u1160" <= after <= "\u11ff":  # Hangul as it is decomposed
-        return True
-    if _is_flag(before) and _is_flag(after):
-        run = next((i for i in range(_MOST_MARKS) if at - 1 - i < 0 or not _is_flag(text[at - 1 - i])), _MOST_MARKS)
-        return run % 2 == 1
-    return unicodedata.combining(before) == 9 and after.isalpha()  # a virama binds the consonant that follows
-
-
-def _is_flag(letter: str) -> bool:
-    return "\U0001f1e6" <= letter <= "\U0001f1ff"

@@ -149,11 +149,6 @@ class Service:
     url: str
     options: Mapping[str, str]
 
-    @property
-    def is_local(self) -> bool:
-        """Return whether the service runs on this machine."""
-        return is_local(self.url)
-
 
 def is_local(url: str) -> bool:
     """Return whether an address is on this machine."""
@@ -181,12 +176,12 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    given = {
+    models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
     }
-    for key, named in given.items():
-        settings[key] = named or _of_vault(file, key, settings.get(key, ""))
+    for key, named in models.items():
+        settings[key] = named or _safe_model(file, key, settings.get(key, ""))
     url = os.environ.get("SPELLBOOK_CHROMA_URL", "")
     if url and not re.match(r"https?://[^/?#]", url):
         raise InvalidInput(
@@ -200,10 +195,10 @@ def load(
     return Config(
         root,
         Path(paths.state(str(root), str(state or ""))),
-        embedder_given=bool(given["embedder"]),
+        embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
         snapshot_folder=Path(paths.snapshots(str(root))),
-        guesser=_guesser(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
+        guesser=_guesser_name(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
@@ -227,43 +222,44 @@ def service(name: str) -> Service | None:
     hint = f"Write {form}, with a URL such as http://127.0.0.1:8080."
     parts = _PARTS.fullmatch(name, kind.end())
     if parts is None:
-        raise InvalidInput(f"{_shown(name)} does not name a service.", hint)
-    model, given = parts["model"] or "", parts["url"] or ""
+        raise InvalidInput(f"{_show(name)} does not name a service.", hint)
+    model, url = parts["model"] or "", parts["url"] or ""
     if not model and "[:MODEL]" not in form:
-        raise InvalidInput(f"{_shown(name)} does not name a model.", f"Write {form}.")
-    if not given and "[@URL]" not in form:
-        raise InvalidInput(f"{_shown(name)} does not name an address.", hint)
+        raise InvalidInput(f"{_show(name)} does not name a model.", f"Write {form}.")
+    if not url and "[@URL]" not in form:
+        raise InvalidInput(f"{_show(name)} does not name an address.", hint)
     try:
         options = dict(parse_qsl(parts["options"] or "", keep_blank_values=True, strict_parsing=bool(parts["options"])))
     except ValueError as error:
         raise InvalidInput(
-            f"{_shown(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
+            f"{_show(name)}: the options after ? are not NAME=VALUE.", "For example ?dimensions=512."
         ) from error
-    return Service(kind[1], model, _address(given or (_ollama() if kind[1] == "ollama" else _OPENAI)), options)
+    url = url or (_ollama_address() if kind[1] == "ollama" else _OPENAI)
+    return Service(kind[1], model, _check_address(url), options)
 
 
 def model_path(name: str) -> str:
     """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
-    found = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
-    return name[found.end() :] if found else ""
+    match = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
+    return name[match.end() :] if match else ""
 
 
 def _switch(variable: str, filed: bool) -> bool:
     """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
-    said = os.environ.get(variable, "").strip().lower()
-    if said not in {"", "on", "off"}:
-        raise InvalidInput(f"{variable}={said!r:.80} is neither on nor off.", "Write on or off, or unset it.")
-    return said == "on" if said else filed
+    value = os.environ.get(variable, "").strip().lower()
+    if value not in {"", "on", "off"}:
+        raise InvalidInput(f"{variable}={value!r:.80} is neither on nor off.", "Write on or off, or unset it.")
+    return value == "on" if value else filed
 
 
 def check(file: str, text: str) -> None:
     """Raise InvalidInput if a vault with the config.toml `text` could not be opened; errors name it `file`."""
     settings = settings_of(file, text)
     for key in ("embedder", "reranker"):
-        _of_vault(file, key, settings.get(key, ""))
+        _safe_model(file, key, settings.get(key, ""))
 
 
-def _of_vault(file: Path | str, key: str, filed: str) -> str:
+def _safe_model(file: Path | str, key: str, filed: str) -> str:
     """Return the model that the vault's settings name. Raises InvalidInput if it is not safe."""
     try:
         named = service(filed)
@@ -274,7 +270,7 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
             f"{file}: {key} would load a model from {path!r:.120}. "
             "A vault's own settings may only name one that was pulled."
         )
-    elif named and not named.is_local:
+    elif named and not is_local(named.url):
         danger = (
             f"{file}: {key} would send notes to {named.url}. "
             "A vault's own settings may only name a service on this machine."
@@ -285,7 +281,7 @@ def _of_vault(file: Path | str, key: str, filed: str) -> str:
     raise InvalidInput(danger, hint)
 
 
-def _guesser(name: str) -> str:
+def _guesser_name(name: str) -> str:
     """Return the language model's name as `service` reads it; MODEL@URL means openai:MODEL@URL. Raises InvalidInput."""
     full = f"openai:{name}" if "@" in name and not _KIND.match(name) else name
     named = service(full)
@@ -294,9 +290,9 @@ def _guesser(name: str) -> str:
     return full
 
 
-def _address(url: str) -> str:
-    found = _ADDRESS.fullmatch(url)
-    if found and int(found["port"] or 1) in range(1, 65536):
+def _check_address(url: str) -> str:
+    match = _ADDRESS.fullmatch(url)
+    if match and int(match["port"] or 1) in range(1, 65536):
         return url.rstrip("/")
     if "@" in url:
         raise InvalidInput(
@@ -308,12 +304,12 @@ def _address(url: str) -> str:
     )
 
 
-def _ollama() -> str:
+def _ollama_address() -> str:
     """Return the address of Ollama from OLLAMA_HOST, read as Ollama reads it: scheme and port are optional."""
-    said = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
+    address = os.environ.get("OLLAMA_HOST", "").strip().strip("\"'")
     try:
-        url = urlsplit(said if "://" in said else f"//{said}", scheme="http")
-        port = url.port or (11434 if "://" not in said else 443 if url.scheme == "https" else 80)
+        url = urlsplit(address if "://" in address else f"//{address}", scheme="http")
+        port = url.port or (11434 if "://" not in address else 443 if url.scheme == "https" else 80)
         if url.username is not None:
             raise ValueError("no place for a password")
         host = url.hostname or "127.0.0.1"
@@ -324,7 +320,7 @@ def _ollama() -> str:
     return f"{url.scheme}://{f'[{host}]' if ':' in host else host}:{port}{url.path}"
 
 
-def _shown(name: str) -> str:
+def _show(name: str) -> str:
     return repr(re.sub(r"//[^/\s]*@", "//…@", name)[:120])
 
 
@@ -379,7 +375,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
             wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
-            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_short(value)}.", "Fix the line and try again.")
+            raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
     scopes = raw.get("scopes", {})
     if len(scopes) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in scopes):
         raise InvalidInput(
@@ -390,7 +386,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         is_number = isinstance(days, int | float) and not isinstance(days, bool)
         if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):
             raise InvalidInput(
-                f"{file}: half_lives.{category:.80} must be a number of days, not {_short(days)}.",
+                f"{file}: half_lives.{category:.80} must be a number of days, not {_shorten(days)}.",
                 "Write inf for what never ages.",
             )
     for key, hint in (
@@ -399,11 +395,11 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     ):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):
-                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_short(text)}.", hint)
+                raise InvalidInput(f"{file}: {key}.{name:.80} must be text, not {_shorten(text)}.", hint)
     return dict(raw)
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     """Return the value of a setting for an error message, shortened, whatever its size or depth."""
     try:
         return f"{value!r:.80}"

@@ -36,7 +36,7 @@ def with_embedder(toml: str, name: str) -> str:
         elif name:
             # tomlkit would put a new key after the others, with its own line end.
             newline = "\r\n" if "\r\n" in text else "\n"
-            example = _EXAMPLE.search(text, 0, found.start() if (found := _TABLE.search(text)) else len(text))
+            example = _EXAMPLE.search(text, 0, table.start() if (table := _TABLE.search(text)) else len(text))
             at = example.end() if example else 0
             before = newline if example and not example[0].endswith("\n") else ""
             text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"

@@ -26,7 +26,7 @@ def vault(named: str = "") -> str:
 
 def listed(value: str) -> list[str]:
     """Return the folders in the value of a variable, which has the separator of PATH between them."""
-    return [each for each in value.split(os.pathsep) if each.strip()]
+    return [folder for folder in value.split(os.pathsep) if folder.strip()]
 
 
 def project(environment: Mapping[str, str] = os.environ) -> str:

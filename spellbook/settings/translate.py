@@ -65,14 +65,14 @@ _ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 
 def language() -> str:
     """Return "ko" or "en": what SPELLBOOK_LANG says, else the language of the system."""
-    said = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
-    if not said and sys.platform == "win32":
+    code = next((value for name in VARIABLES if (value := os.environ.get(name))), "")
+    if not code and sys.platform == "win32":
         import locale
 
-        said = locale.getlocale()[0] or ""
-    elif not said and sys.platform == "darwin":
-        said = _mac_language(os.path.expanduser(_MAC_SETTINGS))
-    return "ko" if re.split(r"[-_.@]", said.lower())[0] in {"ko", "korean"} else "en"
+        code = locale.getlocale()[0] or ""
+    elif not code and sys.platform == "darwin":
+        code = _mac_language(os.path.expanduser(_MAC_SETTINGS))
+    return "ko" if re.split(r"[-_.@]", code.lower())[0] in {"ko", "korean"} else "en"
 
 
 @cache
@@ -93,7 +93,7 @@ def translated(text: str, to: str = "") -> str:
 
     One that is not in the table stays as it is.
     """
-    return text if (to or language()) == "en" else "\n".join(map(_line, text.split("\n")))
+    return text if (to or language()) == "en" else "\n".join(map(_translate_line, text.split("\n")))
 
 
 def fill(template: str, values: Sequence[object]) -> str:
@@ -114,7 +114,7 @@ def table(package: str = __package__) -> dict[str, str]:
 def _templates() -> list[tuple[list[str], str]]:
     """Return the literal texts between the slots of each template, and the template: first labels, then the longest."""
     cut = [(_SLOT.split(english)[::3], english) for english in table() if _SLOT.search(english)]
-    return sorted(cut, key=lambda each: (not _LABEL.match(each[1]), -sum(map(len, each[0]))))
+    return sorted(cut, key=lambda template: (not _LABEL.match(template[1]), -sum(map(len, template[0]))))
 
 
 @cache
@@ -122,28 +122,28 @@ def _pattern(english: str) -> re.Pattern[str]:
     """Return what a message by this template looks like, with a group for each slot."""
     messages = {slot for slot, how in _SLOT.findall(table()[english]) if how == "t"}
     first, *rest = _SLOT.split(english)
-    found = re.escape(first)
+    regex = re.escape(first)
     for slot, kind, text in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         kind = kind or ("t" if slot in messages else ":" if text.startswith(": ") else "")
-        found += f"({_KINDS[kind]}){re.escape(text)}"
-    return re.compile(found, re.DOTALL)
+        regex += f"({_KINDS[kind]}){re.escape(text)}"
+    return re.compile(regex, re.DOTALL)
 
 
-def _line(line: str) -> str:
+def _translate_line(line: str) -> str:
     text = line.strip()
     prefix = _PREFIX if text.startswith(_PREFIX) else ""
     before, _, after = line.partition(text) if text else (line, "", "")
-    return before + prefix + _message(text[len(prefix) :]) + after
+    return before + prefix + _translate_message(text[len(prefix) :]) + after
 
 
 def shape(text: str) -> str:
     """Return an English message with `…` for its values, "" if the table has none with some words of its own."""
     match = _match(text)
-    found = _SLOT.sub("…", match[0]) if match else ""
-    return found if re.search("[a-z]{3}", found) else ""
+    form = _SLOT.sub("…", match[0]) if match else ""
+    return form if re.search("[a-z]{3}", form) else ""
 
 
-def _message(text: str) -> str:
+def _translate_message(text: str) -> str:
     """Return the Korean of a message, or of several in a row; the text itself if one of them is not known."""
     core = text.strip().lstrip(",; ")
     if not core:
@@ -155,12 +155,12 @@ def _message(text: str) -> str:
 @lru_cache
 def _read(text: str) -> tuple[int, str]:
     """Return how many letters of a text are literal text of messages, and its Korean: the reading with most of them."""
-    known, korean, literals = _found(text)
-    lists = (_listed(text, pattern, between) for pattern, between in _SEPARATORS if not re.search(pattern, literals))
+    known, korean, literals = _read_one(text)
+    lists = (_read_list(text, pattern, between) for pattern, between in _SEPARATORS if not re.search(pattern, literals))
     return max([(known, korean), *lists], key=itemgetter(0))
 
 
-def _listed(text: str, separator: str, between: str) -> tuple[int, str]:
+def _read_list(text: str, separator: str, between: str) -> tuple[int, str]:
     parts = re.split(separator, text)
     known, done = 0, list[str]()
     for part in parts if len(parts) > 1 else ():
@@ -171,7 +171,7 @@ def _listed(text: str, separator: str, between: str) -> tuple[int, str]:
     return known, between.join(done)
 
 
-def _found(text: str) -> tuple[int, str, str]:
+def _read_one(text: str) -> tuple[int, str, str]:
     """Return what `_read` does, of one message, and the literal text of its template."""
     match = _match(text)
     if not match:
@@ -191,21 +191,21 @@ def _match(text: str) -> tuple[str, Sequence[str], int] | None:
     A message in a message has often lost its full stop, or got one: with it how many more `text` has, 1 to -1.
     """
     bare = text.removesuffix(".")
-    if exact := next((each for each in (text, bare, f"{bare}.") if each in table()), ""):
+    if exact := next((candidate for candidate in (text, bare, f"{bare}.") if candidate in table()), ""):
         return exact, (), len(text) - len(exact)
     for pieces, english in _templates():
         has_end = pieces[-1] or english.endswith((":n}", ":c}", ":q}"))
         ended = f"{bare}." if pieces[-1].endswith(".") else bare if has_end else text
         if ended.startswith(pieces[0]) and ended.endswith(pieces[-1]) and all(piece in ended for piece in pieces):
-            found = _pattern(english).fullmatch(ended)
-            if found:
-                return english, found.groups(), len(text) - len(ended)
+            match = _pattern(english).fullmatch(ended)
+            if match:
+                return english, match.groups(), len(text) - len(ended)
     return None
 
 
 def filled(value: str, how: str | None) -> str:
     """Return a value as a Korean template asks for it: itself, translated (`t`), or with a particle."""
-    return _message(value) if how == "t" else value + _particle(value, how) if how else value
+    return _translate_message(value) if how == "t" else value + _particle(value, how) if how else value
 
 
 def _particle(value: str, closed: str) -> str:

@@ -21,8 +21,8 @@ def copy(source: Path, target: Path) -> list[str]:
     """Copy attributes of `source` but permissions to `target`; return the names of those refused. Raises OSError."""
     mode = stat.S_IMODE(os.stat(target).st_mode)
     lost = [
-        *_owners(source, target),
-        *(_attributes(source, target) if sys.platform == "linux" else _copied(source, target)),
+        *_copy_owners(source, target),
+        *(_copy_attributes(source, target) if sys.platform == "linux" else _copy_with_system(source, target)),
     ]
     # A new owner takes away some permissions, and an access list sets those of the group.
     if stat.S_IMODE(os.stat(target).st_mode) != mode:
@@ -30,7 +30,7 @@ def copy(source: Path, target: Path) -> list[str]:
     return lost
 
 
-def _owners(source: Path, target: Path) -> list[str]:
+def _copy_owners(source: Path, target: Path) -> list[str]:
     if sys.platform == "win32":
         return []
     lost = []
@@ -48,7 +48,7 @@ def _owners(source: Path, target: Path) -> list[str]:
     return lost
 
 
-def _attributes(source: Path, target: Path) -> list[str]:
+def _copy_attributes(source: Path, target: Path) -> list[str]:
     """Copy extended attributes, which hold Linux's access lists, and remove those that `target` got from its folder."""
     if sys.platform != "linux":
         return []
@@ -70,7 +70,7 @@ def _attributes(source: Path, target: Path) -> list[str]:
     return lost
 
 
-def _copied(source: Path, target: Path) -> list[str]:
+def _copy_with_system(source: Path, target: Path) -> list[str]:
     if sys.platform != "darwin":
         return []
     try:

@@ -31,40 +31,40 @@ _REMOTE = frozenset(_REMOTE_LIST.split())
 """Linux's names of file systems that other machines change without an event here; so does every `fuse.…`."""
 
 TEMPORARY = re.compile(r"\.spellbook-[0-9a-f]{16}\.tmp")
-"""Names of files on their way; one that stays was left by a process that was killed."""
+"""Names of temporary files; one that stays was left by a process that was killed."""
 
 SMALL = 1_000_000
 """Most bytes of a file of settings."""
 
 
-def aside(folder: Path) -> Path:
-    """Return a name in `folder` that nobody has."""
+def temporary_name(folder: Path) -> Path:
+    """Return an unused name for a temporary file in `folder`."""
     return folder / f".spellbook-{os.urandom(8).hex()}.tmp"
 
 
-def openness(folder: Path) -> int:
-    """Return the permissions that something may have that is as closed as `folder`: never less than the owner's."""
+def permissions_in(folder: Path) -> int:
+    """Return the permissions that a file in `folder` may have: those of the folder, and always all of the owner's."""
     try:
         return stat.S_IMODE(os.stat(folder).st_mode) & 0o777 | 0o700
     except OSError:
         return 0o700
 
 
-def closed(name: str | Path, flags: int) -> int:
-    """Open a file for `open(…, opener=closed)`; a new one is as closed as its folder."""
-    return os.open(name, flags, 0o666 & openness(Path(name).parent))
+def open_restricted(name: str | Path, flags: int) -> int:
+    """Open a file, as the `opener` of `open`; a new file gets no permission that its folder does not have."""
+    return os.open(name, flags, 0o666 & permissions_in(Path(name).parent))
 
 
-def close(folder: Path, like: Path) -> None:
+def restrict(folder: Path, like: Path) -> None:
     """
-    Make `folder`, for what Spellbook keeps of the notes in `like`, and take from all in it what `like` does not allow.
+    Make `folder`, which holds data about the notes in `like`, and remove all permissions in it that `like` lacks.
 
-    Permissions are only ever taken away. Does nothing more on Windows, whose folders pass theirs on.
+    No permission is ever added. Does nothing more on Windows, whose folders pass theirs on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if os.name == "nt":
         return
-    allowed = openness(like)
+    allowed = permissions_in(like)
     for place, folders, files in os.walk(folder):
         for name in ("", *folders, *files):
             path = os.path.join(place, name)
@@ -77,27 +77,20 @@ def close(folder: Path, like: Path) -> None:
 @contextmanager
 def written(folder: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """Write `data` to a temporary file with this mode or a new file's; deleted unless moved. Raises StorageError."""
-    name = aside(folder)
+    name = temporary_name(folder)
+    own = 0o666 if mode is None else 0o600
     try:
-        _write(name, data, mode)
+        with explain_errors(str(folder)):
+            with open(name, "xb", opener=lambda file, flags: os.open(file, flags, own)) as file:
+                file.writelines((data,) if isinstance(data, bytes) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is not None:
+                os.chmod(name, mode)
         yield name
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
-
-
-def _write(name: Path, data: bytes | Iterable[bytes], mode: int | None) -> None:
-    try:
-        with open(
-            name, "xb", opener=lambda file, flags: os.open(file, flags, 0o666 if mode is None else 0o600)
-        ) as file:
-            file.writelines((data,) if isinstance(data, bytes) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(name, mode)
-    except OSError as error:
-        raise storage_error(str(name.parent), error) from error
 
 
 @contextmanager
@@ -107,11 +100,11 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
 
     It is as closed as its folder, and as `like`.
     """
-    name = aside(place.parent)
+    name = temporary_name(place.parent)
     try:
-        with open(name, "xb", opener=closed) as file:
+        with open(name, "xb", opener=open_restricted) as file:
             if like and os.name != "nt":
-                os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & openness(like))
+                os.chmod(name, stat.S_IMODE(os.stat(name).st_mode) & permissions_in(like))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -153,7 +146,7 @@ def take(source: Path, target: Path) -> None:
 
 def is_same_name(one: Path, other: Path) -> bool:
     """Say whether two names are one file on a disk that ignores case. Two links to one file are two names."""
-    is_alike = [unicodedata.normalize("NFC", str(each)).casefold() for each in (one, other)]
+    is_alike = [unicodedata.normalize("NFC", str(path)).casefold() for path in (one, other)]
     return is_alike[0] == is_alike[1] and os.path.samestat(os.lstat(one), os.lstat(other))
 
 
@@ -204,7 +197,7 @@ def regular(place: Path) -> Iterator[BufferedReader]:
     _expect_regular(os.stat(place), place)
     # Without blocking, in case somebody has put a FIFO there since.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-    with open(place, "rb", opener=lambda name, given: os.open(name, given | flags)) as file:
+    with open(place, "rb", opener=lambda name, own: os.open(name, own | flags)) as file:
         _expect_regular(os.fstat(file.fileno()), place)
         yield file
 
@@ -232,13 +225,13 @@ def set_time(place: Path, mtime_ns: int) -> None:
         os.utime(place, ns=(nearest, nearest))
 
 
-def folds(folder: Path) -> bool:
+def ignores_case(folder: Path) -> bool:
     """Say whether the disk of a folder ignores case, by the names in it and above. Raises OSError."""
     there = set(os.listdir(folder))
     other = next(((name, name.swapcase()) for name in there if name.swapcase() not in {name, *there}), None)
     if other is not None:
         return os.path.lexists(folder / other[1])
-    return folder.parent != folder and folds(folder.parent)
+    return folder.parent != folder and ignores_case(folder.parent)
 
 
 def pieces_of(file: SupportsRead[bytes], size: int = 1 << 20) -> Iterator[bytes]:
@@ -310,6 +303,15 @@ def alone(lock: Path, patience: float, busy: SpellbookError) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def explain_errors(path: str) -> Iterator[None]:
+    """Raise a `storage_error` of `path` for an OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
 def storage_error(path: str, error: OSError) -> StorageError:
     """Return what a disk's error means to a person."""
     reasons = {
@@ -356,5 +358,5 @@ def append_line(file: Path, line: str, most: int) -> None:
     with contextlib.suppress(OSError):
         if file.exists() and file.stat().st_size > most:
             os.replace(file, file.with_name(f"{file.name}.1"))
-        with open(file, "a", encoding="utf-8", errors="backslashreplace", opener=closed) as log:
+        with open(file, "a", encoding="utf-8", errors="backslashreplace", opener=open_restricted) as log:
             log.write(f"{line}\n")

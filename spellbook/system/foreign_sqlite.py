@@ -21,8 +21,13 @@ from spellbook.system.errors import InvalidInput
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 4_000_000_000
+"""Bytes of a file that is read."""
+
 _MOST_VALUE = 20_000_000
+"""Bytes of one value."""
+
 _SOME = 500
+"""Rows that are loaded at a time."""
 
 
 @contextmanager
@@ -33,7 +38,7 @@ def opened_table(place: Path, table: str, columns: Sequence[str]) -> Iterator[It
     Changes that are still in the file's write-ahead log are read too. Raises InvalidInput for a file that is too large
     or damaged, also while rows are taken.
     """
-    with tempfile.TemporaryDirectory() as scratch, _translated(place):
+    with tempfile.TemporaryDirectory() as scratch, _translate_errors(place):
         copy = Path(scratch) / "copy.db"
         _copy(place, copy)
         with contextlib.suppress(FileNotFoundError):  # not the journal: it may name a file that SQLite would delete
@@ -63,9 +68,9 @@ def _rows(
     kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
     if len(kinds) != 1 or kinds[0][0] != "table" or not str(kinds[0][1]).upper().startswith("CREATE TABLE"):
         return None
-    (told,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
-    if told != "ok":
-        raise sqlite3.DatabaseError(told)
+    (verdict,) = connection.execute(f"PRAGMA quick_check('{table}')").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
     # Hidden and computed columns are not those of the table.
     there = {row[1] for row in connection.execute(f"PRAGMA table_xinfo('{table}')") if row[6] == 0}
     names = [name for name in columns if name in there]
@@ -77,18 +82,18 @@ def _rows(
     connection.set_authorizer(allow)
     if not set(columns[:2]) <= there:
         return None
-    return _taken(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
+    return _stream(connection, place, f'SELECT {", ".join(names)} FROM "{table}" ORDER BY rowid', names)
 
 
-def _taken(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    with _translated(place):
+def _stream(connection: sqlite3.Connection, place: Path, sql: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with _translate_errors(place):
         cursor = connection.execute(sql)
         while rows := cursor.fetchmany(_SOME):
             yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
 @contextmanager
-def _translated(place: Path) -> Iterator[None]:
+def _translate_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

@@ -24,6 +24,8 @@ SECONDS = 60.0
 """Seconds that one call of git may take."""
 
 MOST_FILES = 500_000
+"""Files of a commit."""
+
 MOST_LISTED = 200_000_000
 """Bytes of a listing, of files or of changes, that is read."""
 
@@ -31,6 +33,8 @@ MOST_AT_ONCE = 32_000_000
 """Bytes of blobs that one call reads, unless one blob alone is larger."""
 
 _MOST_NAME = 200
+"""Letters of a revision."""
+
 _MOST_WALKED = 2_000
 """Commits that are looked through for when files last changed; older files get the time of the oldest of these."""
 
@@ -75,27 +79,27 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Found once, and named from then on, as if it had no working tree: so paths count from the top of its trees.
+        # Once found, the repository is named as one without a working tree, so that paths count from its top.
         self._named: tuple[str, ...] = ("-C", str(folder))
-        said = self._says("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
-        if said is None or not said.startswith(b"true\n"):
+        output = self._output("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
+        if output is None or not output.startswith(b"true\n"):
             raise InvalidInput(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
-        _, shallow, prefix = said.split(b"\n", 2)
+        _, shallow, prefix = output.split(b"\n", 2)
         self.is_shallow = shallow == b"true"
         self._prefix = prefix.removesuffix(b"\n")
         top, place, common = map(self._place, ("--show-toplevel", "--absolute-git-dir", "--git-common-dir"))
-        tree = self._says("config", "--get", "core.worktree") or b""
+        tree = self._output("config", "--get", "core.worktree") or b""
         self._named = ("--bare", f"--git-dir={place}")
-        if not _is_own(top, place, common, os.fsdecode(tree.removesuffix(b"\n"))):
+        if not _has_own_objects(top, place, common, os.fsdecode(tree.removesuffix(b"\n"))):
             raise InvalidInput(
                 f"{top}: its .git leads to a repository that does not know of this folder, or that borrows objects.",
                 "It may be a trick, so nothing of it was read. If it is yours, see `git worktree repair`, "
                 "`git repack -a -d` and the setting core.worktree.",
             )
 
-    def _place(self, asked: str) -> Path:
-        said = self._says("rev-parse", asked) or b""
-        return self.folder / os.fsdecode(said.removesuffix(b"\n"))
+    def _place(self, option: str) -> Path:
+        output = self._output("rev-parse", option) or b""
+        return self.folder / os.fsdecode(output.removesuffix(b"\n"))
 
     # -- commits
 
@@ -114,18 +118,21 @@ class Repository:
         """Return the commit that a revision means, None if there is none. Raises InvalidInput for what names none."""
         if name.startswith("-") or len(name) > _MOST_NAME or not name.isprintable():
             raise InvalidInput(f"{name[:80]!r} is not a revision.", "Name a branch, a tag or the hash of a commit.")
-        said = self._says("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        hash = (said or b"").decode("ascii", "replace").strip()
-        if not _HEX.fullmatch(hash):
-            return None
-        return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--")
+        hash = self._hash(f"{name}^{{commit}}")
+        return self._first("rev-list", "--max-count=1", "--timestamp", hash, "--") if hash else None
 
-    def _first(self, *asked: str) -> Commit | None:
-        found = self._says(*asked)
-        if found is None and self._says("rev-parse", "--verify", "--quiet", "HEAD"):
-            raise self._lacks("HEAD")  # it names a commit, which cannot be read
-        said = (found or b"").split(b"\n")[0].split()
-        return Commit(said[1].decode("ascii"), int(said[0])) if len(said) == 2 else None
+    def _hash(self, revision: str) -> str:
+        """Return the hash of what a revision names, "" if it names nothing."""
+        output = self._output("rev-parse", "--verify", "--quiet", revision) or b""
+        hash = output.decode("ascii", "replace").strip()
+        return hash if _HEX.fullmatch(hash) else ""
+
+    def _first(self, *arguments: str) -> Commit | None:
+        output = self._output(*arguments)
+        if output is None and self._hash("HEAD"):
+            raise self._missing("HEAD")  # it names a commit, which cannot be read
+        row = (output or b"").split(b"\n")[0].split()
+        return Commit(row[1].decode("ascii"), int(row[0])) if len(row) == 2 else None
 
     # -- files
 
@@ -137,22 +144,21 @@ class Repository:
         """
         tree = commit
         if self._prefix:
-            said = self._says("rev-parse", "--verify", "--quiet", f"{commit}:{os.fsdecode(self._prefix.rstrip(b'/'))}")
-            tree = (said or b"").decode("ascii", "replace").strip()
-            if not _HEX.fullmatch(tree) or self._run("cat-file", "-t", tree) != b"tree\n":
+            tree = self._hash(f"{commit}:{os.fsdecode(self._prefix.rstrip(b'/'))}")
+            if not tree or self._run("cat-file", "-t", tree) != b"tree\n":
                 raise InvalidInput(
                     f"{self.folder} is not in commit {commit[:12]}.",
                     "The folder may have had another name then. Name a later date.",
                 )
-        found: dict[bytes, Blob] = {}
+        blobs: dict[bytes, Blob] = {}
         for line in self._run("ls-tree", "-r", "-z", "-l", "--full-tree", tree, most=MOST_LISTED).split(b"\0"):
             what, tab, path = line.partition(b"\t")
             mode, kind, hash, size = what.split() if tab else (b"", b"", b"", b"")
             if kind == b"blob" and size.isdigit():
-                found[path] = Blob(hash.decode("ascii"), int(size), mode == _LINK)
-            if len(found) > MOST_FILES:
+                blobs[path] = Blob(hash.decode("ascii"), int(size), mode == _LINK)
+            if len(blobs) > MOST_FILES:
                 raise InvalidInput(f"Commit {commit[:12]} has over {MOST_FILES:,} files.", "Name another one.")
-        return found
+        return blobs
 
     def changed(self, commit: Commit) -> tuple[dict[bytes, int], int]:
         """
@@ -161,35 +167,34 @@ class Repository:
         That is as far as the last 2,000 commits of the branch tell; older files get the time of the oldest of these.
         """
         walked = ("rev-list", "--first-parent", "--parents", f"--max-count={_MOST_WALKED}", "--timestamp", commit.hash)
-        listed = self._run(*walked, "--", most=MOST_LISTED).splitlines()
-        rows = [line.split() for line in listed]
+        rows = [line.split() for line in self._run(*walked, "--", most=MOST_LISTED).splitlines()]
         times = {row[1]: int(row[0]) for row in rows}
-        asked = b"".join(b" ".join(row[1:3]) + b"\n" for row in rows)
+        commits = b"".join(b" ".join(row[1:3]) + b"\n" for row in rows)
         # With a parent on its line, a merge is compared with that one.
         compared = ("diff-tree", "--stdin", "-r", "--root", "-z", "--no-renames", "--name-only", "--no-ext-diff")
         limit = ("--", os.fsdecode(self._prefix.rstrip(b"/"))) if self._prefix else ("--",)
-        found: dict[bytes, int] = {}
+        changes: dict[bytes, int] = {}
         at = commit.at
-        for field in self._run(*compared, *limit, given=asked, most=MOST_LISTED).split(b"\0"):
+        for field in self._run(*compared, *limit, stdin=commits, most=MOST_LISTED).split(b"\0"):
             # A commit's hash, then its paths; a path is no 40 letters of hexadecimal that name a commit just listed.
             head = field.strip()
             if head in times:
                 at = times[head]
             elif field.startswith(self._prefix):
-                found.setdefault(field[len(self._prefix) :], at)
-        return found, min(times.values(), default=commit.at)
+                changes.setdefault(field[len(self._prefix) :], at)
+        return changes, min(times.values(), default=commit.at)
 
     def texts(self, blobs: Sequence[Blob]) -> Iterator[bytes]:
         """Yield the contents of blobs in their order. Raises StorageError if one is missing, or is not what it says."""
         for batch in _batches(blobs):
-            asked = b"".join(blob.hash.encode() + b"\n" for blob in batch)
+            names = b"".join(blob.hash.encode() + b"\n" for blob in batch)
             most = sum(blob.size + 200 for blob in batch)
-            data = self._run("cat-file", "--batch", "--buffer", given=asked, most=most)
+            data = self._run("cat-file", "--batch", "--buffer", stdin=names, most=most)
             at = 0
             for blob in batch:
                 end = data.find(b"\n", at)
                 if end < 0 or data[at:end].decode("ascii", "replace") != f"{blob.hash} blob {blob.size}":
-                    raise self._lacks(blob.hash)
+                    raise self._missing(blob.hash)
                 yield data[end + 1 : end + 1 + blob.size]
                 at = end + 2 + blob.size
 
@@ -201,39 +206,39 @@ class Repository:
 
         Each with the file's path then and its content, None where it was deleted. It is followed through renames.
         """
-        found: list[tuple[Commit, bytes, Blob | None]] = []
+        history: list[tuple[Commit, bytes, Blob | None]] = []
         place, start = self._prefix + os.fsencode(path), "HEAD"
-        while len(found) < most:
-            walked = ("rev-list", "--first-parent", "--parents", f"--max-count={most - len(found)}", "--timestamp")
-            said = self._says(*walked, start, "--", os.fsdecode(place)) or b""
-            rows = [line.split() for line in said.splitlines()]
-            for row in rows:
+        while len(history) < most:
+            walked = ("rev-list", "--first-parent", "--parents", f"--max-count={most - len(history)}", "--timestamp")
+            output = self._output(*walked, start, "--", os.fsdecode(place)) or b""
+            commit = None
+            for row in map(bytes.split, output.splitlines()):
                 commit = Commit(row[1].decode("ascii"), int(row[0]))
-                found.append((commit, place.removeprefix(self._prefix), self._at(commit.hash, place)))
+                history.append((commit, place.removeprefix(self._prefix), self._at(commit.hash, place)))
             # What the history of one path begins with may be a rename. The real parent is asked for: `--parents` with a
             # path names the last commit that touched it.
-            before = self._renamed(rows[-1][1].decode("ascii"), place) if rows and found[-1][2] else None
-            if before is None:
+            before = self._path_before(commit.hash, place) if commit and history[-1][2] else None
+            if commit is None or before is None:
                 break
-            start, place = f"{rows[-1][1].decode('ascii')}^1", before
-        return found
+            start, place = f"{commit.hash}^1", before
+        return history
 
     def _at(self, commit: str, place: bytes) -> Blob | None:
-        said = self._run("ls-tree", "-z", "-l", "--full-tree", commit, "--", os.fsdecode(place))
-        what = said.partition(b"\t")[0].split()
+        output = self._run("ls-tree", "-z", "-l", "--full-tree", commit, "--", os.fsdecode(place))
+        what = output.partition(b"\t")[0].split()
         return Blob(what[2].decode("ascii"), int(what[3])) if len(what) == 4 and what[1] == b"blob" else None
 
-    def _renamed(self, commit: str, place: bytes) -> bytes | None:
+    def _path_before(self, commit: str, place: bytes) -> bytes | None:
         """Return the path that a file had before this commit gave it `place`, None if it was not renamed there."""
         compared = ("diff-tree", "-r", "-z", "-M", "-l1000", "--diff-filter=R", "--name-status", "--no-commit-id")
-        said = self._says(*compared, "--no-ext-diff", "--no-textconv", f"{commit}^1", commit, "--") or b""
-        fields = said.split(b"\0")
+        output = self._output(*compared, "--no-ext-diff", "--no-textconv", f"{commit}^1", commit, "--") or b""
+        fields = output.split(b"\0")
         renames = {new: old for _, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False)}
         return renames.get(place)
 
     # -- git itself
 
-    def _lacks(self, what: str) -> StorageError:
+    def _missing(self, what: str) -> StorageError:
         return StorageError(
             f"{self.folder}: git lacks an object, or cannot read it ({what[:200]}).",
             "The clone may be partial or damaged: `git fsck` says so. Nothing was fetched, and nothing is changed.",
@@ -243,24 +248,24 @@ class Repository:
         """Return what to do where the history ends early, "" for a whole clone."""
         return "Fetch the rest with `git fetch --unshallow`, or name a later date." if self.is_shallow else ""
 
-    def _says(self, *asked: str) -> bytes | None:
+    def _output(self, *arguments: str) -> bytes | None:
         """Return what git prints, None if it fails."""
-        code, out, _ = self._start(asked, b"", MOST_LISTED)
+        code, out, _ = self._start(arguments, b"", MOST_LISTED)
         return out if code == 0 else None
 
-    def _run(self, *asked: str, given: bytes = b"", most: int = 1_000_000) -> bytes:
-        code, out, complaint = self._start(asked, given, most)
+    def _run(self, *arguments: str, stdin: bytes = b"", most: int = 1_000_000) -> bytes:
+        code, out, complaint = self._start(arguments, stdin, most)
         if code != 0:
-            raise self._lacks(complaint or asked[0])
+            raise self._missing(complaint or arguments[0])
         return out
 
-    def _start(self, asked: Sequence[str], given: bytes, most: int) -> tuple[int, bytes, str]:
+    def _start(self, arguments: Sequence[str], stdin: bytes, most: int) -> tuple[int, bytes, str]:
         """Return git's exit code, what it prints, and the last line of its complaints. Raises as the class says."""
-        arguments = ["git", *_SAFE, *self._named, *asked]
+        command = ["git", *_SAFE, *self._named, *arguments]
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         flags = _NO_WINDOW if os.name == "nt" else 0
         try:
-            child = subprocess.Popen(arguments, env=environment(), creationflags=flags, **pipes)
+            child = subprocess.Popen(command, env=environment(), creationflags=flags, **pipes)
         except FileNotFoundError as error:
             raise InvalidInput("There is no git on this machine.", "Install git, or name a snapshot.") from error
         except OSError as error:
@@ -269,12 +274,12 @@ class Repository:
         complaints: list[bytes] = []
         # git answers before it has read all that it is asked: both pipes would fill.
         helpers = [
-            threading.Thread(target=_feed, args=(child.stdin, given), daemon=True),
-            threading.Thread(target=_drain, args=(child.stderr, complaints), daemon=True),
+            threading.Thread(target=_write_all, args=(child.stdin, stdin), daemon=True),
+            threading.Thread(target=_keep_beginning, args=(child.stderr, complaints), daemon=True),
         ]
         with child:
-            for each in (late, *helpers):
-                each.start()
+            for thread in (late, *helpers):
+                thread.start()
             out = b""
             try:
                 assert child.stdout
@@ -284,25 +289,27 @@ class Repository:
                 late.cancel()
                 if is_late or len(out) > most:
                     child.kill()
-                for each in helpers:
-                    each.join()
+                for thread in helpers:
+                    thread.join()
         if is_late:
             raise StorageError(
-                f"{self.folder}: git {asked[0]} took over {SECONDS:.0f} s.",
+                f"{self.folder}: git {arguments[0]} took over {SECONDS:.0f} s.",
                 "The repository is very large, or its disk is slow. Name a snapshot.",
             )
         if len(out) > most:
-            raise InvalidInput(f"{self.folder}: git {asked[0]} said over {most / 1e6:,.0f} MB.", "Name another commit.")
-        said = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
-        return child.returncode, out, said[-1] if said else ""
+            raise InvalidInput(
+                f"{self.folder}: git {arguments[0]} said over {most / 1e6:,.0f} MB.", "Name another commit."
+            )
+        lines = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
+        return child.returncode, out, lines[-1] if lines else ""
 
 
-def _feed(pipe: IO[bytes], given: bytes) -> None:
+def _write_all(pipe: IO[bytes], data: bytes) -> None:
     with contextlib.suppress(OSError), pipe:  # git may end before it has read everything
-        pipe.write(given)
+        pipe.write(data)
 
 
-def _drain(pipe: IO[bytes], kept: list[bytes]) -> None:
+def _keep_beginning(pipe: IO[bytes], kept: list[bytes]) -> None:
     while piece := pipe.read(1 << 12):
         if len(kept) < 4:
             kept.append(piece)
@@ -325,7 +332,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def _is_own(top: Path, place: Path, common: Path, tree: str) -> bool:
+def _has_own_objects(top: Path, place: Path, common: Path, tree: str) -> bool:
     """
     Say whether the repository at `place` is that of the working tree `top`, and has its objects itself.
 
@@ -339,7 +346,7 @@ def _is_own(top: Path, place: Path, common: Path, tree: str) -> bool:
     if objects.is_symlink() or os.path.lexists(objects / "info" / "alternates"):
         return False
     with contextlib.suppress(OSError):
-        if any(each.is_symlink() for folder in (objects, objects / "pack") for each in folder.iterdir()):
+        if any(entry.is_symlink() for folder in (objects, objects / "pack") for entry in folder.iterdir()):
             return False
     if marker.is_dir() and not marker.is_symlink():
         return real(place) == real(marker)

@@ -21,15 +21,20 @@ ELECTED = "watch.lock"
 """Held by the process that watches; the others wait for it."""
 
 READY = "watching.lock"
-"""Held by that process while it sees every folder, from its first look at everything on: the index follows."""
+"""Held by that process from its first full scan on, while it sees every folder: the index follows the vault."""
 
-BEAT, BELIEVED = 2.0, 10.0
-"""Seconds between signs of life of the process that holds `READY`, and how long it may be silent (suspended)."""
+BEAT = 2.0
+"""Seconds between signs of life of the process that holds `READY`."""
+
+BELIEVED = 10.0
+"""Seconds that this process may be silent before it counts as suspended."""
 
 EMBEDDING = "embedding"
 """The kind under which a process is present while it embeds all that waits, or is about to."""
 
 _THREADS_SECONDS = 0.5
+"""Seconds that a process which ends waits for its threads."""
+
 _FOLDER = "processes"
 _NAME = re.compile(r"(?P<kind>\w+)-(?P<pid>\d+)-(?P<since>\d+)\.lock")
 
@@ -59,7 +64,7 @@ class Watched:
 @contextlib.contextmanager
 def present(state: Path, kind: str) -> Iterator[None]:
     """Register a process of this `kind` that has the vault open, for the duration of the block."""
-    # What it says is its name: on Windows nobody else can read a locked file.
+    # The name of the file says all: on Windows nobody else can read a locked file.
     file, lock = state / _FOLDER / f"{kind}-{os.getpid()}-{int(time.time())}.lock", None
     with contextlib.suppress(OSError):
         (state / _FOLDER).mkdir(exist_ok=True)
@@ -75,7 +80,7 @@ def present(state: Path, kind: str) -> Iterator[None]:
 
 def processes(state: Path) -> tuple[Process, ...]:
     """Return the processes that have the vault open, the longest first."""
-    return tuple(each for each in _present(state) if each.kind != EMBEDDING)
+    return tuple(process for process in _present(state) if process.kind != EMBEDDING)
 
 
 def is_embedding(state: Path) -> bool:
@@ -84,17 +89,17 @@ def is_embedding(state: Path) -> bool:
 
 
 def _present(state: Path, kind: str = "*") -> tuple[Process, ...]:
-    found = []
+    running = []
     for file in state.glob(f"{_FOLDER}/{kind}-*.lock"):
         name = _NAME.fullmatch(file.name)
         if name is None:
             continue
         with contextlib.suppress(OSError):
             if is_locked(file):
-                found.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
+                running.append(Process(name["kind"], int(name["pid"]), int(name["since"])))
             else:
                 file.unlink()  # whoever held it was killed
-    return tuple(sorted(found, key=lambda each: (each.since, each.pid)))
+    return tuple(sorted(running, key=lambda process: (process.since, process.pid)))
 
 
 def beat(state: Path) -> None:

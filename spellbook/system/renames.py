@@ -14,9 +14,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-_FREE, _EXCHANGE = 0, 1
-_FLAGS = {"linux": (1, 2), "darwin": (4, 2)}
-"""What stands for the two in `renameat2` of Linux and in `renamex_np` of macOS."""
+_EXCHANGE = 2
+"""The flag of `renameat2` of Linux and of `renamex_np` of macOS."""
+
+_FREE = 4 if sys.platform == "darwin" else 1
+"""The flag of the same two for a name that must be free."""
+
 _HERE = -100
 """Linux: paths count from the working folder."""
 
@@ -32,10 +35,10 @@ def rename(source: Path, target: Path) -> bool:
     return _rename(source, target, _FREE)
 
 
-def _rename(source: Path, target: Path, manner: int) -> bool:
+def _rename(source: Path, target: Path, flag: int) -> bool:
     call = system_call()
     sys.audit("os.rename", source, target, -1, -1)  # as Python's own
-    if call is None or call(os.fsencode(source), os.fsencode(target), _FLAGS[sys.platform][manner]) != 0:
+    if call is None or call(os.fsencode(source), os.fsencode(target), flag) != 0:
         code = ctypes.get_errno() if call else errno.ENOSYS
         if code in {errno.EEXIST, errno.ENOENT}:
             raise OSError(code, os.strerror(code), str(source), None, str(target))

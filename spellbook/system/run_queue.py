@@ -12,7 +12,10 @@ from spellbook.system.lock import held
 
 LOG = "git-hooks.log"
 _MOST_LOGGED = 200_000
+"""Bytes of the log before a new one is begun."""
+
 _POLL_SECONDS = 0.25
+"""Seconds between looks at the lock of the run that goes on."""
 
 
 @contextlib.contextmanager

@@ -18,15 +18,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spellbook.system.disk import closed
+from spellbook.system.disk import open_restricted
 from spellbook.system.errors import SearchError, StorageError
 from spellbook.system.lock import held
 
 _log = logging.getLogger(__name__)
 
 BUSY_SECONDS = 30
+"""Seconds that a write waits for another process."""
+
 _HURRIED_SECONDS = 0.005
+"""Seconds that a write waits which another process may as well do."""
+
 _SOME = 1_000
+"""Rows of a long answer that are loaded at a time."""
 
 _HINTS = {
     sqlite3.SQLITE_FULL: "Free some disk space; the vault is unharmed and the next run goes on.",
@@ -84,7 +89,7 @@ class Database:
     def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """Run one statement and return its rows. Raises StorageError."""
         connection = self.connection()
-        with self._translated(connection):
+        with self._translate_errors(connection):
             return connection.execute(sql, values).fetchall()
 
     def matches(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
@@ -98,10 +103,10 @@ class Database:
                 raise SearchError(error.message, f"Delete {self.file}: {self._loss}.") from error
             raise
 
-    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
+    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Any]:
         """Run one statement and yield its rows without loading all of them; raises as `rows` does."""
         connection = self.connection()
-        with self._translated(connection):
+        with self._translate_errors(connection):
             cursor = connection.execute(sql, values)
             while rows := cursor.fetchmany(_SOME):
                 yield from rows
@@ -118,13 +123,13 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
-        with self._translated(connection), _waiting(connection, patience), _atomic(connection, kind):
+        with self._translate_errors(connection), _wait_up_to(connection, patience), _atomic(connection, kind):
             yield connection
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
         """Inside, a file that another process is writing raises StorageError at once, not after half a minute."""
-        with _waiting(self.connection(), _HURRIED_SECONDS):
+        with _wait_up_to(self.connection(), _HURRIED_SECONDS):
             yield
 
     @contextlib.contextmanager
@@ -144,7 +149,7 @@ class Database:
         Others can read meanwhile. Raises StorageError if another process is writing, or if the disk is full.
         """
         connection = self.connection()
-        with self._translated(connection), _waiting(connection, _HURRIED_SECONDS):
+        with self._translate_errors(connection), _wait_up_to(connection, _HURRIED_SECONDS):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
                 connection.execute("VACUUM")
@@ -162,7 +167,7 @@ class Database:
                 return connection
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        self._local.connection = connection = self._opened()
+        self._local.connection = connection = self._open()
         with self._guard:
             self._connections.add(connection)
         return connection
@@ -173,13 +178,13 @@ class Database:
         except OSError:
             return 0
 
-    def _opened(self) -> _Connection:
+    def _open(self) -> _Connection:
         with contextlib.suppress(StorageError):  # it is made, built anew or mended below
             if self._inode() and not self._mark.exists():
                 return self._connect(self._check)
-        with self._locked():
+        with self._hold_lock():
             for last in (False, True):
-                self._set_aside()
+                self._move_damaged()
                 try:
                     return self._connect(self._prepare)
                 except Damaged:
@@ -188,7 +193,7 @@ class Database:
         raise AssertionError
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Let one process open the file: the switch to WAL does not wait, and a damaged file must be set aside once."""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -208,15 +213,15 @@ class Database:
         inode = self._inode()
         if not inode:  # what belongs to the file gets its permissions from SQLite
             with contextlib.suppress(OSError):
-                os.close(closed(self.file, os.O_CREAT | os.O_RDWR))
-        with self._translated(None):
+                os.close(open_restricted(self.file, os.O_CREAT | os.O_RDWR))
+        with self._translate_errors(None):
             # isolation_level None: transactions are opened by name, above.
             connection = sqlite3.connect(
                 self.file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=_Connection
             )
         connection.inode = self._inode()
         try:
-            with self._translated(connection):
+            with self._translate_errors(connection):
                 connection.executescript("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")
                 for name, (arguments, function) in self._functions.items():
                     connection.create_function(name, arguments, function, deterministic=True)
@@ -250,7 +255,7 @@ class Database:
     # -- damage
 
     @contextlib.contextmanager
-    def _translated(self, connection: _Connection | None) -> Iterator[None]:
+    def _translate_errors(self, connection: _Connection | None) -> Iterator[None]:
         """Say what a SQLite error means to a person, and remember a file that is damaged."""
         try:
             yield
@@ -276,7 +281,7 @@ class Database:
         """Return the damaged file that was set aside last, with what belongs to it; nothing if there is none."""
         return sorted(self.file.parent.glob(f"{self.file.name}.damaged-*"))
 
-    def _set_aside(self) -> None:
+    def _move_damaged(self) -> None:
         """Move a damaged file out of the way, unless another process did; keep the last such file."""
         try:
             damaged = int(self._mark.read_text() or 0)
@@ -304,9 +309,9 @@ def expect(file: Path, form: int, patience: float) -> None:
     if not file.is_file():
         raise StorageError(f"{file.parent}: there is no index yet.", hint)
     try:
-        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=patience)) as found:
-            found.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
-            known = found.execute("PRAGMA user_version").fetchone()[0]
+        with contextlib.closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=patience)) as connection:
+            connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+            known = connection.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.Error as error:
         raise StorageError(f"{file}: the index cannot be read now ({error}).", hint) from error
     if known != form:
@@ -325,22 +330,16 @@ def in_steps(scripts: Sequence[str]) -> Callable[[sqlite3.Connection, int], None
 
 def run_script(connection: sqlite3.Connection, sql: str) -> None:
     """Run the statements of a script within a transaction, which `executescript` would commit."""
-    for statement in _statements(sql):
-        connection.execute(statement)
-
-
-def _statements(sql: str) -> Iterator[str]:
-    """Cut a script into its statements; those of a trigger's body are one with it."""
     statement = ""
-    for part in sql.split(";"):
-        statement += part + ";"
-        if sqlite3.complete_statement(statement):
-            yield statement
+    for piece in sql.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):  # the statements of a trigger's body are one with it
+            connection.execute(statement)
             statement = ""
 
 
 @contextlib.contextmanager
-def _waiting(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
+def _wait_up_to(connection: sqlite3.Connection, patience: float) -> Iterator[None]:
     if patience == BUSY_SECONDS:
         yield
         return

@@ -73,6 +73,8 @@ _KEYS: tuple[tuple[str, str, str], ...] = (
 
 _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LETTERS = 4_000
+"""The most letters of a private key."""
+
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
 
@@ -94,20 +96,25 @@ _SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the example t
 _NO_VALUE = re.compile(
     r"[A-Za-z_$-]+\d{0,2}|[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
 )
-_LEAST_ENTROPY, _LEAST_SHORT = 3.0, 2.75
+_LEAST_ENTROPY = 3.0
+"""Bits a letter that a secret has at least. By hand."""
+
 _SHORT = 12
-"""Bits a letter that a secret has at least; one below so many letters, of three kinds of them, may have less."""
+"""Letters below which a value is a secret only if it holds three kinds of them."""
+
+_LEAST_SHORT = 2.75
+"""Bits a letter that such a short secret has at least. By hand."""
 
 
 def find(text: str) -> list[Secret]:
     """Return what in `text` looks like a secret, in order, each place once."""
-    found: dict[int, tuple[int, str, str]] = {}
+    secrets: list[Secret] = []
     end = -1
-    for start, stop, kind, value in sorted(_candidates(text), key=lambda each: (each[0], -each[1])):
+    for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
         if start >= end:
-            found[start] = start, kind, value
+            secrets.append(Secret(kind, text.count("\n", 0, start) + 1, value))
             end = stop
-    return [Secret(kind, text.count("\n", 0, start) + 1, value) for start, kind, value in found.values()]
+    return secrets
 
 
 def masked(text: str) -> str:
@@ -123,7 +130,7 @@ def masked(text: str) -> str:
 
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
     """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
-    held = [(key, secret) for key, value in meta.items() for each in _texts(value) for secret in find(f"{key}: {each}")]
+    held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
     return [
         *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
         *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
@@ -132,19 +139,19 @@ def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
 
 def new(before: str, after: str) -> list[Secret]:
     """Return what looks like a secret in `after` and was not in `before`; only where they differ is looked at."""
-    same = _shared(before, after)
-    end = _shared(before[same:], after[same:], from_end=True)
+    same = _count_shared(before, after)
+    end = _count_shared(before[same:], after[same:], from_end=True)
     # Whole lines, and as many lines around them as a private key may have.
     start = after.rfind("\n", 0, max(0, same - _KEY_LETTERS)) + 1
     end = max(0, end - _KEY_LETTERS)
     stop = after.find("\n", len(after) - end) if end else -1
-    found = find(after[start : stop if stop >= 0 else len(after)])
-    known = {secret.value for secret in find(before)} if found else set()
+    secrets = find(after[start : stop if stop >= 0 else len(after)])
+    known = {secret.value for secret in find(before)} if secrets else set()
     above = after.count("\n", 0, start)
-    return [replace(secret, line=secret.line + above) for secret in found if secret.value not in known]
+    return [replace(secret, line=secret.line + above) for secret in secrets if secret.value not in known]
 
 
-def _shared(a: str, b: str, *, from_end: bool = False) -> int:
+def _count_shared(a: str, b: str, *, from_end: bool = False) -> int:
     """Return how many letters two texts share at the start or the end. Bisects: comparing slices is fast."""
     low, high = 0, min(len(a), len(b))
     while low < high:
@@ -158,11 +165,11 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from (f"{key}: {text}" for text in _texts(each))
+        for key, item in value.items():
+            yield from (f"{key}: {text}" for text in _texts(item))
     elif isinstance(value, Iterable):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:

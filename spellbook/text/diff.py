@@ -38,8 +38,8 @@ _NEGATION = re.compile(
 _MOST_NEGATED = 4
 """Words that a negation may change around it: `쓴다` and `쓰지 않는다`, `deploys` and `does not deploy`."""
 
-
 _MOST_LINES = 200
+"""The most lines of a difference that is shown."""
 
 MOST_STEPS = 300_000
 """Most steps of the search for one difference, in addition to those its length needs; each takes some microseconds."""
@@ -57,22 +57,22 @@ _Place = tuple[int, int]
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
     old, new = before.splitlines(), after.splitlines()
-    found: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
+    lines: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
     for hunk in _hunks(changed_spans(old, new)):
         shift = hunk[0][2] - hunk[0][0]
         start, end = max(0, hunk[0][0] - 1), min(len(old), hunk[-1][1] + 1)
         last = end + hunk[-1][3] - hunk[-1][1]
-        found.append(f"@@ -{_range(start, end)} +{_range(start + shift, last)} @@")
+        lines.append(f"@@ -{_range(start, end)} +{_range(start + shift, last)} @@")
         for i, j, k, m in hunk:
-            found += [f" {line}" for line in old[start:i]]
-            found += [f"-{line}" for line in old[i:j]]
-            found += [f"+{line}" for line in new[k:m]]
+            lines += [f" {line}" for line in old[start:i]]
+            lines += [f"-{line}" for line in old[i:j]]
+            lines += [f"+{line}" for line in new[k:m]]
             start = j
-        found += [f" {line}" for line in old[start:end]]
-    if len(found) == 2:
+        lines += [f" {line}" for line in old[start:end]]
+    if len(lines) == 2:
         return ""
-    more = [f"… {counted(len(found) - _MOST_LINES, 'more line')}"] if len(found) > _MOST_LINES else []
-    return "\n".join([*found[:_MOST_LINES], *more])
+    more = [f"… {counted(len(lines) - _MOST_LINES, 'more line')}"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 def _hunks(spans: Iterable[Span]) -> Iterator[list[Span]]:
@@ -101,7 +101,7 @@ def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
     spans: list[Span] = []
     at = to = head
-    for i, k in (*_aligned(old, new, head, tail), (len(old) - tail, len(new) - tail)):
+    for i, k in (*_align(old, new, head, tail), (len(old) - tail, len(new) - tail)):
         if i > at or k > to:
             _add(spans, (at, i, to, k), old, new)
         at, to = i + 1, k + 1
@@ -120,7 +120,7 @@ def _add(spans: list[Span], span: Span, old: Sequence[str], new: Sequence[str]) 
         spans.append(span)
 
 
-def _aligned(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
+def _align(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
     """Return the places of equal items between `head` and `tail`: the most there can be, unless that takes too long."""
     inside = range(head, len(old) - tail), range(head, len(new) - tail)
     both = {old[at] for at in inside[0]} & {new[at] for at in inside[1]}  # what one side alone has differs in any case
@@ -128,12 +128,12 @@ def _aligned(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> li
     shared = [old[at] for at in ours], [new[at] for at in theirs]
     here, ends = (0, 0), (len(ours), len(theirs))
     left = MOST_STEPS + 4 * (len(old) + len(new))
-    found: list[_Place] = []
+    places: list[_Place] = []
     while here != ends and left > 0:
         same, here, steps = _furthest(*shared, here, ends)
-        found += [(ours[i], theirs[k]) for i, k in same]
+        places += [(ours[i], theirs[k]) for i, k in same]
         left -= steps
-    return found
+    return places
 
 
 def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Place) -> tuple[list[_Place], _Place, int]:
@@ -156,19 +156,19 @@ def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Plac
             reach[diagonal] = at, ((begin, at, shift), runs) if at > begin else runs
             steps += at - begin + 1
             if (at, at + shift) == ends:
-                return _places(reach[diagonal][1]), ends, steps
+                return _expand(reach[diagonal][1]), ends, steps
     inside = [(2 * at + k - i - diagonal, at, diagonal) for diagonal, (at, _) in reach.items()]
-    _, at, diagonal = max(each for each in inside if each[1] <= j and each[0] - each[1] <= m)
-    return _places(reach[diagonal][1]), (at, at + k - i - diagonal), steps
+    _, at, diagonal = max(place for place in inside if place[1] <= j and place[0] - place[1] <= m)
+    return _expand(reach[diagonal][1]), (at, at + k - i - diagonal), steps
 
 
-def _places(runs: Any) -> list[_Place]:
+def _expand(runs: Any) -> list[_Place]:
     """Return the places in runs of equal items; the last run comes first, with the runs before it."""
-    found: list[list[_Place]] = []
+    groups: list[list[_Place]] = []
     while runs:
         (begin, end, shift), runs = runs
-        found.append([(at, at + shift) for at in range(begin, end)])
-    return [place for places in reversed(found) for place in places]
+        groups.append([(at, at + shift) for at in range(begin, end)])
+    return [place for places in reversed(groups) for place in places]
 
 
 def weave(
@@ -186,8 +186,8 @@ def weave(
     regions: list[list[tuple[int, int, int, int, int]]] = []
     for span in spans:
         last = regions[-1] if regions else []
-        reach = max((each[1] for each in last), default=-1)
-        inserts = any(each[0] == each[1] == span[0] == span[1] for each in last)
+        reach = max((other[1] for other in last), default=-1)
+        inserts = any(other[0] == other[1] == span[0] == span[1] for other in last)
         if last and (span[0] < reach + touching or inserts):
             last.append(span)
         else:
@@ -218,14 +218,14 @@ def woven(
 
     None if `both` says None of a place.
     """
-    found: list[str] = []
+    merged: list[str] = []
     for a, b, c in weave(base, ours, theirs, touching=touching):
         old, left, right = base[a], ours[b], theirs[c]
         part = left if right in (old, left) else right if left == old else both(old, left, right)
         if part is None:
             return None
-        found += part
-    return "".join(found)
+        merged += part
+    return "".join(merged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +243,8 @@ def masked(text: str) -> tuple[str, tuple[str, ...]]:
     text = composed(text)
     numbers: list[str] = []
 
-    def mask(found: re.Match[str]) -> str:
-        numbers.append(_quantity(text, found))
+    def mask(match: re.Match[str]) -> str:
+        numbers.append(_quantity(text, match))
         return "0"
 
     return _QUANTITY.sub(mask, text), tuple(numbers)
@@ -267,11 +267,11 @@ def contradiction(a: str, b: str) -> tuple[tuple[str, str], ...]:
     ):
         other = [n for n in range(i - at[0]) if left[at[0] + n].number != right[at[1] + n].number]
         spans = [(at[0] + n, at[0] + n + 1, at[1] + n, at[1] + n + 1) for n in other]
-        if _negated(left[i:j], right[k:m]):
+        if _differ_by_negation(left[i:j], right[k:m]):
             spans.append((i, j, k, m))
         elif i < j or k < m:
             return ()
-        parts += [(_around(a, left, *span[:2]), _around(b, right, *span[2:])) for span in spans]
+        parts += [(_with_context(a, left, *span[:2]), _with_context(b, right, *span[2:])) for span in spans]
         at = (j, m)
     return tuple(parts)
 
@@ -282,14 +282,14 @@ def overturns(new: str, old: str) -> bool:
     return bool(numbers - before and before - numbers) or bool(contradiction(old, new))
 
 
-def _negated(left: Sequence[_WordToken], right: Sequence[_WordToken]) -> bool:
+def _differ_by_negation(left: Sequence[_WordToken], right: Sequence[_WordToken]) -> bool:
     if max(len(left), len(right)) > _MOST_NEGATED or any(token.number for token in (*left, *right)):
         return False
     is_left, is_right = (any(_NEGATION.fullmatch(token.word) for token in tokens) for tokens in (left, right))
     return is_left != is_right
 
 
-def _around(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> str:
+def _with_context(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> str:
     """Return the text of the tokens `first` to `last`, exclusive, with two tokens before and one after."""
     shown = tokens[max(0, first - 2) : last + 1]
     start, end = (shown[0].start, shown[-1].end) if shown else (0, 0)
@@ -298,18 +298,18 @@ def _around(text: str, tokens: Sequence[_WordToken], first: int, last: int) -> s
 
 
 def _tokens(text: str) -> list[_WordToken]:
-    found = []
+    tokens = []
     for match in _TOKEN.finditer(text):
         if match["quantity"] is None:
-            found.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
+            tokens.append(_WordToken(match[0].casefold().replace("\u2019", "'"), "", match.start(), match.end()))
         else:
             sign = _sign(text, match.start())
-            found.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
-    return found
+            tokens.append(_WordToken("0", _quantity(text, match), match.start() - len(sign), match.end()))
+    return tokens
 
 
-def _quantity(text: str, found: re.Match[str]) -> str:
-    written = _sign(text, found.start()) + _THOUSANDS.sub("", found[0])
+def _quantity(text: str, match: re.Match[str]) -> str:
+    written = _sign(text, match.start()) + _THOUSANDS.sub("", match[0])
     return "".join(written.split()).casefold().replace("\u2212", "-")
 
 

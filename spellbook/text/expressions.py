@@ -63,14 +63,14 @@ class Without:
 Expression = Phrase | AnyOf | AllOf | Without
 
 
-def phrases(asked: Expression, column: str = "") -> Iterator[tuple[Phrase, str]]:
+def phrases(tree: Expression, column: str = "") -> Iterator[tuple[Phrase, str]]:
     """Yield the phrases of a tree, each as often as it is in it, with the column that it does not count in, or ""."""
-    if isinstance(asked, Phrase):
-        yield asked, column
-    elif isinstance(asked, Without):
-        yield from phrases(asked.part, asked.column)
+    if isinstance(tree, Phrase):
+        yield tree, column
+    elif isinstance(tree, Without):
+        yield from phrases(tree.part, tree.column)
     else:
-        for part in asked.parts:
+        for part in tree.parts:
             yield from phrases(part, column)
 
 

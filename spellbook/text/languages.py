@@ -69,13 +69,24 @@ _WORD = re.compile(r"[^\W\d_]+")
 _KANA = re.compile("[\u3041-\u30ff]")
 _HAN = re.compile("[\u3400-\u9fff]")
 _ENOUGH = 1.0
-_CLEARLY = 1.3
-_REMEMBERED = 4_000
-_SAMPLED, _SAMPLED_OF_NOTE = 300, 2_000  # most letters read of a question, and of a note
+"""The weight of words from which on a language counts."""
 
+_CLEARLY = 1.3
+"""How many times the weight of the next language the first one has at least."""
+
+_REMEMBERED = 4_000
+"""Texts whose language is cached."""
+
+_SAMPLED = 300
+"""The most letters that are read of a question."""
+
+_SAMPLED_OF_NOTE = 2_000
+"""The most letters that are read of a note."""
 
 _CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|`[^`\n]*`|https?://\S+", re.S | re.M)
 _PROSE = 4_000
+"""The most letters of a note among which prose is looked for."""
+
 _MARK = re.compile(r"[._-](?P<code>[a-z]{2})(?:[-_][A-Za-z]{2,4})?(?=\.md$)")
 _DECLARED = re.compile(r"(?P<code>[a-z]{2})(?:[-_][a-z]{2,4})*")
 _SCRIPTS = {
@@ -85,7 +96,7 @@ _SCRIPTS = {
     **{"ko": "hangul", "th": "thai", "he": "hebrew", "el": "greek", "hi": "devanagari"},
 }
 _ALONE = {"hangul": "ko", "thai": "th", "hebrew": "he", "greek": "el", "devanagari": "hi"}
-"""The language of a script that is taken for that of one language."""
+"""The language of each script that is taken to be used by one language alone."""
 NAMES = {
     **{"en": "English", "ko": "Korean", "ja": "Japanese", "zh": "Chinese", "de": "German", "nl": "Dutch"},
     **{"sv": "Swedish", "da": "Danish", "fr": "French", "es": "Spanish", "pt": "Portuguese", "it": "Italian"},
@@ -127,20 +138,20 @@ def code(value: object) -> str:
 
 def declared(value: object) -> str:
     """Return the frontmatter key `language` (`ko`, `en-GB`) in the form of `written_in`; "" if it is not a language."""
-    found = _DECLARED.fullmatch(str(value).strip().lower())
-    return _named(found["code"]) if found else ""
+    match = _DECLARED.fullmatch(str(value).strip().lower())
+    return _in_form(match["code"]) if match else ""
 
 
 def marked(path: str) -> tuple[str, str]:
     """Return a path without its language mark (`guide.ko.md`, `ko/guide.md`), and the language as `written_in` does."""
-    found = _MARK.search(path)
-    if found and found["code"] in _CODES:
-        return path[: found.start()] + path[found.end() :], _named(found["code"])
+    match = _MARK.search(path)
+    if match and match["code"] in _CODES:
+        return path[: match.start()] + path[match.end() :], _in_form(match["code"])
     parts = path.split("/")
     at = next((i for i, part in enumerate(parts[:-1]) if part.lower() in _CODES), None)
     if at is None:
         return path, ""
-    return "/".join((*parts[:at], "*", *parts[at + 1 :])), _named(parts[at].lower())
+    return "/".join((*parts[:at], "*", *parts[at + 1 :])), _in_form(parts[at].lower())
 
 
 def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -149,11 +160,11 @@ def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
 
     A mark alone says nothing: `go.it.md` or `it/` has to have a counterpart with another mark, or without one.
     """
-    found: dict[str, dict[str, str]] = {}
+    groups: dict[str, dict[str, str]] = {}
     for path in paths:
         base, mark = marked(path)
-        found.setdefault(base, {})[path] = mark
-    return {base: marks for base, marks in found.items() if len(set(marks.values())) > 1}
+        groups.setdefault(base, {})[path] = mark
+    return {base: marks for base, marks in groups.items() if len(set(marks.values())) > 1}
 
 
 def differ(a: str, b: str) -> bool:
@@ -161,7 +172,7 @@ def differ(a: str, b: str) -> bool:
     return bool(a and b) and not (a.startswith(b) or b.startswith(a))
 
 
-def _named(code: str) -> str:
+def _in_form(code: str) -> str:
     return f"{_SCRIPTS.get(code, 'latin')}:{code}" if code in _CODES else ""
 
 
@@ -174,9 +185,9 @@ def language(text: str) -> str:
 def _language(text: str) -> str:
     if not text.isascii() and len(han := _HAN.findall(text)) >= 2:
         return "ja" if len(_KANA.findall(text)) * 5 > len(han) else "zh"
-    found: Counter[str] = Counter()
+    weights: Counter[str] = Counter()
     for word in _WORD.findall(text.lower()):
         for name, weight in _WEIGHED.get(word, ()):
-            found[name] += weight
-    [(best, most), (_, next_most)] = [*found.most_common(2), ("", 0), ("", 0)][:2]
+            weights[name] += weight
+    [(best, most), (_, next_most)] = [*weights.most_common(2), ("", 0), ("", 0)][:2]
     return best if most >= _ENOUGH and most >= _CLEARLY * next_most else ""

@@ -83,17 +83,27 @@ _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
 _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _MOST_SCRIPTS = 20_000
+"""Letters whose script is cached."""
+
 _MOST_PAIRED = 16_384
-_SHORT, _MOST_SHORT = 16, 4_096
-"""The most letters of a text whose weight is cached, and how many such texts: short lines are often the same."""
+"""Runs whose pairs are cached."""
+
+_SHORT = 16
+"""The most letters of a text whose weight is cached: short lines are often the same."""
+
+_MOST_SHORT = 4_096
+"""Texts whose weight is cached."""
 
 _MOST_TERMS = 64
+"""Terms of one question."""
+
 _MOST_LETTERS = 64
+"""Letters of a name in camel case; a longer run is data."""
 
 
 def index_form(text: str) -> str:
     """Return `text` as the full-text index has it: one spelling a word, CJK and Thai in pairs, emoji as words."""
-    return text if text.isascii() else _in_runs(text, paired)
+    return text if text.isascii() else _change_runs(text, paired)
 
 
 def parts(text: str) -> str:
@@ -127,12 +137,12 @@ def humps(name: str) -> list[str]:
 
 def runs(text: str) -> list[str]:
     """Return the words of `text` in order, its runs of CJK and Thai whole."""
-    return _worded(_in_runs(text, _apart))
+    return _split_words(_change_runs(text, _set_apart))
 
 
 def words(text: str) -> list[str]:
     """Return the words and pairs of `text` in order, as the index would have them but for case and stem."""
-    return _worded(index_form(text))
+    return _split_words(index_form(text))
 
 
 def terms(text: str) -> list[str]:
@@ -165,11 +175,11 @@ def in_a_row(*listed: str) -> Phrase:
 
 def readable(expression: str) -> str:
     """Return words of the index, or an expression, as people write them: `이펙 펙트` is `이펙트`."""
-    return _PAIRS.sub(lambda pairs: reduce(_chained, pairs[0].split()), expression)
 
+    def chain(run: str, pair: str) -> str:
+        return run + pair[1:] if run.endswith(pair[0]) else f"{run} {pair}"
 
-def _chained(run: str, pair: str) -> str:
-    return run + pair[1:] if run.endswith(pair[0]) else f"{run} {pair}"
+    return _PAIRS.sub(lambda pairs: reduce(chain, pairs[0].split()), expression)
 
 
 def scripts(text: str) -> dict[str, float]:
@@ -212,7 +222,7 @@ def token_weight(text: str) -> float:
     English pieces of technical notes, where 90 % fall within 8 % of the tokeniser. Needs no model, so that chunks do
     not depend on one.
     """
-    return _met_weight(text) if len(text) <= _SHORT else _weight(text)
+    return _short_weight(text) if len(text) <= _SHORT else _weight(text)
 
 
 def _weight(text: str) -> float:
@@ -224,41 +234,41 @@ def _weight(text: str) -> float:
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
 
 
-_met_weight = lru_cache(maxsize=_MOST_SHORT)(_weight)
+_short_weight = lru_cache(maxsize=_MOST_SHORT)(_weight)
 
 
-def _in_runs(text: str, change: Callable[[str], str]) -> str:
+def _change_runs(text: str, change: Callable[[str], str]) -> str:
     """Return `text` in one spelling, with `change` applied to each of its runs and each emoji."""
-    pieces = _RUN.split(_one_way(text))
+    pieces = _RUN.split(_unify_spelling(text))
     pieces[1::2] = map(change, pieces[1::2])
     changed = "".join(pieces)
     return _OTHER_RUN.sub(lambda run: change(run[0]), changed) if _ANY_OTHER.search(changed) else changed
 
 
-def _one_way(text: str) -> str:
+def _unify_spelling(text: str) -> str:
     usual = text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
-    usual = _ODD.sub(_usual, usual) if _ANY_ODD.search(usual) else usual
+    usual = _ODD.sub(_usual_spelling, usual) if _ANY_ODD.search(usual) else usual
     return _ARTICLE.sub("", usual) if "\u0644" in usual else usual
 
 
-def _usual(odd: re.Match[str]) -> str:
+def _usual_spelling(odd: re.Match[str]) -> str:
     first = odd[0][0]
     if first in _VARIANTS:
         return _VARIANTS[first]
     return unicodedata.normalize("NFKC", odd[0]) if "\uff01" <= first <= "\uffdc" else ""
 
 
-def _worded(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     # A character that Python's Unicode tables do not know yet may be a letter in SQLite's.
-    return [word for word in _WORD.findall(text) if any(map(_stands, word))]
+    return [word for word in _WORD.findall(text) if any(map(_is_word_to_sqlite, word))]
 
 
-def _stands(letter: str) -> bool:
+def _is_word_to_sqlite(letter: str) -> bool:
     """Say whether SQLite takes a single letter for a word: it does for marks, except some combining ones."""
     return unicodedata.category(letter)[0] in "LNCM" and not "\u0300" <= letter <= "\u0331"
 
 
-def _apart(run: str) -> str:
+def _set_apart(run: str) -> str:
     return f" u{ord(run):x} " if _IS_EMOJI.match(run) else f" {run} "
 
 
@@ -266,7 +276,7 @@ def _apart(run: str) -> str:
 def paired(run: str) -> str:
     """Return a run of CJK, Thai or an emoji as the index has it: in overlapping pairs, apart from its neighbours."""
     if len(run) == 1:
-        return _apart(run)
+        return _set_apart(run)
     if "\u0e00" <= run[0] <= "\u0e7f":
         return f" {' '.join(map(''.join, pairwise(_CLUSTER.findall(run)))) or run} "
     return f" {' '.join(map(add, run, run[1:]))} "
@@ -276,7 +286,6 @@ def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            # A longer run is data, not a name.
             return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")

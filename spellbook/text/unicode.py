@@ -25,6 +25,9 @@ C = TypeVar("C", bound=type)
 BROKEN = re.compile("[\x00\ud800-\udfff]")
 """NUL and half letters, which no YAML and no UTF-8 holds."""
 
+MOST_MARKS = 32
+"""Most combining letters that are followed back to the letter they belong to."""
+
 
 def is_whole(text: str) -> bool:
     """Say whether a text can be written as UTF-8."""
@@ -55,6 +58,27 @@ def composed(text: str) -> str:
 def folded(name: str) -> str:
     """Return a name in the form in which links and case-insensitive disks compare it: NFC, without case."""
     return composed(name).casefold()
+
+
+def joined_at(text: str, at: int) -> bool:
+    """Say whether the letters around `at` form one grapheme, by an approximation of Unicode's rules without tables."""
+    before, after = text[at - 1], text[at : at + 1]
+    if not after:
+        return False
+    if unicodedata.category(after)[0] == "M" or after in "\u200d\u0e33\u0eb3" or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return True
+    if "\U000e0020" <= after <= "\U000e007f" or before == "\u200d" or (before, after) == ("\r", "\n"):
+        return True
+    if "\u1100" <= before <= "\u11ff" and "\u1160" <= after <= "\u11ff":  # Hangul as it is decomposed
+        return True
+    if _is_flag(before) and _is_flag(after):
+        run = next((i for i in range(MOST_MARKS) if at - 1 - i < 0 or not _is_flag(text[at - 1 - i])), MOST_MARKS)
+        return run % 2 == 1
+    return unicodedata.combining(before) == 9 and after.isalpha()  # a virama binds the consonant that follows
+
+
+def _is_flag(letter: str) -> bool:
+    return "\U0001f1e6" <= letter <= "\U0001f1ff"
 
 
 def check(value: object, name: str = "") -> None:
@@ -93,20 +117,20 @@ def door(**paths: str) -> Callable[[C], C]:
     def decorate(cls: C) -> C:
         for name, function in list(vars(cls).items()):
             if name[0] != "_" and isinstance(function, FunctionType):
-                setattr(cls, name, _checked(function, paths.get(name, "")))
+                setattr(cls, name, _check_arguments(function, paths.get(name, "")))
         return cls
 
     return decorate
 
 
-def _checked(function: FunctionType, path: str) -> Callable[..., Any]:
+def _check_arguments(function: FunctionType, path: str) -> Callable[..., Any]:
     names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
 
     @wraps(function)
     def run(self: object, *args: object, **kwargs: object) -> object:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        place = given.pop(path, None)
-        check(given)
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        place = arguments.pop(path, None)
+        check(arguments)
         if isinstance(place, str | os.PathLike):
             try:
                 os.fsencode(place)

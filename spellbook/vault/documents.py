@@ -11,12 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spellbook.notes.note import Stamp
-from spellbook.system import disk
-from spellbook.system.errors import InvalidInput
-from spellbook.vault.ignored import IGNORE_FILE, Ignored, compiled, verdict
-from spellbook.vault.listing import Matcher, stamp_of
-from spellbook.vault.trash import Trash
+from spellbook.vault.ignored import IGNORE_FILE, Ignored, verdict
+from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import NoWriter
 
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
 
-_GIT = ".gitignore"
 _Chain = tuple[tuple[str, str, "GitIgnoreSpec"], ...]
 """
 The patterns that hold in a folder, nearest first.
@@ -40,10 +35,8 @@ class Documents(Vault):
     """The folder `root`, which is only read. `vault`, if it lies in there, is left out: it has an index of its own."""
 
     def __init__(self, root: Path, state: Path, vault: Path) -> None:
-        super().__init__(root, state)
+        super().__init__(root, state, writer=NoWriter)
         self._ignored = _LeftOut(root, vault)
-        self._writer = NoWriter(self, state, self.journal)
-        self.trash = Trash(self, self._writer)
 
     def sweep(self, litter: Sequence[str], age: float = 0) -> None:
         """Delete nothing: temporary files of others are not Spellbook's."""
@@ -60,11 +53,10 @@ class _LeftOut(Ignored):
         super().__init__(root)
         self._root = root
         self._vault = f"{vault.relative_to(root).as_posix()}/" if vault != root and vault.is_relative_to(root) else ""
-        self._known: dict[str, tuple[Stamp, GitIgnoreSpec]] = {}
 
-    def patterns(self) -> Matcher:
+    def patterns(self) -> IsLeftOut:
         """Return what is left out as the files are now. Raises InvalidInput if one of them cannot be read."""
-        return _Look(self, self.own())
+        return _Look(self, self.own()).leaves_out
 
     def is_named(self, folder: str) -> bool:
         """Say whether a folder, whose path ends in `/`, is left out by its name or as the vault."""
@@ -72,39 +64,24 @@ class _LeftOut(Ignored):
 
     def above(self) -> _Chain:
         """Return the patterns of the repository above the root. Raises InvalidInput."""
-        found: list[tuple[str, str, GitIgnoreSpec]] = []
+        chain: list[tuple[str, str, GitIgnoreSpec]] = []
         place, up = self._root, ""
         while not os.path.lexists(place / ".git"):
             if place.parent == place:
                 return ()  # in no repository
             place, up = place.parent, f"../{up}"
             if spec := self.git(up):
-                found.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
-        return tuple(found)
+                chain.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
+        return tuple(chain)
 
     def git(self, folder: str) -> GitIgnoreSpec | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
-        file = self._root / folder / _GIT
-        try:
-            status = file.lstat()
-            version = stamp_of(status)
-            known = self._known.get(folder)
-            if known and known[0] == version:
-                return known[1]
-            text = disk.read_small(file).decode("utf-8-sig", "replace")
-            spec = compiled(text.splitlines(), is_strict=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            # Without it, files that should be left out would be indexed.
-            raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
-        except ValueError as error:
-            mend = (
-                "Shorten the file." if folder.startswith("../") else f"Name its folder in {self._root / IGNORE_FILE}."
-            )
-            raise InvalidInput(f"{file}{error}.", mend) from error
-        self._known[folder] = (version, spec)
-        return spec
+        own = self._root / IGNORE_FILE
+        return self.read_patterns(
+            self._root / folder / ".gitignore",
+            "Shorten the file." if folder.startswith("../") else f"Name its folder in {own}.",
+            is_strict=False,
+        )
 
 
 class _Look:
@@ -114,7 +91,7 @@ class _Look:
         self._rules, self._own = rules, own
         self._chains: dict[str, _Chain] = {}
 
-    def match_file(self, file: str, /) -> bool:
+    def leaves_out(self, file: str) -> bool:
         """Say whether a path is left out; the path of a folder ends in `/`."""
         if file.endswith("/") and self._rules.is_named(file):
             return True
@@ -122,9 +99,9 @@ class _Look:
             return True
         folder = file.rstrip("/").rpartition("/")[0]
         for place, way, spec in self._chain(f"{folder}/" if folder else ""):
-            said = verdict(spec, way + file[len(place) :])
-            if said is not None:  # as in git, the nearest file that names it decides
-                return said
+            answer = verdict(spec, way + file[len(place) :])
+            if answer is not None:  # as in git, the nearest file that names it decides
+                return answer
         return False
 
     def _chain(self, folder: str) -> _Chain:

@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from spellbook.notes.note import MOST_BYTES, Stamp
+from spellbook.notes.note import MOST_BYTES, Stamp, check_size
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
 from spellbook.text.unicode import folded
 from spellbook.vault import listing, names, rules
-from spellbook.vault.ignored import IGNORE_FILE, Ignored
+from spellbook.vault.ignored import Ignored
 from spellbook.vault.listing import Listing, stamp_of
-
-_PIECE = 1 << 20
 
 
 class Folder:
@@ -86,42 +84,36 @@ class Folder:
             with contextlib.suppress(FileExistsError):
                 place.mkdir()
 
-    def files(self, folder: str = "") -> list[str]:
-        """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
-        found: list[str] = []
+    def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
+        """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
         for place, folders, files in os.walk(self.root / folder):
             folders[:] = [name for name in folders if not name.startswith(".")]
             inside = Path(place).relative_to(self.root).as_posix()
-            found += [name if inside == "." else f"{inside}/{name}" for name in files if not name.startswith(".")]
-        return found
+            yield f"{inside}/".removeprefix("./"), folders, [name for name in files if not name.startswith(".")]
+
+    def files(self, folder: str = "") -> list[str]:
+        """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
+        return [inside + name for inside, _, files in self._walk_names(folder) for name in files]
 
     def symlinks(self) -> dict[str, str]:
         """Return the symbolic links outside dot-folders as path → target."""
-        found: dict[str, str] = {}
-        folders = [""]
-        while folders:
-            folder = folders.pop()
-            with contextlib.suppress(OSError), os.scandir(self.root / folder) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}".lstrip("/")
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.is_symlink():
-                        with contextlib.suppress(OSError):
-                            found[path] = os.readlink(entry.path)
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(path)
-        return found
+        paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
+        links: dict[str, str] = {}
+        for path in paths:
+            with contextlib.suppress(OSError):  # it went in between
+                if os.path.islink(self.root / path):
+                    links[path] = os.readlink(self.root / path)
+        return links
 
     def litter(self) -> list[str]:
         """Return the temporary files in the vault's own folders, which `walk` leaves out."""
-        found: list[str] = []
+        paths: list[str] = []
         for own in (rules.TRASH, MARKER):
             if not os.path.islink(self.root / own):
                 for place, _, files in os.walk(self.root / own):
                     inside = Path(place).relative_to(self.root).as_posix()
-                    found += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
-        return found
+                    paths += [f"{inside}/{name}" for name in files if disk.TEMPORARY.fullmatch(name)]
+        return paths
 
     def sweep(self, litter: Sequence[str], age: float = 3600.0) -> None:
         """Delete Spellbook's temporary files that are older than `age` seconds; a killed process left them."""
@@ -172,23 +164,19 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a file's bytes and stamp. Raises MemoryNotFound, UnreadableNote (too large, or not to be opened)."""
         gone = MemoryNotFound(f"{path}: no such note in {self.root}.", "Search for it, or list topics.")
-        with self._opened(path, gone) as file:
+        with self._open(path, gone) as file:
             status = os.fstat(file.fileno())
-            if status.st_size > MOST_BYTES:
-                raise UnreadableNote(
-                    f"{path}: {status.st_size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB.",
-                    f"Split the note, or list it in {IGNORE_FILE}.",
-                )
+            check_size(path, status.st_size)
             return file.read(MOST_BYTES + 1), stamp_of(status)
 
-    def pieces(self, path: str, size: int = _PIECE) -> Iterator[bytes]:
+    def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""
         gone = MemoryNotFound(f"{path}: no such file in {self.root}.", "It may have been moved meanwhile.")
-        with self._opened(path, gone) as file:
+        with self._open(path, gone) as file:
             yield from disk.pieces_of(file, size)
 
     @contextlib.contextmanager
-    def _opened(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
+    def _open(self, path: str, gone: MemoryNotFound) -> Iterator[BufferedReader]:
         place = self.locate(path)
         try:
             with disk.regular(place) as file:

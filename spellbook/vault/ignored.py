@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput
-from spellbook.vault.listing import Matcher, stamp_of
+from spellbook.vault.listing import IsLeftOut, stamp_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 IGNORE_FILE = ".spellbookignore"
 
 _MOST_LINES = 1_000
+"""The most lines of a file of patterns: each is compared with every path."""
+
 _MOST_LETTERS = 1_000
+"""The most letters of a pattern."""
 
 # What pathspec makes of `*` in a name, of `**/` before all others, and of `/**` further on.
 _STAR, _BEFORE, _BETWEEN = "[^/]*", "(?:.+/)?", "(?:/.+)?"
@@ -35,7 +38,7 @@ class Ignored:
 
     def __init__(self, root: Path) -> None:
         self._file = root / IGNORE_FILE
-        self._read: tuple[Stamp | None, GitIgnoreSpec | None] = (None, None)
+        self._known: dict[Path, tuple[Stamp, GitIgnoreSpec]] = {}
 
     def leaves_out(self, path: str) -> bool:
         """Say whether `path`, or a folder that it lies in, is left out; a folder's own path ends in `/`."""
@@ -44,20 +47,23 @@ class Ignored:
             return False
         # As in git and `walk`: a later line cannot re-include a file in an ignored folder.
         folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
-        return any(ignored.match_file(place) for place in (*folders, path))
+        return any(ignored(place) for place in (*folders, path))
 
-    def patterns(self) -> Matcher | None:
+    def patterns(self) -> IsLeftOut | None:
         """Return what is left out, None if there is nothing. Raises InvalidInput; see `own`."""
-        return AsGit(spec) if (spec := self.own()) else None
+        return partial(verdict, spec) if (spec := self.own()) else None
 
     def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
-        file = self._file
+        return self.read_patterns(self._file, "Mend the line; patterns are as in .gitignore.")
+
+    def read_patterns(self, file: Path, hint: str, *, is_strict: bool = True) -> GitIgnoreSpec | None:
+        """Return the patterns of a file as `own` does; `hint` says what to do about a line that is no pattern."""
         try:
-            status = file.stat()
-            version = stamp_of(status)
-            if self._read[0] == version:
-                return self._read[1]
+            version = stamp_of(file.stat())
+            known = self._known.get(file)
+            if known and known[0] == version:
+                return known[1]
             text = disk.read_small(file).decode("utf-8-sig", "replace")
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -65,22 +71,11 @@ class Ignored:
             # Without it, files that should be ignored would be indexed.
             raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
         try:
-            spec = compiled(text.splitlines())
+            spec = compiled(text.splitlines(), is_strict=is_strict)
         except ValueError as error:
-            raise InvalidInput(f"{file}{error}.", "Mend the line; patterns are as in .gitignore.") from error
-        self._read = (version, spec)
+            raise InvalidInput(f"{file}{error}.", hint) from error
+        self._known[file] = (version, spec)
         return spec
-
-
-class AsGit:
-    """Patterns that are asked for the folders above a path first, as git does."""
-
-    def __init__(self, spec: GitIgnoreSpec) -> None:
-        self._spec = spec
-
-    def match_file(self, file: str, /) -> bool:
-        """Say whether the last pattern that names `file` itself leaves it out."""
-        return bool(verdict(self._spec, file))
 
 
 def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
@@ -117,24 +112,24 @@ def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
     for pattern in reversed(spec.patterns):
         regex: re.Pattern[str] | None = getattr(pattern, "regex", None)  # None for a comment
         line = str(getattr(pattern, "pattern", "")).rstrip()
-        if regex and (found := regex.search(path)) and _is_whole(found, path, line):
+        if regex and (match := regex.search(path)) and _is_whole(match, path, line):
             return bool(pattern.include)
     return None
 
 
-def _is_whole(found: re.Match[str], path: str, line: str) -> bool:
+def _is_whole(match: re.Match[str], path: str, line: str) -> bool:
     """Say whether what pathspec's regex of a line found in `path` is more than a folder that it lies in."""
     if line.strip("!/") == "**" and line.endswith("/"):
         return path.endswith("/")
     if line.endswith("/**/"):  # every folder in a folder; the regex is that of the folder itself
-        return path.endswith("/") and found.end() < len(path)
-    if found.re.pattern == _ANYTHING:
+        return path.endswith("/") and match.end() < len(path)
+    if match.re.pattern == _ANYTHING:
         return True
-    if found.re.pattern == _ANY_FOLDER:
+    if match.re.pattern == _ANY_FOLDER:
         return path.endswith("/")
-    if _FOLDER in found.re.groupindex:
-        return found.end() == len(path)
-    return found.end() < len(path)  # `a/**` means all that is in a folder
+    if _FOLDER in match.re.groupindex:
+        return match.end() == len(path)
+    return match.end() < len(path)  # `a/**` means all that is in a folder
 
 
 @cache
@@ -170,7 +165,9 @@ def without_backtracking(regex: str) -> str:
 def _stars(part: str) -> str:
     first, *between = part.split(_STAR)
     return (
-        first + "".join(f"(?>{_STAR}?{each})" for each in between[:-1]) + "".join(_STAR + each for each in between[-1:])
+        first
+        + "".join(f"(?>{_STAR}?{piece})" for piece in between[:-1])
+        + "".join(_STAR + piece for piece in between[-1:])
     )
 
 

@@ -26,34 +26,35 @@ from spellbook.vault.rules import TRASH
 
 _FOLDER = "in-place"
 _PIECE = 1 << 12
+"""Bytes that are written at once."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A write in progress: three files in the state folder. `said` is created last and deleted first."""
+    """A write in progress: three files in the state folder. `entry` is created last and deleted first."""
 
-    said: Path
+    entry: Path
 
     @property
     def old(self) -> Path:
-        return self.said.with_suffix(".old")
+        return self.entry.with_suffix(".old")
 
     @property
     def new(self) -> Path:
-        return self.said.with_suffix(".new")
+        return self.entry.with_suffix(".new")
 
     def begin(self, path: str, place: Path, source: Path) -> None:
-        self.said.parent.mkdir(0o700, exist_ok=True)
+        self.entry.parent.mkdir(0o700, exist_ok=True)
         for original, copied in ((place, self.old), (source, self.new)):
             shutil.copyfile(original, copied)
             disk.fsync(copied)
-        with disk.replacing(self.said) as file:
+        with disk.replacing(self.entry) as file:
             file.write(json.dumps({"path": path, "inode": os.stat(place).st_ino}).encode())
 
     def end(self) -> None:
-        for file in (self.said, self.old, self.new):
+        for file in (self.entry, self.old, self.new):
             file.unlink(missing_ok=True)
 
 
@@ -67,11 +68,11 @@ def replace(state: Path, path: str, source: Path, place: Path, is_expected: Call
             if is_expected(record.old) and is_expected(place) and _is_at(file, place):
                 is_whole = False
                 try:
-                    _fill(file, record.new)
+                    _overwrite(file, record.new)
                     done = _is_at(file, place)  # else an editor replaced the file: the other names keep the old bytes
                 finally:
                     if not done:
-                        _fill(file, record.old)
+                        _overwrite(file, record.old)
                     is_whole = True
         finally:
             if is_whole:  # else the next writer restores the old bytes
@@ -89,7 +90,7 @@ def _is_at(file: FileIO, place: Path) -> bool:
     return os.path.samestat(os.fstat(file.fileno()), os.stat(place))
 
 
-def _fill(file: FileIO, source: Path) -> None:
+def _overwrite(file: FileIO, source: Path) -> None:
     """Copy `source` into an open file, what extends it first: a full disk refuses only that part."""
     size, longer = os.fstat(file.fileno()).st_size, source.stat().st_size
     with open(source, "rb") as pieces:
@@ -118,23 +119,23 @@ def unfinished(state: Path) -> list[Path]:
 
 def recover(state: Path, vault: Folder) -> None:
     """Restore files of `vault` after writes that were cut short. The caller holds the lock. Raises OSError."""
-    for said in (file for file in unfinished(state) if file.suffix == ".json"):
-        record = Record(said)
+    for entry in (file for file in unfinished(state) if file.suffix == ".json"):
+        record = Record(entry)
         try:
-            written = json.loads(said.read_bytes())
+            written = json.loads(entry.read_bytes())
             path, inode = str(written["path"]), int(written["inode"])
         except (ValueError, KeyError, TypeError):
             _log.warning(
-                "%s is damaged; what a file held before a write that was cut short is in %s.", said, record.old
+                "%s is damaged; what a file held before a write that was cut short is in %s.", entry, record.old
             )
-            said.rename(said.with_suffix(".damaged"))
+            entry.rename(entry.with_suffix(".damaged"))
             continue
-        place = next(_called(vault.root, path, inode), None)
+        place = next(_places_of(vault.root, path, inode), None)
         if place is not None and disk.hash_of(place) in {disk.hash_of(record.old), disk.hash_of(record.new)}:
             pass  # the write had not begun, or was complete
         elif place is not None and _is_torn(record, place):
             with open(place, "r+b", buffering=0) as file:
-                _fill(file, record.old)
+                _overwrite(file, record.old)
             _log.warning("%s: a write that was cut short was taken back.", path)
         else:
             kept = _keep(vault, path, record.old)
@@ -149,7 +150,7 @@ def recover(state: Path, vault: Folder) -> None:
             left.unlink(missing_ok=True)
 
 
-def _called(root: Path, path: str, inode: int) -> Iterator[Path]:
+def _places_of(root: Path, path: str, inode: int) -> Iterator[Path]:
     """Yield the paths of this inode, `path` first. A restart may change the device number, so that is ignored."""
     places = (Path(folder, name) for folder, _, files in os.walk(root) for name in files)
     for place in (Path(os.path.realpath(root / path)), *places):
@@ -163,8 +164,8 @@ def _is_torn(record: Record, place: Path) -> bool:
     old, new, now = (file.read_bytes() for file in (record.old, record.new, place))
     if not min(len(old), len(new)) <= len(now) <= max(len(old), len(new)):
         return False
-    each = zip_longest(now, old[: len(now)], new[: len(now)], fillvalue=0)
-    return all(letter in {before, after, 0} for letter, before, after in each)
+    triples = zip_longest(now, old[: len(now)], new[: len(now)], fillvalue=0)
+    return all(letter in {before, after, 0} for letter, before, after in triples)
 
 
 def _keep(vault: Folder, path: str, old: Path) -> Path:

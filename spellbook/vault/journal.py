@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 from spellbook.notes.links import Span
 from spellbook.system.errors import MemoryNotFound, StorageError
@@ -40,7 +40,7 @@ _STEPS = (
     CREATE INDEX changes_path ON changes (path);
     CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
     """,
-    # JSON: the spans that a move wrote anew in the text after, or left although they lead somewhere only since then.
+    # JSON: the spans in the text after the move that it rewrote, and those of broken links that lead somewhere since.
     "ALTER TABLE changes ADD COLUMN links TEXT;",
     # The session that the change was made in, as the client names it, "" for all others.
     "ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT '';",
@@ -49,6 +49,8 @@ _STEPS = (
 
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
+"""Seconds of a day."""
+
 _FIRST_TOO_LARGE = 2**63
 """The least number that SQLite cannot hold."""
 _MOST_WHAT = 1_000
@@ -56,8 +58,8 @@ _MOST_WHAT = 1_000
 _CHANGE_BYTES = 300
 """Estimated bytes of a change beside its texts: two hashes, a path, and their index entries."""
 
-# A path, and the paths it was moved from and to: in one entry one of them loses the text that the other one gains.
-# What replaces a text keeps the old one in the trash. An undo of that empties the trash: then the path itself stays.
+# A path, and the paths that it was moved from and to. In the entry of a move, one path loses the text that another one
+# gains. In that of a replacement, the trash gains the old text and the path stays; in its undo, the trash loses it.
 _LINEAGE = """
     WITH RECURSIVE line (path) AS (
         SELECT :path UNION SELECT other.path FROM line JOIN changes AS mine ON mine.path = line.path
@@ -98,7 +100,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a move did to a file's links, broken ones that lead somewhere since too; None if not recorded then."""
+    """
+    What a move did to a file: its hash before and after, and the links that it rewrote.
+
+    `links` also has broken links that lead somewhere since the move. It is None for an old entry, which has no record.
+    """
 
     before: str | None
     after: str | None
@@ -133,10 +139,10 @@ class Entry:
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as programs see it, with its time in ISO 8601."""
         at = dt.datetime.fromtimestamp(int(self.at)).astimezone().isoformat()
-        said = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
-        files = [{"path": each.path, "change": each.kind} for each in self.traces]
+        fields = {"entry": self.id, "at": at, "verb": self.verb, "what": self.what, "undoes": self.undoes}
+        files = [{"path": trace.path, "change": trace.kind} for trace in self.traces]
         session = {"session": self.session} if self.session else {}
-        return {**said, "state": self.state, **session, "files": files}
+        return {**fields, "state": self.state, **session, "files": files}
 
 
 @dataclass(slots=True)
@@ -148,6 +154,7 @@ class EntryDraft:
     undoes: int | None = None
     for_good: bool = False
     always: bool = False
+    resumes: bool = False
     session: str = ""
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
@@ -155,13 +162,26 @@ class EntryDraft:
 
 
 class EntryOptions(TypedDict, total=False):
-    """Keywords of `Journal.entry`, for functions that hand them on."""
+    """
+    How an entry is kept.
+
+    `undoes`: the entry that it undoes. `for_good`: no text is kept, and earlier texts of its files are deleted.
+    `always`: it is written without changes too, as one that `undoes` another is. `resumes`: it continues one that a
+    kill left unfinished, if there is one. `session`: the id of the client's session that it belongs to.
+    """
 
     undoes: int | None
     for_good: bool
     always: bool
     resumes: bool
     session: str
+
+
+class _Here(threading.local):
+    """What this thread does with a journal: the entry that is open, and whether it takes changes back."""
+
+    draft: EntryDraft | None = None
+    reverts = False
 
 
 class Journal:
@@ -171,7 +191,7 @@ class Journal:
         self._database = Database(state / FILE, len(_STEPS), in_steps(_STEPS), {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
-        self._here = threading.local()
+        self._here = _Here()
 
     def close(self) -> None:
         """Close the connections of all threads."""
@@ -180,32 +200,18 @@ class Journal:
     # -- writing
 
     @contextlib.contextmanager
-    def entry(
-        self,
-        verb: str,
-        what: str = "",
-        *,
-        undoes: int | None = None,
-        for_good: bool = False,
-        always: bool = False,
-        resumes: bool = False,
-        session: str = "",
-    ) -> Iterator[EntryDraft]:
+    def entry(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[EntryDraft]:
         """
         Record all changes of this thread as one entry; nested calls join the outermost one.
 
-        With `for_good` no text is kept, and earlier texts of these files are deleted.
-        Without changes no entry is written, unless it `undoes` another or `always` is set.
-        With `resumes` the entry continues one that a kill left unfinished, if there is one. `session` is the id of the
-        client's session that it belongs to.
+        Without changes no entry is written, unless it `undoes` another, resumes one, or is `always` written.
         """
-        outer: EntryDraft | None = getattr(self._here, "draft", None)
-        if outer is not None:
-            yield outer
+        if self._here.draft is not None:
+            yield self._here.draft
             return
-        begun = self._unfinished(verb, what) if resumes else None
-        always = always or undoes is not None or begun is not None
-        draft = self._here.draft = EntryDraft(verb, what, undoes, for_good, always, session, begun)
+        begun = self._unfinished(verb, what) if options.get("resumes") else None
+        draft = self._here.draft = EntryDraft(verb, what, **options, id=begun)
+        draft.always |= draft.undoes is not None or begun is not None
         try:
             yield draft
         except BaseException:
@@ -220,17 +226,17 @@ class Journal:
 
     def note(self, changes: Sequence[Change]) -> list[int]:
         """Record changes before they are made, in the open entry. Return numbers for `retract`. Raises StorageError."""
-        if getattr(self._here, "draft", None) is None:
+        draft = self._here.draft
+        if draft is None:
             with self.entry("change"):
                 return self.note(changes)
-        draft: EntryDraft = self._here.draft
         if draft.for_good:
             self._database.rows("PRAGMA secure_delete = ON")
-        traces = [Trace(each.path, _hash(each.before), _hash(each.after), each.mode) for each in changes]
+        traces = [Trace(change.path, _hash(change.before), _hash(change.after), change.mode) for change in changes]
         try:
             numbers = self._record(draft, changes, traces)
         except StorageError:
-            if not getattr(self._here, "reverts", False):
+            if not self._here.reverts:
                 raise
             least = min(0, *draft.made)
             numbers = [*range(least - len(traces), least)]
@@ -244,11 +250,11 @@ class Journal:
             # Begun again if the journal was lost in between.
             entry = int(known[0]) if known else self._begin(connection, draft)
             for change, trace in zip(changes, traces, strict=True):
-                texts = {_hash(data): data for data in (change.before, change.after) if data is not None}
                 if draft.for_good:
                     self._forget(connection, change.path)
                 else:
-                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts.items()]
+                    texts = ((trace.before, change.before), (trace.after, change.after))
+                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if data is not None]
                     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
                 links = None if change.links is None else json.dumps(change.links)
                 row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
@@ -260,9 +266,9 @@ class Journal:
     @contextlib.contextmanager
     def reverting(self) -> Iterator[None]:
         """
-        Inside, this thread takes back what it recorded: also if the journal cannot be written, say on a full disk.
+        Inside, this thread reverts what it recorded, even if the journal cannot be written, as on a full disk.
 
-        The change that is taken back is on record, and the file shows that it is not made.
+        The reverted change is on record already, and the file shows that it was not made.
         """
         self._here.reverts = True
         try:
@@ -274,23 +280,20 @@ class Journal:
         """Delete the record of changes that were not made."""
         with self._database.transaction() as connection:
             connection.executemany("DELETE FROM changes WHERE change = ?", [(number,) for number in numbers])
-        draft: EntryDraft | None = getattr(self._here, "draft", None)
-        if draft is not None:
+        if self._here.draft:
             for number in numbers:
-                draft.made.pop(number, None)
+                self._here.draft.made.pop(number, None)
 
     def warn(self, warning: str) -> None:
         """Add a warning to the entry that this thread makes, if it makes one."""
-        draft: EntryDraft | None = getattr(self._here, "draft", None)
-        if draft is not None:
-            draft.warnings.append(warning)
+        if self._here.draft:
+            self._here.draft.warnings.append(warning)
 
     def _unfinished(self, verb: str, what: str) -> int | None:
         sql = "SELECT entry FROM entries WHERE verb = ? AND what = ? AND NOT whole ORDER BY entry DESC"
+        rows = self._database.rows(sql, (verb, what[:_MOST_WHAT]))
         undone = self._undone()
-        return next(
-            (entry for (entry,) in self._database.rows(sql, (verb, what[:_MOST_WHAT])) if entry not in undone), None
-        )
+        return next((entry for (entry,) in rows if entry not in undone), None)
 
     def _begin(self, connection: Any, draft: EntryDraft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
@@ -376,9 +379,11 @@ class Journal:
         """Return the entries that changed the file at `path`, oldest first, under its earlier and later paths too."""
         sql = f"{_LINEAGE} SELECT DISTINCT entry FROM changes WHERE path IN (SELECT path FROM line) ORDER BY entry"
         paths = f"{_LINEAGE} SELECT path FROM line"
-        line = {each for (each,) in self._database.rows(paths, {"path": path})}
-        found = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
-        return [replace(each, traces=tuple(trace for trace in each.traces if trace.path in line)) for each in found]
+        line = {place for (place,) in self._database.rows(paths, {"path": path})}
+        entries = [self.get(entry) for (entry,) in self._database.rows(sql, {"path": path})]
+        return [
+            replace(entry, traces=tuple(trace for trace in entry.traces if trace.path in line)) for entry in entries
+        ]
 
     def text(self, sha256: str) -> bytes | None:
         """Return a text by its sha256, None if it is not (or no longer) kept."""
@@ -391,16 +396,16 @@ class Journal:
     def rewrites(self, entry: int) -> dict[str, Rewrite]:
         """Return what a move did to links, by the path of each file after the move."""
         sql = "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change"
-        found: dict[str, Rewrite] = {}
+        rewrites: dict[str, Rewrite] = {}
         for path, before, after, links in self._database.rows(sql, (entry,)):
-            spans = None if links is None else tuple(Span(*each) for each in json.loads(links))
-            if spans is not None and (earlier := found.get(path)) is not None:
+            spans = None if links is None else tuple(Span(*span) for span in json.loads(links))
+            if spans is not None and (earlier := rewrites.get(path)) is not None:
                 # Noted before the file was moved as it is, or of the symbolic link that it is.
                 is_same = not spans and earlier.after == after
                 spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
             if after is not None or spans:
-                found[path] = Rewrite(before, after, spans)
-        return found
+                rewrites[path] = Rewrite(before, after, spans)
+        return rewrites
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()
@@ -415,7 +420,7 @@ class Journal:
     def _read(self, row: Sequence[Any], undone: set[int]) -> Entry:
         entry, at, verb, what, undoes, whole, session = row
         sql = "SELECT path, before, after, mode FROM changes WHERE entry = ? ORDER BY change"
-        traces = net([Trace(*each) for each in self._database.rows(sql, (entry,))])
+        traces = net([Trace(*change) for change in self._database.rows(sql, (entry,))])
         return Entry(entry, at, verb, what, undoes, entry in undone, bool(whole), traces, session)
 
     # -- bounds
@@ -439,10 +444,8 @@ class Journal:
                     connection.execute("DELETE FROM blobs")
 
     def _bytes(self) -> int:
-        [[pages]], [[free]], [[size]] = (
-            self._database.rows(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int(pages - free) * int(size)
+        [[size]] = self._database.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        return int(size) - self._database.free_bytes()
 
     def _first_within(self, most: int) -> int:
         """Return the oldest entry within the newest `most` bytes."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system import disk
@@ -16,6 +16,7 @@ from spellbook.text.unicode import is_whole
 from spellbook.vault import names
 
 _MOST = 0x7FFF_FFFF_FFFF_FFFF
+"""The largest number that SQLite holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,11 @@ class Listing:
     litter: tuple[str, ...] = ()
 
 
-class Matcher(Protocol):
-    """What says which paths are left out. The path of a folder ends in `/`."""
-
-    def match_file(self, file: str, /) -> bool: ...
+IsLeftOut = Callable[[str], bool | None]
+"""Says whether a path is left out. The path of a folder ends in `/`."""
 
 
-def walk(root: Path, ignored: Matcher | None) -> Listing:
+def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     """
     List every note file of the vault at `root` by its path there.
 
@@ -72,8 +71,8 @@ def walk(root: Path, ignored: Matcher | None) -> Listing:
                 if name[0] == ".":
                     litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
                 elif entry.is_dir(follow_symlinks=False):
-                    folders += [path] * (not (ignored and ignored.match_file(path + "/")))
-                elif names.is_note(name) and not (ignored and ignored.match_file(path)):
+                    folders += [path] * (not (ignored and ignored(path + "/")))
+                elif names.is_note(name) and not (ignored and ignored(path)):
                     stamp = _look_at(root, entry, path, faults)
                     if stamp:
                         files[path] = stamp

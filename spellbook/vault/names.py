@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, joined_at
 
 MOST = 120
 """Bytes that the name of an imported file has at most, its ending included."""
@@ -18,15 +17,17 @@ MOST_NUMBER = 10_000
 """How many files of one name there may be, numbered."""
 
 DEVICES = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(?= *(\.|$))")
-_MOST_STORED, _MOST_PATH = 255, 4_000
-"""The most bytes of a file's name on Linux and macOS, and of a path below the vault: PATH_MAX is 4,096 in all."""
+_MOST_STORED = 255
+"""The most bytes of a file's name on Linux and macOS."""
+
+_MOST_PATH = 4_000
+"""The most bytes of a path below the vault: PATH_MAX is 4,096 in all."""
 
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # What shows nothing, or turns the text after it round: soft hyphen, controls, zero-width and bidirectional marks. The
 # joiners of emoji and of Persian stay.
 _UNSEEN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _EDGES = " .-~"
-_JOINER = "\u200d"
 COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
 _MARK = re.compile(r"[.(~#]")  # a quick check first: every copy's name has one of these, most names have none
 
@@ -43,15 +44,15 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
     name = DEVICES.sub(r"\1-", name)
     kept = name.encode()[:most].decode("utf-8", "ignore")
     # Do not cut within a letter that consists of several code points.
-    while kept and len(kept) < len(name) and (_joins(name[len(kept)]) or kept[-1] == _JOINER):
+    while kept and joined_at(name, len(kept)):
         kept = kept[:-1]
     return kept.strip(_EDGES if len(kept) < len(name) else " .") or "note"
 
 
 def forbidden(name: str) -> str:
     """Return the first letters of a name that some system, Obsidian or its links cannot hold, "" if there are none."""
-    found = _FORBIDDEN.search(name)
-    return found[0] if found else ""
+    match = _FORBIDDEN.search(name)
+    return match[0] if match else ""
 
 
 def is_too_long(path: str) -> bool:
@@ -86,7 +87,3 @@ def is_note(path: str) -> bool:
         return False
     stem = path[path.rfind("/") + 1 : -3]
     return not (_MARK.search(stem) and COPY.search(stem))
-
-
-def _joins(letter: str) -> bool:
-    return unicodedata.category(letter)[0] == "M" or letter == _JOINER or "\U0001f3fb" <= letter <= "\U0001f3ff"

@@ -15,12 +15,7 @@ from pathlib import Path
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.listing import Listing
-from spellbook.vault.trash import Trash
-from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
-
-_NOWHERE = "no-folder"
-"""A name in the state folder that nobody makes."""
+from spellbook.vault.vault import NotesOnly
 
 _AHEAD = 16_000_000
 """Bytes of notes that are read at once where all of them are read in turn."""
@@ -39,13 +34,11 @@ class PastNotes:
     texts: Callable[[Sequence[str]], Iterator[bytes]]
 
 
-class Past(Vault):
+class Past(NotesOnly):
     """The notes that `load` returns, which is called at the first use. `state` holds an empty journal."""
 
     def __init__(self, state: Path, load: Callable[[], PastNotes]) -> None:
-        super().__init__(state / _NOWHERE, state)
-        self._writer = NoWriter(self, state, self.journal)
-        self.trash = Trash(self, self._writer)
+        super().__init__(state)
         self._load = load
         self._guard = threading.Lock()
         self._held: dict[str, bytes] = {}
@@ -56,35 +49,22 @@ class Past(Vault):
         return self._load()
 
     @cached_property
-    def _order(self) -> Sequence[str]:
-        return sorted(self._written.notes)
+    def notes(self) -> Mapping[str, Stamp]:
+        """The notes by path, in the order of their paths."""
+        return dict(sorted(self._written.notes.items()))
 
     @property
     def is_on_disk(self) -> bool:
         """No: nobody else can read them."""
         return False
 
-    def check_there(self) -> None:
-        """Do nothing: there is no folder that could be gone."""
-
     def walk(self) -> Listing:
         """Return all notes."""
-        return Listing(dict(self._written.notes), self._written.faults, ())
-
-    def files(self, folder: str = "") -> list[str]:
-        """Return the paths of the notes."""
-        return [path for path in self._order if not folder or path.startswith(f"{folder.rstrip('/')}/")]
-
-    def symlinks(self) -> dict[str, str]:
-        """Return nothing: links are left out."""
-        return {}
-
-    def sweep(self, litter: Sequence[str], age: float = 0) -> None:
-        """Delete nothing."""
+        return Listing(dict(self.notes), self._written.faults, ())
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a note, None if there was none."""
-        return self._written.notes.get(path)
+        return self.notes.get(path)
 
     def spelled(self, path: str) -> Stamp | None:
         """Return the stamp of a note, None if there was none."""
@@ -104,18 +84,15 @@ class Past(Vault):
                 self._fetch(path)
             return self._held.pop(path), stamp
 
-    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
-        """Yield a note's bytes at once; raises as `read` does."""
-        yield self.read(path)[0]
-
     def _fetch(self, path: str) -> None:
         """Read a note, and those after it while all are read in turn: one look into the archive for many notes."""
         paths, size = [path], 0
-        if self._next < len(self._order) and path == self._order[self._next]:
+        order = [*self.notes]
+        if self._next < len(order) and path == order[self._next]:
             paths = []
-            for each in self._order[self._next :]:
-                paths.append(each)
-                size += self._written.notes[each].size
+            for ahead in order[self._next :]:
+                paths.append(ahead)
+                size += self.notes[ahead].size
                 if size > _AHEAD:
                     break
             self._next += len(paths)

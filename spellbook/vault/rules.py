@@ -77,7 +77,8 @@ class Paths:
         if same := self._files.get(self._key(path)):
             return f"{same} and {path} are one name on this disk"
         file, below = next(
-            ((each, path) for each in folders_of(path) if each in self), (path, self._below.get(self._key(path), ""))
+            ((folder, path) for folder in folders_of(path) if folder in self),
+            (path, self._below.get(self._key(path), "")),
         )
         return f"{file} is a file in it, and {below} needs a folder of that name" if below else ""
 

@@ -8,22 +8,17 @@ by itself finds nothing, since `root` is a folder that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from spellbook.notes.note import Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing
-from spellbook.vault.trash import Trash
-from spellbook.vault.vault import Vault
-from spellbook.vault.writer import NoWriter
-
-_NOWHERE = "no-folder"
-"""A name in the state folder that nobody makes."""
+from spellbook.vault.vault import NotesOnly
 
 
-class Shown(Vault):
+class Shown(NotesOnly):
     """
     The notes of the folder `lies_in` that `listed` returns, with their stamps, as of the last `walk`.
 
@@ -37,16 +32,16 @@ class Shown(Vault):
         listed: Callable[[], Mapping[str, Stamp]],
         is_shown: Callable[[str, bytes], bool],
     ) -> None:
-        super().__init__(state / _NOWHERE, state)
+        super().__init__(state)
         self._folder = Folder(lies_in)
-        self._writer = NoWriter(self, state, self.journal)
-        self.trash = Trash(self, self._writer)
         self._listed = listed
         self._is_shown = is_shown
         self._there: Mapping[str, Stamp] = {}
 
-    def check_there(self) -> None:
-        """Do nothing: there is no folder that could be gone."""
+    @property
+    def notes(self) -> Mapping[str, Stamp]:
+        """The notes by path, as of the last walk."""
+        return self._there
 
     def walk(self) -> Listing:
         """Return the notes that are shown now."""
@@ -57,17 +52,6 @@ class Shown(Vault):
     def lies_in(self) -> Path:
         """The folder of the notes' files."""
         return self._folder.root
-
-    def files(self, folder: str = "") -> list[str]:
-        """Return the paths of the notes."""
-        return [path for path in self._there if not folder or path.startswith(f"{folder.rstrip('/')}/")]
-
-    def symlinks(self) -> dict[str, str]:
-        """Return nothing: a link is not part of any note."""
-        return {}
-
-    def sweep(self, litter: Sequence[str], age: float = 0) -> None:
-        """Delete nothing."""
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a note; None if it is not shown."""
@@ -85,16 +69,11 @@ class Shown(Vault):
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a note's bytes and stamp. Raises MemoryNotFound if it is not shown, whatever the index says."""
-        if path not in self._there:
-            raise self._gone(path)
-        data, stamp = self._folder.read(path)
-        if not self._is_shown(path, data):
-            raise self._gone(path)
-        return data, stamp
-
-    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
-        """Yield a note's bytes at once; raises as `read` does."""
-        yield self.read(path)[0]
+        if path in self._there:
+            data, stamp = self._folder.read(path)
+            if self._is_shown(path, data):
+                return data, stamp
+        raise self._gone(path)
 
     def _gone(self, path: str) -> MemoryNotFound:
         return MemoryNotFound(f"{path[:200]}: no such note in {self.lies_in}.", "Search for it, or list topics.")

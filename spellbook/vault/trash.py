@@ -28,9 +28,9 @@ class Trash:
         self.check()
         place = self._vault.root.joinpath(*path.split("/"))
         try:
-            return self._writer.moved_numbered(place, data, target)
+            return self._writer.move_numbered(place, data, target)
         except (FileExistsError, NotADirectoryError):  # a file lies here where its folder would be
-            return self._writer.moved_numbered(place, data, f"{TRASH}/{place.name}")
+            return self._writer.move_numbered(place, data, f"{TRASH}/{place.name}")
 
     def set_aside(self, path: str) -> str:
         """Move the file, folder or link at `path` to the trash without a journal record, and return its path there."""
@@ -39,10 +39,10 @@ class Trash:
 
     def put_back(self, trash: str, path: str, expected: str | None) -> None:
         """Move `trash` back to exactly `path`, with the hash `expected` if given. Raises Conflict, OSError."""
-        data = None if expected is None else self._writer.held(trash, expected)
+        data = None if expected is None else self._writer.read_for_log(trash, expected)
         with self._writer.exclusive():
             self._vault.make(path.rpartition("/")[0])
-            if self._writer.moved(self._vault.root / trash, data, iter([path])) is None:
+            if self._writer.move(self._vault.root / trash, data, iter([path])) is None:
                 raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
 
     def check(self) -> None:
@@ -75,7 +75,7 @@ class Trash:
     def keep(self, path: str, name: str, data: bytes) -> str:
         """Write `data` to the trash, in the folder and with the mode of the note `path`, and return its path there."""
         folder = path.rpartition("/")[0]
-        return self._writer.created(
+        return self._writer.create(
             [TRASH, *filter(None, folder.split("/"))], name, data, mode_of(self._vault.locate(path))
         )
 
@@ -86,16 +86,10 @@ class Trash:
         home = path.removeprefix(TRASH + "/")
         if not names.is_note(home):
             raise InvalidInput(f"{path:.200}: not a note.", "Move it back by hand.")
-        if ".." in path.split("/") or "\0" in path or not self._vault.holds(path):
-            raise PathOutsideVault(
-                f"{path[:200]!r} is not a path inside the vault.", "Use a path relative to the vault, with `/`."
-            )
+        source = self._vault.locate(path, known=True)
         self._vault.admitted(home)
-        source = self._vault.root.joinpath(*path.split("/"))
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(path):
             try:
-                return self._writer.moved_numbered(source, self._vault.read(path)[0], home)
+                return self._writer.move_numbered(source, self._vault.read(path)[0], home)
             except (FileNotFoundError, MemoryNotFound) as error:
                 raise MemoryNotFound(f"{path}: not in the trash.", f"Look into {self._vault.root / TRASH}.") from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error

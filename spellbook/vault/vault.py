@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
 from spellbook.notes.links import Span
+from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.vault import names, rules
@@ -47,10 +49,11 @@ class Vault(Folder):
         state: Path,
         journal: Journal | None = None,
         known: Callable[[], int] = lambda: 0,
+        writer: type[Writer] = Writer,
     ) -> None:
         super().__init__(root, known)
         self.journal = journal or Journal(state)
-        self._writer = Writer(self, state, self.journal)
+        self._writer = writer(self, state, self.journal)
         self.trash = Trash(self, self._writer)
 
     @property
@@ -117,7 +120,7 @@ class Vault(Folder):
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
                             self.journal.retract([number])
-                [*pool.map(disk.sync_folder, {self._writer.real(each.path).parent for each in changes})]
+                [*pool.map(disk.sync_folder, {self._writer.real(change.path).parent for change in changes})]
         return failed
 
     def place(
@@ -140,7 +143,7 @@ class Vault(Folder):
         Without `sync`, the caller syncs the folder after placing many files.
         """
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(path):
             try:
                 self.make(place.parent.relative_to(self.root).as_posix())
                 mode = mode_of(place) if mode is None and expected is not None else mode
@@ -149,10 +152,10 @@ class Vault(Folder):
                 with disk.written(place.parent, pieces, mode) as temporary:
                     if mtime_ns is not None:
                         disk.set_time(temporary, mtime_ns)
-                    before = None if expected is None else self._writer.held(path, expected)
+                    before = None if expected is None else self._writer.read_for_log(path, expected)
                     after = temporary.read_bytes() if is_logged(path, temporary) else None
                     is_kept = after is not None and (before is not None or expected is None)
-                    with self._writer.noted(*[Change(path, before, after, mode_of(place))] if is_kept else []):
+                    with self._writer.record(*[Change(path, before, after, mode_of(place))] if is_kept else []):
                         if expected is None:
                             disk.claim(temporary, place)
                         else:
@@ -161,8 +164,6 @@ class Vault(Folder):
                     disk.sync_folder(place.parent)
             except FileExistsError as error:
                 raise taken(path) from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error
 
     def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
         """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
@@ -171,54 +172,47 @@ class Vault(Folder):
             self.write(path, data, expected)
         elif expected is not None:
             self.remove(path, expected, hard=True)
-        elif data is not None:
-            folder, _, name = path.rpartition("/")
-            if not self._writer.claimed(self.locate(path).parent, data, mode, iter([f"{folder}/{name}".lstrip("/")])):
-                raise taken(path)
+        elif data is not None and not self._writer.write_new(self.locate(path).parent, data, mode, iter([path])):
+            raise taken(path)
 
     def move(self, path: str, to: str, expected: str) -> None:
         """Move a file with its mode and times. Raises Conflict, nothing done, if it changed or `to` is taken."""
         source = self.locate(path)
         self.locate(to)
         self.check_target(to)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(to):
             data = self._writer.expect(path, expected)
-            try:
-                self.make(to.rpartition("/")[0])
-                if self._writer.moved(source, data, iter([to])) is None:
-                    raise taken(to)
-            except OSError as error:
-                raise disk.storage_error(to, error) from error
+            self.make(to.rpartition("/")[0])
+            if self._writer.move(source, data, iter([to])) is None:
+                raise taken(to)
 
     def relocate(self, path: str, to: str) -> None:
         """Move a file or a folder; the journal records its notes. Raises Conflict, nothing done, if `to` is taken."""
         source = self.locate(path)
         self.locate(to)
         self.check_target(to)
-        with self._writer.exclusive():
+        with self._writer.exclusive(), disk.explain_errors(to):
             changes: list[Change] = []
-            for each in self.files(path) if source.is_dir() else [path]:
+            for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote):
-                    if names.is_note(each):
-                        data = self.read(each)[0]
-                        new = Change(to + each[len(path) :], None, data, links=())
-                        changes += [Change(each, data, None, mode_of(self.locate(each))), new]
+                    if names.is_note(note):
+                        data = self.read(note)[0]
+                        new = Change(to + note[len(path) :], None, data, links=())
+                        changes += [Change(note, data, None, mode_of(self.locate(note))), new]
             try:
-                with self._writer.noted(*changes):
+                with self._writer.record(*changes):
                     self._rename(source, to)
             except FileExistsError as error:
                 raise taken(to) from error
             except FileNotFoundError as error:
                 raise gone(path) from error
-            except OSError as error:
-                raise disk.storage_error(to, error) from error
 
     def _rename(self, source: Path, to: str) -> None:
-        """Rename a file or a folder; retry if its new folder is deleted in the meantime. Raises as `_renamed` does."""
+        """Rename a file or a folder, again if its new folder is deleted meanwhile. Raises as `_rename_free` does."""
         for left in reversed(range(_TRIES)):
             try:
                 self.make(to.rpartition("/")[0])
-                _renamed(source, self.root.joinpath(*to.split("/")))
+                _rename_free(source, self.root.joinpath(*to.split("/")))
                 return
             except FileNotFoundError:  # another program may have deleted the new folder
                 if not left or not os.path.lexists(source):
@@ -232,7 +226,7 @@ class Vault(Folder):
         `check_new` does, and StorageError if the disk fails.
         """
         self.check_new(folder, name)
-        return self._writer.created(names.safe_parts(folder), name, data)
+        return self._writer.create(names.safe_parts(folder), name, data)
 
     def check_new(self, folder: str, name: str) -> None:
         """Raise PathOutsideVault or InvalidInput if a note of this name cannot be written, or would be ignored."""
@@ -246,22 +240,47 @@ class Vault(Folder):
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
         """Move a note to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
-        with self._writer.exclusive():
-            data = self._writer.held(path, expected)
+        with self._writer.exclusive(), disk.explain_errors(path):
+            data = self._writer.read_for_log(path, expected)
             try:
                 if not hard:
                     return self.trash.take(path, data)
                 changes = [] if data is None else [Change(path, data, None, mode_of(self.locate(path)))]
-                with self._writer.noted(*changes):
+                with self._writer.record(*changes):
                     self._writer.unlink(path, expected)
                 return None
             except FileNotFoundError as error:
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
-            except OSError as error:
-                raise disk.storage_error(path, error) from error
 
 
-def _renamed(source: Path, target: Path) -> None:
+class NotesOnly(Vault):
+    """
+    Notes shown as if they were a vault of their own, which is only read; `state` holds an empty journal.
+
+    `root` is a folder that does not exist: code that lists or opens files by itself finds nothing.
+    """
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(state / "no-folder", state, writer=NoWriter)
+
+    @property
+    @abstractmethod
+    def notes(self) -> Mapping[str, Stamp]:
+        """The notes by path."""
+
+    def check_there(self) -> None:
+        """Do nothing: there is no folder that could be gone."""
+
+    def files(self, folder: str = "") -> list[str]:
+        """Return the paths of the notes."""
+        return [path for path in self.notes if not folder or path.startswith(f"{folder.rstrip('/')}/")]
+
+    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
+        """Yield a note's bytes at once; raises as `read` does."""
+        yield self.read(path)[0]
+
+
+def _rename_free(source: Path, target: Path) -> None:
     """Rename a file or a folder. Raises FileExistsError if the name is taken, except by itself in another case."""
     is_there = os.path.lexists(target)
     if is_there and not disk.is_same_name(source, target):

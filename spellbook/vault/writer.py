@@ -62,10 +62,8 @@ class Writer:
                 ) from error
             self.folder.check_there()  # it may have gone while this waited
             if inplace.unfinished(self._state):
-                try:
+                with disk.explain_errors(str(self.folder.root)):
                     inplace.recover(self._state, self.folder)
-                except OSError as error:
-                    raise disk.storage_error(str(self.folder.root), error) from error
             yield
 
     def recover(self) -> None:
@@ -75,7 +73,7 @@ class Writer:
                 pass
 
     @contextlib.contextmanager
-    def noted(self, *changes: Change) -> Iterator[None]:
+    def record(self, *changes: Change) -> Iterator[None]:
         """Record changes in the journal before they are made; delete the record if they fail."""
         numbers = self.journal.note(changes) if changes else []
         try:
@@ -92,7 +90,7 @@ class Writer:
             raise changed(path)
         return data
 
-    def held(self, path: str, expected: str) -> bytes | None:
+    def read_for_log(self, path: str, expected: str) -> bytes | None:
         """Return a note's bytes, None if the journal does not record it. Raises Conflict for another hash."""
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
@@ -145,35 +143,33 @@ class Writer:
             _log.warning(warning)
             self.journal.warn(warning)
 
-    def claimed(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
+    def write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
         """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
-        with self.exclusive():
-            try:
-                self.folder.make(folder.relative_to(self.folder.root).as_posix())
-                with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
-                    for path in paths:
-                        place = self.folder.root.joinpath(*path.split("/"))
-                        if os.path.lexists(place):
-                            continue
-                        with contextlib.suppress(FileExistsError), self.noted(Change(path, None, data)):
-                            disk.claim(temporary, place)
-                            disk.sync_folder(folder)
-                            return path
-                    return None
-            except OSError as error:
-                raise disk.storage_error(str(folder.relative_to(self.folder.root)), error) from error
+        inside = folder.relative_to(self.folder.root)
+        with self.exclusive(), disk.explain_errors(str(inside)):
+            self.folder.make(inside.as_posix())
+            with disk.written(folder, data, None if mode is None else rules.permissions(mode)) as temporary:
+                for path in paths:
+                    place = self.folder.root.joinpath(*path.split("/"))
+                    if os.path.lexists(place):
+                        continue
+                    with contextlib.suppress(FileExistsError), self.record(Change(path, None, data)):
+                        disk.claim(temporary, place)
+                        disk.sync_folder(folder)
+                        return path
+                return None
 
-    def created(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
+    def create(self, parts: list[str], name: str, data: bytes, mode: int | None = None) -> str:
         """Write a new note `<name>.md`, `<name> 2.md` if that is taken, in the folder of `parts`; return its path."""
         folder = "/".join(parts)
         self.folder.check_target(f"{folder}/x.md".lstrip("/"))
         place = self.folder.root.joinpath(*parts)
-        path = self.claimed(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
+        path = self.write_new(place, data, mode, (str(PurePosixPath(*parts, file)) for file in _free(place, name)))
         if path is None:
             raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
         return path
 
-    def moved(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
+    def move(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
         """Move a file with the bytes `data` to the first free path, and return that path; None if all are taken."""
         path = source.relative_to(self.folder.root).as_posix()
         for to in paths:
@@ -181,16 +177,16 @@ class Writer:
             if os.path.lexists(target):
                 continue
             changes = [Change(path, data, None, mode_of(source)), Change(to, None, data)] if data is not None else []
-            with contextlib.suppress(FileExistsError), self.noted(*changes):
+            with contextlib.suppress(FileExistsError), self.record(*changes):
                 disk.take(source, target)
                 return to
         return None
 
-    def moved_numbered(self, source: Path, data: bytes | None, to: str) -> str:
+    def move_numbered(self, source: Path, data: bytes | None, to: str) -> str:
         """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
-        folder, slash, name = to.rpartition("/")
+        folder, _, name = to.rpartition("/")
         self.folder.make(folder)
-        moved = self.moved(source, data, (f"{folder}{slash}{each}" for each in names.numbered(name)))
+        moved = self.move(source, data, names.numbered(to))
         if moved is None:
             raise StorageError(f"{folder}: 10,000 files are called {name}.", "Empty the trash.")
         return moved
@@ -198,7 +194,7 @@ class Writer:
     def unlink(self, path: str, expected: str) -> None:
         """Rename a file, check its hash, then delete it, so that a change saved at the last moment is not lost."""
         place = self.folder.locate(path)
-        aside = disk.aside(place.parent)
+        aside = disk.temporary_name(place.parent)
         os.replace(place, aside)
         try:
             if disk.hash_of(aside) != expected:
@@ -224,7 +220,7 @@ def _wait_for_save(place: Path) -> None:
 
 def _free(place: Path, name: str) -> Iterator[str]:
     """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
-    taken = {folded(each) for each in os.listdir(place)}
+    taken = {folded(other) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
         file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"
@@ -259,15 +255,11 @@ def mode_of(place: Path) -> int:
 
 def is_logged(path: str, place: Path) -> bool:
     """Say whether the journal records the file at `place`: notes of readable size, also in the trash."""
-    return path[-3:].lower() == ".md" and _size(place) <= MOST_BYTES
-
-
-def _size(place: Path) -> int:
-    """The bytes of a file, 0 if it is gone."""
     try:
-        return place.stat().st_size
-    except OSError:
-        return 0
+        size = place.stat().st_size
+    except OSError:  # it is gone
+        size = 0
+    return path[-3:].lower() == ".md" and size <= MOST_BYTES
 
 
 class NoWriter(Writer):

@@ -123,14 +123,15 @@ class Verb:
         the door that differ, each with the table's.
         """
         parameters = inspect.signature(function).parameters.values()
-        own = {names.get(each.name, each.name) for each in parameters}
-        takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        own = {names.get(parameter.name, parameter.name) for parameter in parameters}
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         called = {name: here for here, name in names.items()}
-        return {called.get(name, name): each for name, each in self.arguments.items() if takes_all or name in own}
+        taken = self.arguments.items()
+        return {called.get(name, name): argument for name, argument in taken if takes_all or name in own}
 
     def without(self, *names: str) -> Verb:
         """Return the verb for a door that leaves some arguments out."""
-        kept = {name: each for name, each in self.arguments.items() if name not in names}
+        kept = {name: argument for name, argument in self.arguments.items() if name not in names}
         return replace(self, arguments=kept)
 
 

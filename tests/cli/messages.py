@@ -61,6 +61,7 @@ PLACED = {
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,
     ("editing", "erase_notes"): 2,
+    ("vault", "read_patterns"): 1,
 }
 """Which argument of a function of a room is a message."""
 

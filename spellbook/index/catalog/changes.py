@@ -94,7 +94,7 @@ class Changes:
 
     def seconds(self, seq: int) -> Iterator[tuple[str, bytes, int]]:
         """Yield key, vector (int8) and seq of the second encoder's vectors after `seq`, oldest first."""
-        return self._database.each("SELECT key, vector, seq FROM second WHERE seq > ? ORDER BY seq", (seq,))
+        return self._database.stream("SELECT key, vector, seq FROM second WHERE seq > ? ORDER BY seq", (seq,))
 
 
 def batches_by_seq(rows: Iterable[tuple[str, bytes, int]], most: int) -> Iterator[list[tuple[str, bytes, int]]]:

@@ -89,7 +89,7 @@ class Second:
         """Yield key and vector of the texts of chunks that have no vector of the embedder yet, those after `since`."""
         # All are found by what is pending, the latest few by their seq.
         tables = "second CROSS JOIN pending" if since else "pending CROSS JOIN second"
-        return self._database.each(
+        return self._database.stream(
             f"SELECT key, vector FROM {tables} USING (key) WHERE NOT pending.label AND seq > ? ORDER BY seq", (since,)
         )
 

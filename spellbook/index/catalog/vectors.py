@@ -94,7 +94,7 @@ class Vectors:
         return self._read(f"SELECT key, vector, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq", seq)
 
     def _read(self, sql: str, value: object) -> Iterator[tuple[str, bytes, int]]:
-        left = self._database.each(sql, (value,))
+        left = self._database.stream(sql, (value,))
         while some := list(islice(left, _AT_ONCE)):
             keys, stored, seqs = zip(*some, strict=True)
             yield from zip(keys, restored(stored), seqs, strict=True)

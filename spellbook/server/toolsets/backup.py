@@ -51,7 +51,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Returns the path of the file, in a folder beside the snapshots; tell it to the person.
         """
-        disk.close(folder, book.config.vault)
+        disk.restrict(folder, book.config.vault)
         done = book.whole.export(folder / f"{name_of()}.{'json' if format == 'json' else 'zip'}", format)
         return as_json(
             status="exported",
