@@ -26,7 +26,7 @@ from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, Made, unreadable, whole
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, unreadable, whole
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -73,13 +73,15 @@ def opened(place: Path) -> Iterator[ImportSource]:
                     with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
                         if rows is None:
                             raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
-                        yield ImportSource(map(Made.incoming, memories.of_rows(rows)))
+                        yield ImportSource(memories.of_rows(rows))
                 elif start[:2] == b"PK":
                     yield _zip(zipfile.ZipFile(file), place.name)
                 else:
                     file.seek(0)
-                    first = _first_record(file)
-                    yield _graph(file, place.name) if memories.is_graph(first) else _chats([(file, place.name)])
+                    if memories.is_graph(_first_record(file)):
+                        yield ImportSource(memories.graph(_lines(file, place.name)))
+                    else:
+                        yield _chats([(file, place.name)])
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -178,8 +180,7 @@ def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
             yield replace(each, path=notion.plain(each.path))
             continue
         data = whole(each.pieces, MOST_TEXT, f"{name}: {each.path[:200]}")
-        page = notion.page(each.path, data.decode("utf-8", "replace"))
-        yield Incoming(page.path, iter([page.text.encode("utf-8")]), each.mode, each.mtime_ns, page.id)
+        yield replace(notion.page(each.path, data.decode("utf-8", "replace")), mode=each.mode, mtime_ns=each.mtime_ns)
 
 
 def _root(names: list[str]) -> str:
@@ -256,11 +257,11 @@ def _records(found: Iterator[tuple[str, Any]], source: ImportSource, name: str) 
                 )
                 continue
             if note:
-                yield note.incoming()
+                yield note
         elif memories.is_memory(value):
             chats += 1
             if memory := memories.convert(value):
-                yield memory.incoming()
+                yield memory
         elif key != "files":
             head[key] = value
         else:
@@ -293,10 +294,6 @@ def _first_record(file: IO[bytes]) -> object:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def _graph(file: IO[bytes], name: str) -> ImportSource:
-    return ImportSource(map(Made.incoming, memories.graph(_lines(file, name))))
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:

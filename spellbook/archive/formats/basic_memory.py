@@ -23,11 +23,11 @@ def with_id(path: str, head: bytes) -> tuple[str, bytes]:
     that its file's name does not say becomes an alias, unless the note has some.
     """
     text = head.decode("utf-8", "ignore")
-    found = FRONTMATTER.match(text) if b"permalink:" in head else None
-    if not found:
+    header = FRONTMATTER.match(text) if b"permalink:" in head else None
+    if not header:
         return "", head
     try:
-        meta = load(found[0])[0]
+        meta = load(header[0])[0]
     except BadHeader:
         return "", head
     title, permalink = meta.get("title"), meta.get("permalink")
