@@ -127,7 +127,7 @@ class Blobs:
 
     def _find(self, sha256: str) -> Path | None:
         place = self.folder / "blobs" / sha256[:2] / sha256
-        return next((each for each in (place.with_name(f"{sha256}.gz"), place) if each.exists()), None)
+        return next((blob for blob in (place.with_name(f"{sha256}.gz"), place) if blob.exists()), None)
 
 
 def _read(blob: Path) -> Iterator[bytes]:
@@ -136,7 +136,7 @@ def _read(blob: Path) -> Iterator[bytes]:
 
 
 def _hash(blob: Path) -> str | None:
-    """The hash of a blob's content, None if it cannot be read."""
+    """Return the hash of a blob's content, None if it cannot be read."""
     try:
         return disk.hash_pieces(_read(blob))
     except DAMAGED:

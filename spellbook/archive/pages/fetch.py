@@ -80,7 +80,7 @@ def fetch(
     backend = guard.AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
         with _client(backend, seconds) as client:
-            return _followed(client, url)
+            return _follow(client, url)
     except httpx.TimeoutException as error:
         raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
     except httpx.TransportError as error:
@@ -90,10 +90,10 @@ def fetch(
 
 def checked(url: str) -> str:
     """Return a web address that may be fetched, and stand in frontmatter. Raises InvalidInput or PermissionDenied."""
-    return urls.quiet(str(_parsed(url)))
+    return urls.quiet(str(_parse(url)))
 
 
-def _parsed(url: str) -> httpx.URL:
+def _parse(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url) if len(url) <= MOST_URL else None
         _ = parsed and parsed.host  # is decoded only now, and may be no name
@@ -137,15 +137,15 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _followed(client: httpx.Client, url: str) -> Fetched:
-    parsed = _parsed(url)
+def _follow(client: httpx.Client, url: str) -> Fetched:
+    parsed = _parse(url)
     for _ in range(_HOPS + 1):
         with client.stream("GET", parsed) as answer:
             target = answer.extensions["location"]
             if not target or answer.status_code not in _MOVED:
                 return _body(answer)
         try:
-            parsed = _parsed(urljoin(str(parsed), target))
+            parsed = _parse(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:
             raise FetchError(f"{url} leads to {target[:100]!r}, which is no web address.") from error
     raise FetchError(f"{url} leads on more than {_HOPS} times.", "Give the address where the page really is.")
@@ -162,7 +162,7 @@ def _body(answer: httpx.Response) -> Fetched:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
     body = bytearray()
     is_pdf = kind == "application/pdf"
-    for piece in _unpacked(answer):
+    for piece in _unpack(answer):
         body += piece
         if kind in _UNSAID:
             is_pdf = body.startswith(b"%PDF-")
@@ -172,16 +172,11 @@ def _body(answer: httpx.Response) -> Fetched:
     canonical = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
         canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
-    return Fetched(
-        bytes(body),
-        "application/pdf" if is_pdf else "text/html",
-        url,
-        charset=header.get_content_charset(""),
-        canonical=canonical,
-    )
+    kind = "application/pdf" if is_pdf else "text/html"
+    return Fetched(bytes(body), kind, url, header.get_content_charset(""), canonical)
 
 
-def _unpacked(answer: httpx.Response) -> Iterable[bytes]:
+def _unpack(answer: httpx.Response) -> Iterable[bytes]:
     """
     Yield the body as it comes, unpacked, in pieces of bounded size.
 

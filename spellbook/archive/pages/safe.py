@@ -53,7 +53,9 @@ _PLUGINS = (
     (re.compile(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
     (re.compile(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
 )
-_LINE_START = re.compile(r"(?m)^(?:([-+>=|:~#])|(\d{1,9})([.)])(?=\s|\Z))")
+_LINE_START = re.compile(r"(?m)^(\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+>=|:~#]))")
+"""Where a line would start a list or a heading: behind its number, or before its sign."""
+
 _TEMPLATE = "<%"
 """Templater looks for it in the raw text of a new file, code and escapes included."""
 
@@ -98,20 +100,16 @@ def line(text: str, most: int) -> str:
 
 def escaped(text: str) -> str:
     """Return plain text as Markdown that shows the same and does nothing; of one or more lines."""
-    return _LINE_START.sub(_no_start, _marks_escaped(text))
+    return _LINE_START.sub(r"\1\\", _escape_marks(text))
 
 
-def _escaped_later(text: str) -> str:
-    """Return what `escaped` does for text that follows something on its first line."""
+def _escape_later(text: str) -> str:
+    """Escape text that follows something on its first line."""
     first, line_end, rest = text.partition("\n")
-    return _marks_escaped(text) if not line_end else _marks_escaped(text[: len(first)]) + "\n" + escaped(rest)
+    return _escape_marks(first) + (f"\n{escaped(rest)}" if line_end else "")
 
 
-def _no_start(found: re.Match[str]) -> str:
-    return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
-
-
-def _marks_escaped(text: str) -> str:
+def _escape_marks(text: str) -> str:
     text = _ALWAYS.sub(r"\\\g<0>", text)
     for pattern, new in _PLUGINS:
         text = pattern.sub(new, text)
@@ -139,6 +137,22 @@ def code(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
+def quote_block(text: str) -> str:
+    """Return Markdown as a quote."""
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def list_item(mark: str, text: str) -> str:
+    """Return Markdown as an item of a list that begins with `mark`."""
+    first, *rest = text.split("\n")
+    return "\n".join([mark + first, *(" " * len(mark) + line if line else "" for line in rest)])
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown; the first row is its head."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+
+
 def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
     # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
@@ -149,13 +163,13 @@ def address(url: str) -> str:
 
 
 def _without_header(text: str) -> str:
-    if found := FRONTMATTER.match(text):
+    if header := FRONTMATTER.match(text):
         try:
-            is_header = bool(load(found[0])[0])
+            is_header = bool(load(header[0])[0])
         except BadHeader as error:
             is_header = not error.is_text
         if is_header:
-            return text[found.end() :]
+            return text[header.end() :]
     return text
 
 
@@ -197,7 +211,7 @@ def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = 
             yield "\n\n".join(_blocks(tokens, label, "paragraph_close")) + (_TIGHT if token.hidden else "")
         elif kind == "blockquote_open":
             quoted = "\n\n".join(filter(None, _blocks(tokens, label, "blockquote_close")))
-            yield "\n".join(f"> {each}".rstrip() for each in quoted.split("\n")) if quoted else ""
+            yield quote_block(quoted) if quoted else ""
         elif kind in {"bullet_list_open", "ordered_list_open"}:
             yield _list(tokens, label, token)
         elif kind == "table_open":
@@ -218,8 +232,7 @@ def _list(tokens: Iterator[Token], label: str, opened: Token) -> str:
         is_tight |= _TIGHT in body
         body = _AFTER_TIGHT.sub("\n", body).replace(_TIGHT, "")
         if body:
-            lines = body.split("\n")
-            items.append("\n".join([mark + lines[0], *(" " * len(mark) + each if each else "" for each in lines[1:])]))
+            items.append(list_item(mark, body))
             number += 1
     return ("\n" if is_tight or not any("\n\n" in item for item in items) else "\n\n").join(items)
 
@@ -234,8 +247,7 @@ def _table(tokens: Iterator[Token], label: str) -> str:
         elif token.type == "inline":
             cell = _inline(token.children or (), label, " ")
             rows[-1].append(re.sub(r"(?<!\\)((?:\\\\)*)\|", r"\1\\|", cell))
-    rule = ["---"] * len(rows[0])
-    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+    return table(rows)
 
 
 # -- inline
@@ -276,7 +288,7 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
             if _LINK.match(url):
                 parts[at:] = [link(written(parts[at:]), url)]
         elif kind == "image":
-            alt = "".join(each.content for each in token.children or ())
+            alt = "".join(part.content for part in token.children or ())
             url = str(token.attrGet("src") or "")
             if opened or not _LINK.match(url):  # a link in a link would be two brackets in a row
                 parts.append(PlainText(f"{label}: {alt}" if alt else label))
@@ -300,7 +312,7 @@ def written(parts: Sequence[str], begins_line: bool = True) -> str:
             text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
             is_first = begins_line if not done.strip() else done.endswith("\n")
             text = text if done.strip() else text.lstrip()
-            done += escaped(text) if is_first else _escaped_later(text)
+            done += escaped(text) if is_first else _escape_later(text)
             continue
         for mark in run:
             if mark == BREAK:

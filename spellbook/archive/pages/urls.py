@@ -23,10 +23,8 @@ def normalized(url: str) -> str:
     except ValueError:
         return url
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, " "))
-    query = "&".join(
-        each for each in parts.query.split("&") if each and not _TRACKING.fullmatch(each.partition("=")[0])
-    )
-    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", query, "")))
+    query = (field for field in parts.query.split("&") if field and not _TRACKING.fullmatch(field.partition("=")[0]))
+    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", "&".join(query), "")))
 
 
 def quiet(url: str) -> str:
