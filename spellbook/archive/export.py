@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.archive.tree import BackupFile, fault_of, is_setting, tree
+from spellbook.archive.tree import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
 from spellbook.system.disk import replacing, storage_error
@@ -83,7 +83,7 @@ def run(
     if only is not None:
         chosen = [item for item in content.files if item.path in only]
     else:
-        chosen = [item for item in content.files if attachments or item.is_note or is_setting(item.path)]
+        chosen = [item for item in content.files if attachments or is_note(item.path) or is_setting(item.path)]
     done: list[BackupFile] = []
     faults = [*content.faults]
     files = _open(vault, chosen, done, faults)
@@ -102,7 +102,7 @@ def run(
             raise storage_error(str(file), error) from error
     else:
         write(vault, file, folders, files)
-    notes = sum(item.is_note for item in done)
+    notes = sum(is_note(item.path) for item in done)
     size = sum(item.stamp.size for item in done)
     return Exported(str(place), notes, len(done) - notes, size, tuple(faults))
 
@@ -155,7 +155,7 @@ def _records(item: BackupFile, pieces: Iterator[bytes]) -> Iterator[Mapping[str,
         yield {**head, "base64": base64.b64encode(piece).decode("ascii"), "more": True}
         head, piece = {}, following
     sha256.update(piece)
-    metadata = _metadata(item.path, piece) if head and item.is_note else {}
+    metadata = _metadata(item.path, piece) if head and is_note(item.path) else {}
     content = {"base64": base64.b64encode(piece).decode("ascii")}
     if head:
         with contextlib.suppress(UnicodeDecodeError):

@@ -133,7 +133,7 @@ def _begin(index: Index, place: Path, options: ImportOptions, progress: Progress
         index.vault.admitted(_into(options, "x.md"))
     report = Imported(dry_run=options.dry_run)
     with _lock(index.config.state) as folder:
-        if interrupted := _interrupted(folder):
+        if interrupted := _read_journal(folder):
             raise Conflict(
                 f"The import of {interrupted.source} was cut short, and not all of it is in the vault.",
                 "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest. Nothing was imported.",
@@ -148,7 +148,7 @@ def _begin(index: Index, place: Path, options: ImportOptions, progress: Progress
                 files, folders = _stage(index, place, stage, options, report, progress)
                 stage.flush()
                 os.fsync(stage.fileno())
-            begun = _Begun(str(place), tuple(files), tuple(folders))
+            begun = _Journal(str(place), tuple(files), tuple(folders))
             with disk.replacing(folder / _JOURNAL) as file:
                 file.write(json.dumps(asdict(begun)).encode())
         except BaseException:
@@ -167,7 +167,7 @@ def _resume(index: Index, options: ImportOptions, progress: Progress | None) -> 
     """
     report = Imported(dry_run=options.dry_run)
     with _lock(index.config.state) as folder:
-        begun = _interrupted(folder)
+        begun = _read_journal(folder)
         if begun is None:
             _discard(folder)
         elif options.drop:
@@ -194,7 +194,7 @@ def is_interrupted(state: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _Journal:
     """An import as its journal has it: its source, and the files and empty folders that it places."""
 
     source: str
@@ -202,21 +202,21 @@ class _Begun:
     folders: tuple[str, ...]
 
 
-def _interrupted(folder: Path) -> _Begun | None:
+def _read_journal(folder: Path) -> _Journal | None:
     """Return the import that was interrupted, None if there is none."""
     if not (folder / _JOURNAL).exists() or not (folder / _STAGE).exists():
         return None
     try:
         journal = json.loads((folder / _JOURNAL).read_bytes())
         files = tuple(placing.Staged(**entry) for entry in journal["files"])
-        return _Begun(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
+        return _Journal(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
     except (ValueError, KeyError, TypeError):
         _log.warning("%s is damaged: what an import that was cut short had left is forgotten.", folder / _JOURNAL)
         return None
 
 
 def _finish(
-    index: Index, folder: Path, begun: _Begun, report: Imported, progress: Progress | None, *, resumes: bool = False
+    index: Index, folder: Path, begun: _Journal, report: Imported, progress: Progress | None, *, resumes: bool = False
 ) -> Imported:
     """Place the files of an import; add to `report` what was done, and return it."""
     done: list[placing.Placed] = []

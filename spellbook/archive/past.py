@@ -84,8 +84,9 @@ def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
         return _newest_by(folder, taken, question, end_of(question))
     if snapshots.taken_at(question) is not None:
         return _moment_of(question, taken.find(question))
-    text = f"{question[:80]!r} is no date, and neither a revision nor a snapshot of this vault."
-    refusal = InvalidInput(text, _FORMS)
+    refusal = InvalidInput(
+        f"{question[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS
+    )
     try:
         if commit := Repository(folder.root).find(question):
             return Moment(question, commit.hash, "", commit.at)
@@ -147,7 +148,7 @@ class _NotesThen:
         self.faults.append(Fault(shown(path), 0, reason))
 
 
-def written(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
+def notes_at(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
     """
     Return the notes of an earlier state, as the vault's own rules name notes.
 

@@ -84,7 +84,7 @@ class Restored:
     faults: tuple[Fault, ...] = ()
 
 
-def whole(
+def restorable(
     vault: Vault, blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """

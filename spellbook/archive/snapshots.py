@@ -296,14 +296,14 @@ class Snapshots:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
-        Over the vault, what was not there then or stands in the way goes into the trash. A restore that is killed goes
-        on when it is asked for again. With `skip_damaged` what is damaged is left out and named, see `restore.whole`.
+        Over the vault, what did not exist then or stands in the way goes into the trash. A restore that is killed goes
+        on when it is asked for again. With `skip_damaged` damaged files are left out and named, see `restorable`.
         Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._lock():
             manifest = self._manifest(name)
-            files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
+            files, faults = restore.restorable(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
             if into is None:
                 return replace(self._over(manifest, files, progress), faults=faults)
             above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())

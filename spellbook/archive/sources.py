@@ -26,7 +26,7 @@ from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, unreadable, whole
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, read_all, unreadable
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -50,56 +50,58 @@ def opened(place: Path) -> Iterator[ImportSource]:
 
     Raises InvalidInput for what is none of these, or damaged.
     """
+    source = ImportSource(iter(()))
     try:
-        if place.is_dir():
-            chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
-            if chats and not any(file.suffix == ".md" for file in place.iterdir()):
-                with ExitStack() as stack:
-                    yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
-            else:
-                yield _folder(place)
-        else:
-            with regular(place) as file:
-                if place.suffix.lower() == ".md" or html_notes.endings([place.name]):
-                    status = os.fstat(file.fileno())
-                    note = Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
-                    yield ImportSource(html_notes.notes(iter([note]), [place.name]))
-                elif place.suffix.lower() == _ENEX:
-                    yield _evernote([place.name], lambda _: regular(place))
-                elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
-                    with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
-                        if rows is None:
-                            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
-                        yield ImportSource(memories.of_rows(rows))
-                elif start[:2] == b"PK":
-                    yield _zip(zipfile.ZipFile(file), place.name)
-                else:
-                    file.seek(0)
-                    if memories.is_graph(_first_record(file)):
-                        yield ImportSource(memories.graph(_lines(file, place.name)))
-                    else:
-                        yield _chats([(file, place.name)])
+        with ExitStack() as stack:
+            source.files = _files(place, source, stack)
+            yield source
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", UNTOUCHED) from error
 
 
-def _folder(place: Path) -> ImportSource:
+def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Incoming]:
+    """Return the files at `place`, what is open for them on `stack`; folders and faults are added to `source`."""
+    if place.is_dir():
+        chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
+        if chats and not any(file.suffix == ".md" for file in place.iterdir()):
+            return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
+        return _folder(place, source)
+    file = stack.enter_context(regular(place))
+    if place.suffix.lower() == ".md" or html_notes.endings([place.name]):
+        status = os.fstat(file.fileno())
+        note = Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+        return html_notes.notes(iter([note]), [place.name])
+    if place.suffix.lower() == _ENEX:
+        return _evernote([place.name], lambda _: regular(place))
+    start = file.read(len(foreign_sqlite.MAGIC))
+    if start == foreign_sqlite.MAGIC:
+        rows = stack.enter_context(foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS))
+        if rows is None:
+            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
+        return memories.of_rows(rows)
+    if start[:2] == b"PK":
+        return _zip(zipfile.ZipFile(file), place.name, source)
+    file.seek(0)
+    if memories.is_graph(_first_record(file)):
+        return memories.graph(_lines(file, place.name))
+    return _chats([(file, place.name)], source)
+
+
+def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
     folder = Folder(place.resolve())
     content = tree(folder)
     times = {item.path: item.stamp.mtime_ns for item in content.files}
     if books := _notebooks([*times]):
         return _evernote(books, lambda path: regular(folder.locate(path)))
-    source = ImportSource(iter(()), [], [*content.faults])
+    source.faults += content.faults
     if (root := logseq.root_of([*times])) is not None:
         graph = logseq.LogseqGraph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
-        source.files = logseq.files(graph, source.faults)
-        return source
-    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
-    source.files = html_notes.notes(_with_ids(files), [*times])
+        return logseq.files(graph, source.faults)
     source.folders += content.folders
-    return source
+    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
+    return html_notes.notes(_with_ids(files), [*times])
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
@@ -121,19 +123,19 @@ def _notebooks(names: Sequence[str]) -> list[str]:
     return sorted(name for name in names if name.lower().endswith(_ENEX) and belongs(name))
 
 
-def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> ImportSource:
-    return ImportSource(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
+def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Iterator[Incoming]:
+    return evernote.files([Notebook(_safe_path(name)[: -len(_ENEX)], partial(open, name)) for name in names])
 
 
 # -- zips
 
 
-def _zip(archive: zipfile.ZipFile, name: str) -> ImportSource:
+def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[Incoming]:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     parts = sorted(filter(notion.is_part, names))
     if parts and len(parts) == sum(not entry.is_dir() for entry in entries):
-        return _parts(archive, parts)
+        return _parts(archive, parts, source)
     # Entries may overlap, so the size of the file itself counts.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * MOST_GROWTH:
@@ -142,36 +144,24 @@ def _zip(archive: zipfile.ZipFile, name: str) -> ImportSource:
         )
     chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
     if chats and not any(path.lower().endswith(".md") for path in names):
-        return _chats([(archive.open(path), path) for path in chats])
+        return _chats([(archive.open(path), path) for path in chats], source)
     if books := _notebooks(names):
         return _evernote(books, archive.open)
     if (root := logseq.root_of(names)) is not None:
-        return _logseq(archive, entries, root, name)
-    source = ImportSource(iter(()))
+        return _logseq(archive, entries, root, name, source)
     root = _root(names)
-    source.files = _with_ids(_entries(archive, entries, root, source))
+    files = _with_ids(_entries(archive, entries, root, source))
     if notion.is_notion(names):
-        source.files = _pages(source.files, name)
-    else:
-        paths = (path.removeprefix("./").removeprefix(root) for path in names)
-        source.files = html_notes.notes(source.files, [path for path in paths if path and belongs(path)])
-    return source
+        return _pages(files, name)
+    paths = (path.removeprefix("./").removeprefix(root) for path in names)
+    return html_notes.notes(files, [path for path in paths if path and belongs(path)])
 
 
-def _parts(archive: zipfile.ZipFile, parts: Sequence[str]) -> ImportSource:
-    """Return the zips of a divided export, one after the other."""
-    source = ImportSource(iter(()))
-
-    def files() -> Iterator[Incoming]:
-        for part in parts:
-            with archive.open(part) as file, zipfile.ZipFile(file) as inner:
-                source_of_part = _zip(inner, part)
-                yield from source_of_part.files
-                source.folders.extend(source_of_part.folders)
-                source.faults.extend(source_of_part.faults)
-
-    source.files = files()
-    return source
+def _parts(archive: zipfile.ZipFile, parts: Sequence[str], source: ImportSource) -> Iterator[Incoming]:
+    """Yield the files in the zips of a divided export, one zip after the other."""
+    for part in parts:
+        with archive.open(part) as file, zipfile.ZipFile(file) as inner:
+            yield from _zip(inner, part, source)
 
 
 def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
@@ -180,7 +170,7 @@ def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
         if not file.path.lower().endswith(".md"):
             yield replace(file, path=notion.plain(file.path))
             continue
-        data = whole(file.pieces, MOST_TEXT, f"{name}: {file.path[:200]}")
+        data = read_all(file.pieces, MOST_TEXT, f"{name}: {file.path[:200]}")
         yield replace(notion.page(file.path, data.decode("utf-8", "replace")), mode=file.mode, mtime_ns=file.mtime_ns)
 
 
@@ -199,7 +189,7 @@ def _entries(
     """Yield the files below `root`; empty folders and what is no file are added to `source`."""
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
-        path = _decent(entry.filename).removeprefix(root)
+        path = _safe_path(entry.filename).removeprefix(root)
         mode = stat.S_IMODE(entry.external_attr >> 16)
         if not path or not belongs(path):
             continue
@@ -213,10 +203,11 @@ def _entries(
                 yield Incoming(path, pieces_of(file), mode or None, time_of(entry))
 
 
-def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> ImportSource:
-    """Return a graph in a zip, whose pages are read twice."""
-    source = ImportSource(iter(()))
-    by_path = {_decent(entry.filename): entry for entry in entries if not entry.is_dir()}
+def _logseq(
+    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str, source: ImportSource
+) -> Iterator[Incoming]:
+    """Return the files of a graph in a zip, whose pages are read twice."""
+    by_path = {_safe_path(entry.filename): entry for entry in entries if not entry.is_dir()}
     paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
 
     def read(path: str) -> Iterator[bytes]:
@@ -226,8 +217,7 @@ def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str,
     # A browser numbers what is downloaded again.
     stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
     graph = logseq.LogseqGraph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
-    source.files = logseq.files(graph, source.faults)
-    return source
+    return logseq.files(graph, source.faults)
 
 
 def _is_regular(entry: zipfile.ZipInfo) -> bool:
@@ -237,11 +227,10 @@ def _is_regular(entry: zipfile.ZipInfo) -> bool:
 # -- JSON: an export of Spellbook's, or conversations
 
 
-def _chats(opened: Sequence[tuple[IO[bytes], str]]) -> ImportSource:
-    """Return one export, which ChatGPT may divide among several files."""
-    source = ImportSource(iter(()))
-    source.files = chain.from_iterable(_records(members(file, name), source, name) for file, name in opened)
-    return source
+def _chats(opened: Sequence[tuple[IO[bytes], str]], source: ImportSource) -> Iterator[Incoming]:
+    """Yield the files of one export, which ChatGPT may divide among several files."""
+    for file, name in opened:
+        yield from _records(members(file, name), source, name)
 
 
 def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str) -> Iterator[Incoming]:
@@ -249,7 +238,7 @@ def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str)
     count = chats = 0
     for key, value in values:
         if key == "folders":
-            source.folders.append(_decent(str(value)))
+            source.folders.append(_safe_path(str(value)))
         elif is_conversation(value):
             chats += 1
             try:
@@ -273,7 +262,7 @@ def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str)
             count += 1
             if not isinstance(value, Mapping) or not isinstance(value.get("path"), str):
                 raise InvalidInput(f"{name}: file {count} has no path.", UNTOUCHED)
-            path = _decent(value["path"])
+            path = _safe_path(value["path"])
             mode, mtime_ns = (n if isinstance(n := value.get(key), int) else None for key in ("mode", "mtime_ns"))
             yield Incoming(path, _join(path, value, values, name), mode, mtime_ns)
     if chats:
@@ -346,7 +335,7 @@ def _join(path: str, record: Any, values: Iterator[tuple[str, Any]], name: str) 
         )
 
 
-def _decent(path: str) -> str:
+def _safe_path(path: str) -> str:
     """Return a path of a source that leads out of nothing. Raises PathOutsideVault for any other."""
     path = path.removeprefix("./")
     parts = path.removesuffix("/").split("/")

@@ -1,8 +1,8 @@
 """
 The tree of a vault: every file that belongs to it, notes or not, and its empty folders.
 
-Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and
-what lies beyond links stay out; the vault's own settings belong to it.
+Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and what lies beyond links stay out; the
+vault's own settings belong to it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,6 @@ class BackupFile:
     path: str
     stamp: Stamp
     mode: int
-
-    @property
-    def is_note(self) -> bool:
-        """Say whether it is a note by its name."""
-        return is_note(self.path)
 
 
 @dataclass(frozen=True, slots=True)

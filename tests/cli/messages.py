@@ -80,7 +80,7 @@ SENTENCES = {
     "text/credentials.py": {"in_note"},
     "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_filed"},
     "archive/pages/fetch.py": {"_hint"},
-    "archive/past.py": {"__str__", "_begin", "left_out"},
+    "archive/past.py": {"__str__", "_beginning", "left_out"},
     "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_imported"},
     "library/evaluate.py": {"_failures"},

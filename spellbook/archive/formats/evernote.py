@@ -8,13 +8,12 @@ text is held in memory. The XML may be hostile: entities are refused, and nothin
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import html
 import mimetypes
 import posixpath
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -122,9 +121,8 @@ def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
 
 @dataclass(slots=True)
 class _ImportedNotes:
-    """All notes of an import: how many have a title, where they are, and which ids are taken by which text."""
+    """All notes of an import: where they are, by title ("" for one of several notes) and id, and the texts of ids."""
 
-    titles: Counter[str] = field(default_factory=Counter)
     places: dict[str, str] = field(default_factory=dict)
     guids: dict[str, str] = field(default_factory=dict)
     ids: dict[str, bytes] = field(default_factory=dict)
@@ -150,8 +148,7 @@ def _survey(notebook: Notebook, known: _ImportedNotes) -> _ExportPlan:
             held = []
             if id:
                 title = item.title.casefold()
-                known.titles[title] += 1
-                known.places[title] = place
+                known.places[title] = "" if title in known.places else place
                 if guid := item.get("guid").lower():
                     known.guids[guid] = place
     if not plan.ids:
@@ -208,8 +205,7 @@ def _markdown(
         guid = _GUID.match(address)
         if not guid:
             return ""
-        name = line(text, _MOST_TITLE).casefold()
-        there = known.guids.get(guid[1].lower()) or (known.places[name] if known.titles[name] == 1 else "")
+        there = known.guids.get(guid[1].lower()) or known.places.get(line(text, _MOST_TITLE).casefold())
         return destination(posixpath.relpath(there, posixpath.dirname(place) or ".")) if there else ""
 
     groups: dict[str, list[tuple[bool, str]]] = {}
@@ -253,7 +249,7 @@ def _notes(file: IO[bytes], name: str) -> Iterator[_ExportedNote | _NoteFile]:
                 task = {}
                 note.tasks.append(task)
             elif path == _DATA:
-                held.append(_NoteFile(_decoded(events, name, note)))
+                held.append(_NoteFile(_decode(events, name, note)))
                 yield held[-1]
                 deque(held[-1].pieces, 0)
             elif path in _FIELDS or path.startswith("note/note-attributes/"):
@@ -275,26 +271,21 @@ def _notes(file: IO[bytes], name: str) -> Iterator[_ExportedNote | _NoteFile]:
             held[-1].about[path] = (held[-1].about.get(path, "") + text)[:_MOST_FIELD]
 
 
-def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _ExportedNote) -> Iterator[bytes]:
+def _decode(events: Iterator[tuple[int, str, str]], name: str, note: _ExportedNote) -> Iterator[bytes]:
     """Yield the bytes of a file, up to the end of its element."""
     left = ""
     for kind, path, text in events:
-        if kind == _END and path == _DATA:
-            break
         left += "".join(text.split()) if kind == _TEXT else ""
-        if len(left) >= _READ:
-            whole = len(left) // 4 * 4
-            yield _bytes(left[:whole], name, note)
-            left = left[whole:]
-    if left:
-        yield _bytes(left, name, note)
-
-
-def _bytes(text: str, name: str, note: _ExportedNote) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise unreadable(name, f"a file in {note.title[:80]} is damaged") from error
+        is_end = kind == _END and path == _DATA
+        if is_end or len(left) >= _READ:
+            size = len(left) if is_end else len(left) // 4 * 4  # four letters are three bytes
+            try:
+                yield base64.b64decode(left[:size], validate=True)
+            except ValueError as error:
+                raise unreadable(name, f"a file in {note.title[:80]} is damaged") from error
+            left = left[size:]
+        if is_end:
+            return
 
 
 def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:

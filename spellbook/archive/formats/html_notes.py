@@ -8,7 +8,6 @@ files are taken word for word.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import posixpath
 import re
@@ -17,7 +16,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import cleaned, moment
-from spellbook.archive.formats.incoming import Incoming, make_note, stable_id, whole
+from spellbook.archive.formats.incoming import Incoming, make_note, read_all, stable_id
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences
 from spellbook.archive.pages.html import decoded
@@ -49,7 +48,7 @@ def notes(files: Iterator[Incoming], names: Collection[str]) -> Iterator[Incomin
         if not kinds or not file.path.lower().endswith(kinds):
             yield file
             continue
-        text = decoded(whole(file.pieces, MOST_PAGE, file.path[:200]))
+        text = decoded(read_all(file.pieces, MOST_PAGE, file.path[:200]))
         if kinds == _TEXT:
             yield _note_of(file, {}, cleaned(text).strip("\n"), _name(file.path))
         else:
@@ -104,7 +103,7 @@ def _image(text: str, about: str) -> bytes:
         return unquote_to_bytes(text)
     try:
         return base64.b64decode("".join(unquote(text).split()), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
 
 

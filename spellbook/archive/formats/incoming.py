@@ -56,7 +56,7 @@ def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | 
     return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
 
 
-def whole(pieces: Iterator[bytes], most: int, name: str) -> bytes:
+def read_all(pieces: Iterator[bytes], most: int, name: str) -> bytes:
     """Return all pieces together. Raises InvalidInput, which calls them `name`, if they are over `most` bytes."""
     data = bytearray()
     for piece in pieces:

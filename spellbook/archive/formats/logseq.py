@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from spellbook.archive.formats.conversations import cleaned
-from spellbook.archive.formats.incoming import Incoming, make_note, stable_id, whole
+from spellbook.archive.formats.incoming import Incoming, make_note, read_all, stable_id
 from spellbook.archive.formats.memories import tags_of
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
 from spellbook.notes.links import destination
@@ -83,7 +83,8 @@ def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
     title_format = _DAY_FORMAT.search(_text(graph, CONFIG))
     forms = ([title_format[1]] if title_format else []) + ["MMM do, yyyy", "yyyy-MM-dd", "yyyy_MM_dd"]
     known = _KnownPages()
-    pages = {path: _name(path) for path in inside if _is_page(path)}
+    notes = (path for path in inside if path.startswith(("pages/", "journals/")) and path.lower().endswith(".md"))
+    pages = {path: _name(path) for path in notes}
     for path in inside:
         known.files[path] = _new_path(path, pages[path]) if path in pages else path
     for path, name in pages.items():
@@ -108,12 +109,8 @@ def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
 
 
 def _text(graph: LogseqGraph, path: str) -> str:
-    data = whole(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
+    data = read_all(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
     return cleaned(data.decode("utf-8-sig", "replace"))
-
-
-def _is_page(path: str) -> bool:
-    return path.startswith(("pages/", "journals/")) and path.lower().endswith(".md")
 
 
 def _day(path: str) -> dt.date | None:

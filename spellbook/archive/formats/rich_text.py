@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from spellbook.archive.formats import markup
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.html import MarkdownWriter, marked
-from spellbook.archive.pages.safe import PlainText, escaped, visible, written
+from spellbook.archive.pages.html import MarkdownWriter, emphasized
+from spellbook.archive.pages.safe import PlainText, escaped, joined, visible
 
 _MOST_DEEP = 80
 """How deep elements are nested in the tree; what is deeper is text of the last one."""
@@ -464,12 +464,12 @@ class _NoteWriter(MarkdownWriter):
         if element.tag == "ref":
             return self._link(element)
         if element.tag == "hi":
-            return marked(_MARKS[element.get("rend")], self.within(element))
+            return emphasized(_MARKS[element.get("rend")], self.within(element))
         return super().inline(element)
 
     def _link(self, element: Any) -> list[str]:
         target, parts = element.get("target").strip(), self.within(element)
-        text = " ".join(written(parts).split())
+        text = " ".join(joined(parts).split())
         known = self._around.follow(target, " ".join(visible("".join(element.itertext())).split()))
         if known:
             return [f"[{text or escaped(known)}]({known})"]

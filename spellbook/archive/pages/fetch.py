@@ -12,12 +12,10 @@ import email.message
 import os
 import re
 import socket
-import ssl
 import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -38,7 +36,7 @@ _HOPS = 5
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-_UNSAID = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_VAGUE = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 """Content types that do not say what the body is. Then its first bytes do."""
 
 _HEADERS = {
@@ -118,7 +116,8 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
         """httpx's transport over a pool of our own: its constructor takes no network backend."""
 
         def __init__(self) -> None:
-            self._pool = httpcore.ConnectionPool(ssl_context=_certificates(), network_backend=backend)
+            context = httpx.create_ssl_context()
+            self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=backend)
 
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             answer = super().handle_request(request)
@@ -130,11 +129,6 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
     return httpx.Client(
         transport=Transport(), trust_env=False, cookies=no_cookies, headers=_HEADERS, timeout=httpx.Timeout(seconds)
     )
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
 
 
 def _follow(client: httpx.Client, url: str) -> Fetched:
@@ -158,13 +152,13 @@ def _body(answer: httpx.Response) -> Fetched:
     header = email.message.Message()
     header["content-type"] = answer.headers.get("content-type", "")
     kind = header.get_content_type() if header["content-type"] else ""
-    if kind not in _HTML | _UNSAID | {"application/pdf"}:
+    if kind not in _HTML | _VAGUE | {"application/pdf"}:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
     body = bytearray()
     is_pdf = kind == "application/pdf"
     for piece in _unpack(answer):
         body += piece
-        if kind in _UNSAID:
+        if kind in _VAGUE:
             is_pdf = body.startswith(b"%PDF-")
         most = MOST_PDF if is_pdf else MOST_HTML
         if len(body) > most:

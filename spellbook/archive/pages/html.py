@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.safe import BREAK, PlainText, visible, written
+from spellbook.archive.pages.safe import BREAK, PlainText, joined, visible
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer
 
@@ -266,7 +266,7 @@ class MarkdownWriter:
             is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
             is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
             if is_block or is_gap:
-                yield from filter(None, [written(run)])
+                yield from filter(None, [joined(run)])
                 run = []
             if is_block:
                 yield from self.block(child)
@@ -274,13 +274,13 @@ class MarkdownWriter:
                 run += self.inline(child)
             if tail := _flat(child.tail):
                 run.append(PlainText(tail))
-        yield from filter(None, [written(run)])
+        yield from filter(None, [joined(run)])
 
     def block(self, element: Any) -> Iterator[str]:
         """Yield an element that is a block, as one or several."""
         if element.tag == "head":
             level = re.sub(r"\D", "", element.get("rend") or "") or "2"
-            title = " ".join(written(self.within(element)).split())
+            title = " ".join(joined(self.within(element)).split())
             yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
         elif element.tag == "list":
             yield self._list(element)
@@ -315,7 +315,7 @@ class MarkdownWriter:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        cells = [[" ".join(written(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
+        cells = [[" ".join(joined(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
         cells[0] += [""] * (width - len(cells[0]))
         yield safe.table(cells)
 
@@ -341,8 +341,8 @@ class MarkdownWriter:
             address = "" if target.startswith("#") else _join(self._url, target)
             # What is in a link may not be one.
             text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
-            return [safe.link(" ".join(written(text).split()), address)]
-        return marked("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
+            return [safe.link(" ".join(joined(text).split()), address)]
+        return emphasized("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
 
     def is_code_block(self, code: Any) -> bool:
         """Say whether code stands by itself, not in a line."""
@@ -350,10 +350,10 @@ class MarkdownWriter:
         return "\n" in "".join(code.itertext()).strip() or is_alone
 
 
-def marked(mark: str, parts: list[str]) -> list[str]:
+def emphasized(mark: str, parts: list[str]) -> list[str]:
     """Return a run of text between marks of emphasis, where these are sure to be read as such."""
     # Marks beside other signs are none in Korean, where a particle follows at once.
-    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", written(parts)) else parts
+    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", joined(parts)) else parts
 
 
 def _flat(text: str | None) -> str:

@@ -38,7 +38,6 @@ LANGUAGES = frozenset(_LANGUAGES.split())
 """Languages that a code block may name. Plugins of Obsidian run others: dataviewjs, tasks, button, mermaid, query."""
 
 _MOST_NESTED = 100
-_HANGUL = re.compile("[" + HANGUL + "]")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e01ef]"
@@ -80,7 +79,7 @@ def safe(text: str) -> str:
 
 def image_label(text: str) -> str:
     """Return what an image is called in a page with this text."""
-    return "그림" if _HANGUL.search(text) else "image"
+    return "그림" if re.search(f"[{HANGUL}]", text) else "image"
 
 
 def visible(text: str) -> str:
@@ -286,7 +285,7 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
         elif kind == "link_close":
             at, url = opened.pop()
             if _LINK.match(url):
-                parts[at:] = [link(written(parts[at:]), url)]
+                parts[at:] = [link(joined(parts[at:]), url)]
         elif kind == "image":
             alt = "".join(part.content for part in token.children or ())
             url = str(token.attrGet("src") or "")
@@ -296,10 +295,10 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
                 parts.append(image(alt, url, label))
         else:
             parts.append(PlainText(token.content))
-    return written(parts, begins_line=line_end == "\n")
+    return joined(parts, begins_line=line_end == "\n")
 
 
-def written(parts: Sequence[str], begins_line: bool = True) -> str:
+def joined(parts: Sequence[str], begins_line: bool = True) -> str:
     """
     Return Markdown of `parts`, which are Markdown but for those that are `PlainText`.
 
