@@ -18,7 +18,10 @@ from spellbook.system import disk
 from spellbook.system.errors import StorageError
 
 _SAMPLE = 1 << 16
-_WORTH = 0.9  # of its size a compressed sample has at most, else a content is kept as it is
+"""Bytes of a content that are compressed to see whether that saves space."""
+
+_WORTH = 0.9
+"""A content is compressed if its sample gets smaller than this share of its size."""
 
 DAMAGED = (OSError, EOFError, zlib.error)
 """What reading a file with gzip raises if it is damaged."""

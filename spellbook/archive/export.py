@@ -42,9 +42,15 @@ _FIELDS = (
 )
 """What a JSON export says of a note, for other programs."""
 
-_PIECE = 3 << 20  # a multiple of three, so that pieces of base64 need no padding between them
+_PIECE = 3 << 20
+"""Bytes of a record; a multiple of three, so that pieces of base64 need no padding between them."""
+
 _MOST_PLAIN_ZIP = 2_000_000_000
-_FILETIME_EPOCH = 116_444_736_000_000_000  # 1970 in the 100 ns since 1601 that NTFS counts
+"""Bytes; a larger file is written as zip64."""
+
+_FILETIME_EPOCH = 116_444_736_000_000_000
+"""1970 as NTFS counts: in 100 ns since 1601."""
+
 _FIRST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _LAST_ZIP_TIME = (2107, 12, 31, 23, 59, 58)
 
@@ -71,9 +77,9 @@ def run(
     """
     Write the vault to an open stream, or to a file, which keeps its old content until the new one is complete.
 
-    Without a `format`, the file's ending decides, else it is json. `only` limits the export to these notes; without
-    `attachments` it contains notes and settings. Raises InvalidInput for an unknown format or a file inside the vault,
-    StorageError.
+    Without a `format`, the file's ending decides: a zip for `.zip`, else json. `only` limits the export to these notes;
+    without `attachments` it contains notes and settings. Raises InvalidInput for an unknown format or a file inside
+    the vault, StorageError.
     """
     if format not in {None, "json", "markdown"}:
         raise InvalidInput(f"There is no format {format!r:.80}.", "It is json or markdown.")

@@ -148,7 +148,7 @@ def _begin(index: Index, place: Path, options: ImportOptions, progress: Progress
                 files, folders = _stage(index, place, stage, options, report, progress)
                 stage.flush()
                 os.fsync(stage.fileno())
-            begun = _Journal(str(place), tuple(files), tuple(folders))
+            begun = _Pending(str(place), tuple(files), tuple(folders))
             with disk.replacing(folder / _JOURNAL) as file:
                 file.write(json.dumps(asdict(begun)).encode())
         except BaseException:
@@ -194,7 +194,7 @@ def is_interrupted(state: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Journal:
+class _Pending:
     """An import as its journal has it: its source, and the files and empty folders that it places."""
 
     source: str
@@ -202,21 +202,21 @@ class _Journal:
     folders: tuple[str, ...]
 
 
-def _read_journal(folder: Path) -> _Journal | None:
+def _read_journal(folder: Path) -> _Pending | None:
     """Return the import that was interrupted, None if there is none."""
     if not (folder / _JOURNAL).exists() or not (folder / _STAGE).exists():
         return None
     try:
         journal = json.loads((folder / _JOURNAL).read_bytes())
         files = tuple(placing.Staged(**entry) for entry in journal["files"])
-        return _Journal(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
+        return _Pending(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
     except (ValueError, KeyError, TypeError):
         _log.warning("%s is damaged: what an import that was cut short had left is forgotten.", folder / _JOURNAL)
         return None
 
 
 def _finish(
-    index: Index, folder: Path, begun: _Journal, report: Imported, progress: Progress | None, *, resumes: bool = False
+    index: Index, folder: Path, begun: _Pending, report: Imported, progress: Progress | None, *, resumes: bool = False
 ) -> Imported:
     """Place the files of an import; add to `report` what was done, and return it."""
     done: list[placing.Placed] = []
@@ -247,7 +247,7 @@ def _finish(
 
 @contextlib.contextmanager
 def _lock(state: Path) -> Iterator[Path]:
-    """Hold the lock of imports; yield the folder for what is staged. Raises StorageError, for an OSError too."""
+    """Hold the lock of imports; yield the folder of the stage. Raises StorageError, for an OSError too."""
     busy = StorageError("Another import into this vault is under way.", "Wait until it is done.")
     try:
         with disk.alone(state / "import.lock", 5, busy):
@@ -272,7 +272,7 @@ def _check_place(vault: Vault, place: Path) -> None:
 def _stage(
     index: Index, place: Path, stage: BinaryIO, options: ImportOptions, report: Imported, progress: Progress | None
 ) -> tuple[list[placing.Staged], list[str]]:
-    """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
+    """Read a source into `stage`, and add the results to `report`; return the files to place, and empty folders."""
     files: list[placing.Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.folds(index.vault.root))

@@ -1,7 +1,7 @@
 """
 Place the files of an import in the vault, or take them back.
 
-Each goes by its rule for an existing file. A file that was changed since the import began is never replaced.
+Each file has a rule for a file that exists already. A file that was changed since the import began is never replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from spellbook.vault.names import numbered
 from spellbook.vault.vault import Vault
 
 KEEP_OUT = "keep out"
-"""The rule of a file that is imported only into a vault without notes."""
+"""The rule of settings for a vault that has notes: they are not imported."""
 
 _PIECE = 1 << 20
+"""Bytes that are read at once."""
+
 _TRIES = 20
+"""Attempts while somebody else writes at the same path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Verdict:
 
 
 Placed = tuple[Staged, Verdict, str]
-"""A file, what became of it, and where in the trash the one is that it replaced."""
+"""A file, its verdict, and where the replaced file is in the trash ("" if there is none)."""
 
 
 def verdict(vault: Vault, staged: Staged, taken: Container[str] = ()) -> Verdict:
@@ -134,7 +137,7 @@ def take_back_all(vault: Vault, done: Sequence[Placed]) -> int:
             try:
                 _take_back(vault, staged, verdict, trash)
             except (Conflict, MemoryNotFound):
-                pass  # what somebody has changed since is theirs
+                pass  # somebody has changed it since: it stays
             except (SpellbookError, OSError):
                 left += 1
     return left

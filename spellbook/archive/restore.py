@@ -306,7 +306,7 @@ class Over:
         self.back.append(partial(self.vault.trash.put_back, trash, path, now))
 
     def _put_back(self, kept: Kept) -> None:
-        """Make a file what it was."""
+        """Give a file the bytes, permissions and time that it had."""
         path, vault = kept.item.path, self.vault
         now = _hash_of(vault, path)
         if now == kept.sha256:

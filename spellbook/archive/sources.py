@@ -62,7 +62,7 @@ def opened(place: Path) -> Iterator[ImportSource]:
 
 
 def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Incoming]:
-    """Return the files at `place`, what is open for them on `stack`; folders and faults are added to `source`."""
+    """Return the files at `place`; `stack` closes what is opened, and folders and faults are added to `source`."""
     if place.is_dir():
         chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
         if chats and not any(file.suffix == ".md" for file in place.iterdir()):
@@ -186,7 +186,7 @@ def _root(names: list[str]) -> str:
 def _entries(
     archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, source: ImportSource
 ) -> Iterator[Incoming]:
-    """Yield the files below `root`; empty folders and what is no file are added to `source`."""
+    """Yield the files below `root`; empty folders, and faults for links and devices, are added to `source`."""
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
         path = _safe_path(entry.filename).removeprefix(root)
@@ -214,7 +214,7 @@ def _logseq(
         with archive.open(by_path[path]) as file:
             yield from pieces_of(file)
 
-    # A browser numbers what is downloaded again.
+    # A browser adds a number to the name of a second download.
     stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
     graph = logseq.LogseqGraph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
     return logseq.files(graph, source.faults)

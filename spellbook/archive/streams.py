@@ -84,7 +84,7 @@ class _HeldText:
         while True:
             try:
                 value, end = self._json.raw_decode(self._held, self._at)
-                # A number may go on where what is held ends, or after its point.
+                # A number may go on behind the text that is held, or after its point.
                 if self._ended or self._held[end : end + 1] in _AFTER:
                     self._at = end
                     return value

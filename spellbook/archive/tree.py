@@ -87,7 +87,7 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
     else:
         if stat.S_ISREG(status.st_mode):
             yield BackupFile(path, stamp_of(status), stat.S_IMODE(status.st_mode))
-        elif not stat.S_ISDIR(status.st_mode):  # of a folder behind a link, what is in it is found where it is
+        elif not stat.S_ISDIR(status.st_mode):  # the content of a folder behind a link is listed where it lies
             faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
 
 

@@ -79,7 +79,7 @@ def of(vault: Vault, taken: Snapshots, path: str, most: int) -> tuple[tuple[Vers
     except (InvalidInput, StorageError) as error:
         left.append(error.message)
     seen += _of_snapshots(taken, {*paths, *(text.path for text in seen)}, left)
-    # git counts whole seconds: what it has of a second was committed after what was written in it.
+    # git counts whole seconds: a commit comes after everything that was written in its second.
     seen.sort(key=lambda text: text.at + (0.999 if text.source.startswith("commit ") else 0.0))
     seen += _of_file(vault, path, seen[-1].at if seen else 0.0)
     return _versions(seen)[:most], tuple(left)
@@ -121,7 +121,7 @@ def _of_journal(vault: Vault, path: str, most: int) -> Iterator[_Seen]:
         traces = [trace for trace in entry.traces if not trace.path.startswith(f"{TRASH}/")]
         for trace in traces:
             if trace.before and (text := vault.journal.text(trace.before)) is not None:
-                # It was there already, whoever wrote it.
+                # This text was there before the change, whoever wrote it.
                 yield _Seen(entry.at - 0.001, trace.path, f"before {source}", text)
         written = next((trace for trace in traces if trace.after), None)
         if written and written.after and (text := vault.journal.text(written.after)) is not None:

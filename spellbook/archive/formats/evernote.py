@@ -25,7 +25,7 @@ from spellbook.archive.formats.conversations import moment
 from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, make_note, unreadable
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences
-from spellbook.archive.pages.safe import escaped, line
+from spellbook.archive.pages.safe import MOST_TITLE, escaped, line
 from spellbook.notes.links import destination
 from spellbook.settings.limits import MOST_TEXT
 from spellbook.system.errors import InvalidInput
@@ -35,7 +35,6 @@ _MOST_DEEP = 12
 _MOST_FIELD = 20_000
 """Letters of a field of a note, but for its content."""
 
-_MOST_TITLE = 300
 _MOST_NAME = 80
 _READ = 1 << 16
 _START, _TEXT, _END = range(3)
@@ -71,7 +70,7 @@ class _ExportedNote:
 
     @property
     def title(self) -> str:
-        return line(self.get("title"), _MOST_TITLE) or "Untitled"
+        return line(self.get("title")) or "Untitled"
 
 
 @dataclass(slots=True)
@@ -205,7 +204,7 @@ def _markdown(
         guid = _GUID.match(address)
         if not guid:
             return ""
-        there = known.guids.get(guid[1].lower()) or known.places.get(line(text, _MOST_TITLE).casefold())
+        there = known.guids.get(guid[1].lower()) or known.places.get(line(text).casefold())
         return destination(posixpath.relpath(there, posixpath.dirname(place) or ".")) if there else ""
 
     groups: dict[str, list[tuple[bool, str]]] = {}
@@ -217,7 +216,7 @@ def _markdown(
     lost = [entry for group, entries in groups.items() if group not in content for entry in entries]
     unseen = [file for md5, file in attached.items() if md5 not in content.lower()]
     parts = [
-        note.get("title") if len(note.get("title")) > _MOST_TITLE else "",
+        note.get("title") if len(note.get("title")) > MOST_TITLE else "",
         rich_text.convert(content, references, note.title).markdown,
         "\n".join(f"- [{'x' if is_done else ' '}] {escaped(text)}" for is_done, text in lost),
         "\n".join(f"- [{escaped(file.name)}]({file.destination})" for file in unseen),
@@ -227,7 +226,7 @@ def _markdown(
         "title": note.title,
         "tags": tags_of([*note.fields.get("note/tag", ())]),
         "source": line(note.get("note-attributes/source-url"), 2_000),
-        **{name: line(note.get(f"note-attributes/{name}"), _MOST_TITLE) for name in _KEPT},
+        **{name: line(note.get(f"note-attributes/{name}")) for name in _KEPT},
         "created": moment(note.get("created")),
         "updated": moment(note.get("updated")),
     }

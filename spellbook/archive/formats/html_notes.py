@@ -26,7 +26,6 @@ from spellbook.settings.limits import MOST_PAGE
 
 _HTML = (".html", ".htm")
 _TEXT = (".txt",)
-_MOST_TITLE = 300
 _DATA = re.compile(r"data:image/(png|jpe?g|gif|webp|bmp|heic|tiff?)((?:;[^,;]{1,60}){0,3}),", re.I)
 _CREATED = ("created", "creation-date", "creationdate", "dcterms.created", "date")
 _UPDATED = ("modified", "updated", "modification-date", "last-modified", "dcterms.modified")
@@ -34,7 +33,7 @@ _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".svg", ".he
 
 
 def endings(names: Collection[str]) -> tuple[str, ...]:
-    """Return the endings of what are notes among files: HTML, else text; none where there is Markdown."""
+    """Return the endings of the notes among files: those of HTML, else of text; none where there is Markdown."""
     lowered = [name.lower() for name in names]
     if any(name.endswith(".md") for name in lowered):
         return ()
@@ -72,27 +71,27 @@ def _convert(file: Incoming, text: str, known: Collection[str]) -> Iterator[Inco
         path = posixpath.normpath(posixpath.join(here, unquote(address.split("#")[0].split("?")[0])))
         return path if not re.match(r"[a-z][a-z0-9+.-]+:", address, re.I) and path in known else ""
 
-    def spelled(path: str) -> str:
+    def link_to(path: str) -> str:
         there = _place(path) if path.lower().endswith(_HTML) else path
         return destination(posixpath.relpath(there, here or "."))
 
     def follow(address: str, _: str) -> str:
         path = beside(address)
-        return spelled(path) if path else ""
+        return link_to(path) if path else ""
 
-    def shown(attributes: Mapping[str, str]) -> AttachedFile | None:
+    def file_of(attributes: Mapping[str, str]) -> AttachedFile | None:
         source = attributes.get("src", "").strip()
         if path := beside(source):
-            return AttachedFile(posixpath.basename(path), spelled(path), path.lower().endswith(_IMAGE_ENDINGS))
+            return AttachedFile(posixpath.basename(path), link_to(path), path.lower().endswith(_IMAGE_ENDINGS))
         if (head := _DATA.match(source)) and (data := _image(source[head.end() :], head[2])):
             kind = head[1].lower().replace("jpeg", "jpg")
             md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
             path = f"{place.removesuffix('.md')}/image-{md5[:8]}.{kind}"
             within[path] = data
-            return AttachedFile(posixpath.basename(path), spelled(path), True)
+            return AttachedFile(posixpath.basename(path), link_to(path), True)
         return None
 
-    page = rich_text.convert(text, HtmlReferences(follow, shown), name=_name(file.path))
+    page = rich_text.convert(text, HtmlReferences(follow, file_of), name=_name(file.path))
     for path, data in within.items():
         yield Incoming(path, iter([data]))
     yield _note_of(file, page.meta, page.markdown, page.title)
@@ -110,9 +109,9 @@ def _image(text: str, about: str) -> bytes:
 def _note_of(file: Incoming, about: Mapping[str, str], text: str, title: str) -> Incoming:
     meta: dict[str, object] = {
         "id": stable_id("page", file.path),
-        "title": line(title, _MOST_TITLE),
+        "title": line(title),
         "tags": tags_of(about.get("keywords", "")),
-        "author": line(about.get("author", ""), _MOST_TITLE),
+        "author": line(about.get("author", "")),
         "created": next(filter(None, (moment(about.get(name)) for name in _CREATED)), None),
         "updated": next(filter(None, (moment(about.get(name)) for name in _UPDATED)), None),
     }

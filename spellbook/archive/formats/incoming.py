@@ -31,7 +31,7 @@ class Incoming:
 
 @dataclass(slots=True)
 class ImportSource:
-    """What can be imported: files, and empty folders and what was left out, which are known when all files are read."""
+    """What can be imported. Empty folders, and faults of what is left out, are known when all files are read."""
 
     files: Iterator[Incoming]
     folders: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class ImportSource:
 
 
 def stable_id(kind: str, name: str) -> str:
-    """Return the id of what its source names so: the same from every export."""
+    """Return the id of a note whose source calls it `name`: the same from every export."""
     return f"{kind}-{digest_of(name, 24)}"
 
 

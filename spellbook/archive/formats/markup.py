@@ -49,7 +49,7 @@ def read(text: str, tree: TagHandler) -> None:
         opened = text.find("<", at) if wasted <= 4 * len(text) else -1
         opened = len(text) if opened < 0 else opened
         if opened > at:
-            tree.data(_unescaped(text[at:opened]))
+            tree.data(_unescape(text[at:opened]))
         if opened == len(text):
             return
         name = _TAG.match(text, opened)
@@ -75,7 +75,7 @@ def read(text: str, tree: TagHandler) -> None:
             tree.end(tag)
             continue
         inner = text[name.end() : end - 1]
-        tree.start(tag, {key.lower(): _unescaped(a or b or c) for key, a, b, c in _ATTRIBUTE.findall(inner)})
+        tree.start(tag, {key.lower(): _unescape(a or b or c) for key, a, b, c in _ATTRIBUTE.findall(inner)})
         if inner.endswith("/"):
             tree.end(tag)
         elif tag in _RAW and tag not in missing:
@@ -102,6 +102,6 @@ def _tag_end(text: str, at: int) -> int:
     return -len(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     # Python refuses to read numbers of thousands of digits.
     return html.unescape(_LONG_NUMBER.sub("&amp;", text)) if "&" in text else text

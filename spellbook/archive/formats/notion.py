@@ -1,8 +1,8 @@
 """
 Read an export of Notion: Markdown files whose names end in the page's id, in a zip, or in zips in a zip.
 
-The id leaves the names and the links, and becomes the note's id, so that importing again finds the note whatever it is
-called by then. Databases come as the CSV files that Notion makes of them. Pure.
+The id is taken out of names and links, and becomes the note's id, so that another import finds the note whatever it is
+called by then. Databases stay the CSV files that Notion makes of them. Pure.
 """
 
 from __future__ import annotations

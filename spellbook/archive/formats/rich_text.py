@@ -16,8 +16,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from spellbook.archive.formats import markup
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.html import MarkdownWriter, emphasized
-from spellbook.archive.pages.safe import PlainText, escaped, joined, visible
+from spellbook.archive.pages.html import MarkdownWriter, emphasize
+from spellbook.archive.pages.safe import PlainText, escaped, join_parts, visible
 
 _MOST_DEEP = 80
 """How deep elements are nested in the tree; what is deeper is text of the last one."""
@@ -44,7 +44,7 @@ _INLINE = {
     "a": ("ref", ""),
 }
 _HOLDERS = frozenset({*_BLOCKS, ""})
-"""Tags of what may hold blocks; "" is what was opened here without a tag."""
+"""Tags of elements that may hold blocks; an element that this module adds has the tag ""."""
 
 _MARKS = {"#b": "**", "#i": "*", "#s": "~~"}
 _VOID = frozenset(
@@ -131,7 +131,7 @@ def _plain(text: str) -> str:
 
 
 class _TreeBuilder:
-    """Builds the tree of `pages.html`; what HTML leaves open is closed where browsers close it, roughly."""
+    """Builds the tree of `pages.html`. It closes open elements roughly where browsers close them."""
 
     def __init__(self, tasks: Mapping[str, list[tuple[bool, str]]]) -> None:
         self.root = Element("body")
@@ -410,7 +410,7 @@ def _begins_with_task(line: Element) -> bool:
 
 
 def _pour(source: Element, into: Element) -> None:
-    """Move what is in an element to the end of another, its tail too."""
+    """Move the content of an element, and its tail, to the end of another."""
     _append(into, source.text)
     into.extend(source)
     _append(into, source.tail if source.tag != "div" or (source.tail or "").strip() else "")
@@ -460,16 +460,16 @@ class _NoteWriter(MarkdownWriter):
         if element.tag == "todo":
             return [f"[{element.get('rend')}] "]
         if element.tag in {"graphic", "media"}:
-            return self._shown(element)
+            return self._file_or_image(element)
         if element.tag == "ref":
             return self._link(element)
         if element.tag == "hi":
-            return emphasized(_MARKS[element.get("rend")], self.within(element))
+            return emphasize(_MARKS[element.get("rend")], self.within(element))
         return super().inline(element)
 
     def _link(self, element: Any) -> list[str]:
         target, parts = element.get("target").strip(), self.within(element)
-        text = " ".join(joined(parts).split())
+        text = " ".join(join_parts(parts).split())
         known = self._around.follow(target, " ".join(visible("".join(element.itertext())).split()))
         if known:
             return [f"[{text or escaped(known)}]({known})"]
@@ -483,7 +483,7 @@ class _NoteWriter(MarkdownWriter):
             return [*parts, PlainText(f" ({target})")]
         return [f"[{text or escaped(target)}]({safe.address(target)})"]
 
-    def _shown(self, element: Any) -> list[str]:
+    def _file_or_image(self, element: Any) -> list[str]:
         attributes = dict(element.items())
         alt = " ".join(attributes.get("alt", "").split())
         if file := self._around.file(attributes):

@@ -104,7 +104,7 @@ def _ask(
 def serve() -> None:
     """Answer `parse` on stdin and stdout, once."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints, prints elsewhere
+    os.dup2(2, 1)  # a library that prints must not print into the answer
     head = json.loads(sys.stdin.buffer.readline())
     _limit(head["memory"], head["seconds"])
     try:

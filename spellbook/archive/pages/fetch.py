@@ -121,7 +121,7 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
 
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             answer = super().handle_request(request)
-            # The client would make a request of it, and raise whatever an odd one makes it raise.
+            # The client would follow it by itself, and raise other errors for an odd address.
             answer.extensions["location"] = answer.headers.pop("location", "")
             return answer
 
@@ -166,8 +166,8 @@ def _body(answer: httpx.Response) -> Fetched:
     canonical = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
         canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
-    kind = "application/pdf" if is_pdf else "text/html"
-    return Fetched(bytes(body), kind, url, header.get_content_charset(""), canonical)
+    charset = header.get_content_charset("")
+    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
 
 
 def _unpack(answer: httpx.Response) -> Iterable[bytes]:

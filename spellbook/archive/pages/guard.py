@@ -48,8 +48,8 @@ def public(address: str, port: int = 80) -> bool:
     """
     Say whether an IP address is one of the public Internet, and the port one of web servers.
 
-    IPv6 is refused outside of global unicast, and where it can carry an IPv4 address, except for NAT64, which whole
-    networks need: there the IPv4 address decides. `is_global` of the standard library misses those, and multicast.
+    IPv6 is refused outside of global unicast, and where it can carry an IPv4 address. Whole networks need NAT64: there
+    the IPv4 address decides. `is_global` of the standard library misses those, and multicast.
     """
     ip = ipaddress.ip_address(address)
     if ip in _NAT64:

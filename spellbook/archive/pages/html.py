@@ -16,14 +16,13 @@ from typing import Any
 from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.safe import BREAK, PlainText, joined, visible
+from spellbook.archive.pages.safe import BREAK, PlainText, join_parts, visible
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer
 
 LEAST_LETTERS = 200
 """An article with fewer is a shell that a script fills, a login or a consent page."""
 
-_MOST_TITLE = 300
 _MOST_NAME = 80
 _MOST_DESCRIPTION = 2_000
 _MOST_AUTHORS = 5
@@ -32,10 +31,10 @@ _HEAD_BYTES = 4_096
 
 _META_CHARSET = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{2,40})""", re.I)
 _WIDER = {"euc_kr": "cp949", "johab": "johab", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-"""Encodings that pages name when they mean the wider one, as browsers know."""
+"""Encodings that pages name when they mean the wider one; browsers read them so too."""
 
 _LATIN = {"iso8859-1", "ascii", "cp1252"}
-"""Encodings that servers name when nobody told them: believed last."""
+"""Encodings that servers name by default: believed last."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
@@ -95,7 +94,7 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
         raise nothing
     if sum(map(len, "".join(article.body.itertext()).split())) < LEAST_LETTERS:
         raise nothing
-    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"), _MOST_TITLE)
+    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
     publishers = (name for node in graph for name in _names(node.get("publisher")))
     site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
     authors = [
@@ -209,7 +208,7 @@ def _names(value: object) -> list[str]:
 
 
 def _byline(tree: Any) -> str:
-    """Return the reporter of a Korean page, whom only its text names."""
+    """Return the reporter of a Korean page, who is named in its text alone."""
     for element in tree.iter("p", "span", "div", "em", "strong", "a", "li", "dd"):
         mark = f"{element.get('class') or ''} {element.get('id') or ''}"
         if _BYLINE.search(mark) and (name := _KOREAN_NAME.match(" ".join(element.text_content()[:200].split()))):
@@ -254,7 +253,7 @@ _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote
 
 
 class MarkdownWriter:
-    """Writes elements of trafilatura's tree; `url` is what addresses in it are relative to."""
+    """Writes elements of trafilatura's tree; addresses in it are relative to `url`."""
 
     def __init__(self, url: str, label: str) -> None:
         self._url, self._label = url, label
@@ -266,7 +265,7 @@ class MarkdownWriter:
             is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
             is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
             if is_block or is_gap:
-                yield from filter(None, [joined(run)])
+                yield from filter(None, [join_parts(run)])
                 run = []
             if is_block:
                 yield from self.block(child)
@@ -274,13 +273,13 @@ class MarkdownWriter:
                 run += self.inline(child)
             if tail := _flat(child.tail):
                 run.append(PlainText(tail))
-        yield from filter(None, [joined(run)])
+        yield from filter(None, [join_parts(run)])
 
     def block(self, element: Any) -> Iterator[str]:
         """Yield an element that is a block, as one or several."""
         if element.tag == "head":
             level = re.sub(r"\D", "", element.get("rend") or "") or "2"
-            title = " ".join(joined(self.within(element)).split())
+            title = " ".join(join_parts(self.within(element)).split())
             yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
         elif element.tag == "list":
             yield self._list(element)
@@ -315,12 +314,12 @@ class MarkdownWriter:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        cells = [[" ".join(joined(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
+        cells = [[" ".join(join_parts(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
         cells[0] += [""] * (width - len(cells[0]))
         yield safe.table(cells)
 
     def within(self, element: Any) -> list[str]:
-        """Return what is in an element as parts of one run of text."""
+        """Return the content of an element as parts of one run of text."""
         parts: list[str] = [PlainText(_flat(element.text))]
         for child in element:
             parts += [*self.inline(child), PlainText(_flat(child.tail))]
@@ -341,8 +340,8 @@ class MarkdownWriter:
             address = "" if target.startswith("#") else _join(self._url, target)
             # What is in a link may not be one.
             text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
-            return [safe.link(" ".join(joined(text).split()), address)]
-        return emphasized("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
+            return [safe.link(" ".join(join_parts(text).split()), address)]
+        return emphasize("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
 
     def is_code_block(self, code: Any) -> bool:
         """Say whether code stands by itself, not in a line."""
@@ -350,10 +349,10 @@ class MarkdownWriter:
         return "\n" in "".join(code.itertext()).strip() or is_alone
 
 
-def emphasized(mark: str, parts: list[str]) -> list[str]:
+def emphasize(mark: str, parts: list[str]) -> list[str]:
     """Return a run of text between marks of emphasis, where these are sure to be read as such."""
     # Marks beside other signs are none in Korean, where a particle follows at once.
-    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", joined(parts)) else parts
+    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", join_parts(parts)) else parts
 
 
 def _flat(text: str | None) -> str:

@@ -21,7 +21,6 @@ from spellbook.system.errors import InvalidInput
 _LEAST_LETTERS = 20
 _MOST_LETTERS = 10_000_000
 _MOST_SECTIONS = 5_000
-_MOST_TITLE = 300
 _EDGE = 2
 """Lines at the top and at the bottom of a page that may be running heads."""
 
@@ -62,9 +61,9 @@ def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
         raise InvalidInput(f"The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
     date = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
     return {
-        "title": safe.line(about.get("Title") or "", _MOST_TITLE),
+        "title": safe.line(about.get("Title") or ""),
         "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
-        "author": safe.line(about.get("Author") or "", _MOST_TITLE),
+        "author": safe.line(about.get("Author") or ""),
         "published": day("-".join(date.groups())) if date else "",
     }
 
@@ -90,7 +89,7 @@ def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
     for entry in document.get_toc(max_depth=6):
         target = entry.get_dest()
         page = target.get_index() if target else None
-        title = safe.line(entry.get_title(), _MOST_TITLE)
+        title = safe.line(entry.get_title())
         if page is not None and 0 <= page < pages and title:
             outline.append((page, entry.level, title))
         if len(outline) == _MOST_SECTIONS:
@@ -99,7 +98,7 @@ def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
 
 
 def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
-    """Leave out lines that stand at the edge of many pages, whatever number they hold."""
+    """Leave out lines that stand at the edge of many pages; numbers in them may differ."""
 
     def edges(page: Sequence[str]) -> dict[int, str]:
         written = [at for at, line in enumerate(page) if line]
@@ -107,7 +106,7 @@ def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
 
     heads = [edges(page) for page in pages]
     counts = Counter(line for lines in heads for line in {*lines.values()})
-    # Left and right pages may differ. With few pages, what repeats may be text.
+    # Left and right pages may differ. On few pages, lines that repeat may be text.
     running = {line for line, count in counts.items() if count >= max(3, len(pages) * 0.4)}
     return [
         [line for at, line in enumerate(page) if lines.get(at) not in running]

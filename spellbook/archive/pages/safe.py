@@ -1,9 +1,9 @@
 """
-Markdown that acts nowhere: not in Obsidian or its plugins, not in Spellbook, not in a browser.
+Markdown that runs nothing and loads nothing: not in Obsidian or its plugins, not in Spellbook, not in a browser.
 
-The text is parsed and written anew from what the parser understood, each character that could start something
-escaped. So nothing gets through by being parsed differently elsewhere. Kept are headings, lists, quotes, tables, code,
-emphasis and links to the web; images become links. Pure.
+The text is parsed and written anew from what the parser understood, and each character that could start something is
+escaped. So no other parser can find more in it. Headings, lists, quotes, tables, code, emphasis and links to the web
+stay; images become links. Pure.
 """
 
 from __future__ import annotations
@@ -37,12 +37,17 @@ _LANGUAGES = """
 LANGUAGES = frozenset(_LANGUAGES.split())
 """Languages that a code block may name. Plugins of Obsidian run others: dataviewjs, tasks, button, mermaid, query."""
 
+MOST_TITLE = 300
+"""Letters of a title."""
+
 _MOST_NESTED = 100
+"""Lists and quotes in one another."""
+
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e01ef]"
 )
-"""Letters that nobody sees and that a model reads, or that turn the order of reading; not what joins letters."""
+"""Letters that a person does not see and a model reads, or that change the direction of writing; not joiners."""
 
 _ALWAYS = re.compile(
     r"[\\`*\[\]$]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)|(?<![^\W_])#|(?<!\S)\^|<(?=[a-z/!?])|&(?=#?\w+;)|!\Z", re.I
@@ -56,7 +61,7 @@ _LINE_START = re.compile(r"(?m)^(\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+>=|:~#]))")
 """Where a line would start a list or a heading: behind its number, or before its sign."""
 
 _TEMPLATE = "<%"
-"""Templater looks for it in the raw text of a new file, code and escapes included."""
+"""Templater runs what follows it, anywhere in the raw text of a new file, also in code and behind a backslash."""
 
 _LINK = re.compile(r"(?i)(?:https?://[^\s/]|mailto:[^\s@]+@)")
 _UNSAFE_IN_LINK = re.compile(r"""[\x00-\x20<>()\[\]\\"'`{}|^%$*_~#]+""")
@@ -66,10 +71,10 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 def safe(text: str) -> str:
     """
-    Return Markdown `text` as Markdown without anything that acts, ended by a line feed ("" for nothing).
+    Return Markdown `text` as Markdown that runs and loads nothing, ended by a line feed ("" for nothing).
 
-    Frontmatter of its own is left out, and what lists and quotes nest deeper than 100 times. Safe text stays as it is.
-    Time and memory grow with the text, and hostile text can make that slow: run it within limits (`child`).
+    Its own frontmatter is left out, and what lies in more than 100 lists and quotes. Safe text stays as it is. Hostile
+    text can take long and much memory: run it within limits (`child`).
     """
     text = _without_header(visible(text)).strip("\n")
     tokens = _parser().parse(text)
@@ -88,17 +93,17 @@ def visible(text: str) -> str:
     return unicodedata.normalize("NFC", _UNSEEN.sub("", text))
 
 
-def line(text: str, most: int) -> str:
+def line(text: str, most: int = MOST_TITLE) -> str:
     """
     Return a title or a name on one line of at most `most` letters.
 
-    It will stand in frontmatter, where `[[…]]` is a link and Templater looks too.
+    It is for frontmatter, where `[[…]]` is a link and Templater runs commands too.
     """
     return shortened(" ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split()), most)
 
 
 def escaped(text: str) -> str:
-    """Return plain text as Markdown that shows the same and does nothing; of one or more lines."""
+    """Return plain text, of one or more lines, as Markdown that shows the same and does nothing."""
     return _LINE_START.sub(r"\1\\", _escape_marks(text))
 
 
@@ -154,7 +159,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
-    # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
+    # Escape what Markdown, Obsidian and Dataview could read as marks, but keep `%20` and `#part`.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
     kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)
     kept = _UNSAFE_IN_LINK.sub(lambda run: "".join(c if c in "_*~\0\1" else quote(c, safe="") for c in run[0]), kept)
@@ -285,7 +290,7 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
         elif kind == "link_close":
             at, url = opened.pop()
             if _LINK.match(url):
-                parts[at:] = [link(joined(parts[at:]), url)]
+                parts[at:] = [link(join_parts(parts[at:]), url)]
         elif kind == "image":
             alt = "".join(part.content for part in token.children or ())
             url = str(token.attrGet("src") or "")
@@ -295,15 +300,15 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
                 parts.append(image(alt, url, label))
         else:
             parts.append(PlainText(token.content))
-    return joined(parts, begins_line=line_end == "\n")
+    return join_parts(parts, begins_line=line_end == "\n")
 
 
-def joined(parts: Sequence[str], begins_line: bool = True) -> str:
+def join_parts(parts: Sequence[str], begins_line: bool = True) -> str:
     """
     Return Markdown of `parts`, which are Markdown but for those that are `PlainText`.
 
-    A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole. What
-    `begins_line` must not start a list or a heading.
+    Whether a character is harmless depends on its neighbours, so runs of plain text are escaped as a whole. With
+    `begins_line`, the text must not start a list or a heading.
     """
     done = ""
     for is_plain, run in groupby(parts, lambda part: isinstance(part, PlainText)):

@@ -22,7 +22,6 @@ from spellbook.text.quoting import one_line
 _HTML = frozenset({".html", ".htm"})
 _ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
-_MOST_TITLE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         if not parsed["markdown"]:
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
         heading = _HEADING.match(parsed["markdown"])
-        title = safe.line(heading[1].replace("\\", ""), _MOST_TITLE) if heading else ""
+        title = safe.line(heading[1].replace("\\", "")) if heading else ""
         return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     if not is_url:
         return _file(source, alive)

@@ -17,7 +17,7 @@ _SAME_SITE = re.compile(r"^(?:www\d?|m|mobile|amp)\.")
 
 
 def normalized(url: str) -> str:
-    """Return an address without what does not name the page: fragment, tracking parameters, default port, case."""
+    """Return an address without the parts that do not name the page: fragment, tracking, default port, case."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:
