@@ -4,6 +4,7 @@ The versions of one note: from git, snapshots and the journal of changes, whiche
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -153,7 +154,5 @@ def _of_file(vault: Vault, path: str, last: float) -> Iterator[_Seen]:
     if stamp is None:
         yield _Seen(last, path, "file", None)
     else:
-        try:
+        with contextlib.suppress(UnreadableNote):
             yield _Seen(max(stamp.mtime_ns / 1e9, last), path, "file", vault.read(path)[0])
-        except UnreadableNote:
-            return

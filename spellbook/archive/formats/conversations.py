@@ -49,7 +49,7 @@ def convert(chat: Mapping[str, Any]) -> Incoming | None:
     number = re.sub(r"[^\w-]", "-", str(chat.get("conversation_id") or chat.get("id") or chat.get("uuid") or ""))[:100]
     if not turns or not number:
         return None
-    title = " ".join(cleaned(str(chat.get("title") or chat.get("name") or "")).split())
+    title = on_one_line(str(chat.get("title") or chat.get("name") or ""))
     title = title or " ".join(turns[0][1].split()[:10])[:_MOST_TITLE]  # else how it begins
     created, updated = (moment(chat.get(f"{verb}_time") or chat.get(f"{verb}d_at")) for verb in ("create", "update"))
     meta: dict[str, object] = {
@@ -76,6 +76,11 @@ def _join(turns: Iterator[_Turn]) -> Iterator[_Turn]:
 def cleaned(text: str) -> str:
     """Return a text without citations' marks and broken letters, its lines ended by LF."""
     return BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def on_one_line(text: str) -> str:
+    """Return a cleaned text on one line, with single blanks."""
+    return " ".join(cleaned(text).split())
 
 
 def lowered(text: str) -> str:

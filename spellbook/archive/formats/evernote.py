@@ -102,8 +102,7 @@ def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
         with notebook.open() as file:
             attached: dict[str, AttachedFile] = {}
             for item in _notes(file, notebook.path):
-                is_file = isinstance(item, _NoteFile)
-                if not (plan.files if is_file else plan.ids):
+                if not (plan.files if isinstance(item, _NoteFile) else plan.ids):
                     raise unreadable(notebook.path, "it changes while it is read")
                 if isinstance(item, _NoteFile):
                     md5, path, attached[md5] = plan.files.popleft()

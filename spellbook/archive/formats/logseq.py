@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from spellbook.archive.formats.conversations import cleaned
+from spellbook.archive.formats.conversations import cleaned, on_one_line
 from spellbook.archive.formats.incoming import Incoming, make_note, read_all, stable_id
 from spellbook.archive.formats.memories import tags_of
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
@@ -126,7 +126,7 @@ def _name(path: str) -> str:
     if day := _day(path):
         return day.isoformat()
     stem = path.partition("/")[2][:-3]
-    return " ".join(cleaned(unquote(stem.replace("___", "/"))).split()) or "untitled"
+    return on_one_line(unquote(stem.replace("___", "/"))) or "untitled"
 
 
 def _new_path(path: str, name: str) -> str:

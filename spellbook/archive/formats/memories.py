@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spellbook.archive.formats.conversations import cleaned, lowered, moment
+from spellbook.archive.formats.conversations import cleaned, lowered, moment, on_one_line
 from spellbook.archive.formats.incoming import Incoming, make_note, stable_id
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.vault.names import safe_name
@@ -86,7 +86,7 @@ def _is_plain(key: object, value: object) -> bool:
 def tags_of(value: object) -> list[str]:
     """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
     listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
-    tags = (_line(str(tag)).lstrip("#")[:60] for tag in listed)
+    tags = (on_one_line(str(tag)).lstrip("#")[:60] for tag in listed)
     return list(dict.fromkeys(filter(None, tags)))[:50]
 
 
@@ -105,27 +105,23 @@ def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:
     for record in records:
         if record["type"] == "entity" and isinstance(record.get("name"), str):
             observations = record.get("observations")
-            kind = _line(str(record.get("entityType") or ""))
+            kind = on_one_line(str(record.get("entityType") or ""))
             entities[record["name"]] = kind, observations if isinstance(observations, list) else ()
         elif record["type"] == "relation":
             relation = str(record.get("relationType")), str(record.get("to"))
             relations.setdefault(str(record.get("from")), []).append(relation)
     paths = {
-        name: f"entities/{safe_name(kind) or 'entity'}/{safe_name(_line(name)[:_MOST_TITLE]) or 'unnamed'}.md"
+        name: f"entities/{safe_name(kind) or 'entity'}/{safe_name(on_one_line(name)[:_MOST_TITLE]) or 'unnamed'}.md"
         for name, (kind, _) in entities.items()
     }
     for name, (kind, observations) in entities.items():
-        title = _line(name)
-        lines = [f"- {_line(str(observation))}" for observation in observations if str(observation).strip()]
+        title = on_one_line(name)
+        lines = [f"- {on_one_line(str(observation))}" for observation in observations if str(observation).strip()]
         links = [
-            f"- {_line(verb)} [[{paths[to].removesuffix('.md')}|{_line(to).translate(_NO_LABEL)}]]"
+            f"- {on_one_line(verb)} [[{paths[to].removesuffix('.md')}|{on_one_line(to).translate(_NO_LABEL)}]]"
             for verb, to in dict.fromkeys(relations.get(name, ()))
             if to in paths
         ]
         parts = ["\n".join(lines), "\n".join(["## Relations", "", *links]) if links else ""]
         meta = {"id": stable_id("graph", name), "title": title, "category": "entity", "topic": kind or "entity"}
         yield make_note(paths[name], meta, "\n\n".join(filter(None, parts)) or title)
-
-
-def _line(text: str) -> str:
-    return " ".join(cleaned(text).split())
