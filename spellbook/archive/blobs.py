@@ -18,7 +18,10 @@ from spellbook.system import disk
 from spellbook.system.errors import StorageError
 
 _SAMPLE = 1 << 16
-_WORTH = 0.9  # of its size a compressed sample has at most, else a content is kept as it is
+"""Bytes of a content that are compressed to see whether that saves space."""
+
+_WORTH = 0.9
+"""A content is compressed if its sample gets smaller than this share of its size."""
 
 DAMAGED = (OSError, EOFError, zlib.error)
 """What reading a file with gzip raises if it is damaged."""
@@ -127,7 +130,7 @@ class Blobs:
 
     def _find(self, sha256: str) -> Path | None:
         place = self.folder / "blobs" / sha256[:2] / sha256
-        return next((each for each in (place.with_name(f"{sha256}.gz"), place) if each.exists()), None)
+        return next((blob for blob in (place.with_name(f"{sha256}.gz"), place) if blob.exists()), None)
 
 
 def _read(blob: Path) -> Iterator[bytes]:
@@ -136,7 +139,7 @@ def _read(blob: Path) -> Iterator[bytes]:
 
 
 def _hash(blob: Path) -> str | None:
-    """The hash of a blob's content, None if it cannot be read."""
+    """Return the hash of a blob's content, None if it cannot be read."""
     try:
         return disk.hash_pieces(_read(blob))
     except DAMAGED:

@@ -8,6 +8,7 @@ empty folders. The same vault gives the same zip.
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import hashlib
 import json
@@ -22,24 +23,36 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from spellbook import __version__
-from spellbook.archive.tree import BackupFile, fault_of, is_setting, tree
+from spellbook.archive.tree import BackupFile, fault_of, is_note, is_setting, tree
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, parse
 from spellbook.system.disk import replacing, storage_error
 from spellbook.system.errors import InvalidInput, SpellbookError, UnreadableNote
 from spellbook.vault.vault import Vault
 
-FORMAT, VERSION = "spellbook-export", 1
+FORMAT = "spellbook-export"
 """What a JSON export calls itself in its first line."""
 
-_TOLD = (
+VERSION = 1
+"""Which form of that it is."""
+
+_FIELDS = (
     *("title", "topic", "category", "kind", "importance", "created", "updated"),
     *("keywords", "questions", "entities", "tags", "aliases"),
 )
-_PIECE = 3 << 20  # a multiple of three, so that pieces of base64 need no padding between them
+"""What a JSON export says of a note, for other programs."""
+
+_PIECE = 3 << 20
+"""Bytes of a record; a multiple of three, so that pieces of base64 need no padding between them."""
+
 _MOST_PLAIN_ZIP = 2_000_000_000
-_FILETIME_EPOCH = 116_444_736_000_000_000  # 1970 in the 100 ns since 1601 that NTFS counts
-_FIRST_ZIP_TIME, _LAST_ZIP_TIME = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
+"""Bytes; a larger file is written as zip64."""
+
+_FILETIME_EPOCH = 116_444_736_000_000_000
+"""1970 as NTFS counts: in 100 ns since 1601."""
+
+_FIRST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+_LAST_ZIP_TIME = (2107, 12, 31, 23, 59, 58)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +77,22 @@ def run(
     """
     Write the vault to an open stream, or to a file, which keeps its old content until the new one is complete.
 
-    Without a `format`, the file's ending decides, else it is json. `only` limits the export to these notes; without
-    `attachments` it contains notes and settings. Raises InvalidInput for an unknown format or a file inside the vault,
-    StorageError.
+    Without a `format`, the file's ending decides: a zip for `.zip`, else json. `only` limits the export to these notes;
+    without `attachments` it contains notes and settings. Raises InvalidInput for an unknown format or a file inside
+    the vault, StorageError.
     """
     if format not in {None, "json", "markdown"}:
         raise InvalidInput(f"There is no format {format!r:.80}.", "It is json or markdown.")
     is_zip = format == "markdown" or (format is None and str(file).lower().endswith(".zip"))
-    found = tree(vault)
-    folders = found.folders if only is None and attachments else ()
+    content = tree(vault)
+    folders = content.folders if only is None and attachments else ()
     if only is not None:
-        chosen = [item for item in found.files if item.path in only]
+        chosen = [item for item in content.files if item.path in only]
     else:
-        chosen = [item for item in found.files if attachments or item.is_note or is_setting(item.path)]
+        chosen = [item for item in content.files if attachments or is_note(item.path) or is_setting(item.path)]
     done: list[BackupFile] = []
-    faults = [*found.faults]
-    files = _opened(vault, chosen, done, faults)
+    faults = [*content.faults]
+    files = _open(vault, chosen, done, faults)
     write = _write_zip if is_zip else _write_json
     place = Path("-")
     if isinstance(file, str | Path):
@@ -95,7 +108,7 @@ def run(
             raise storage_error(str(file), error) from error
     else:
         write(vault, file, folders, files)
-    notes = sum(item.is_note for item in done)
+    notes = sum(is_note(item.path) for item in done)
     size = sum(item.stamp.size for item in done)
     return Exported(str(place), notes, len(done) - notes, size, tuple(faults))
 
@@ -103,7 +116,7 @@ def run(
 _Files = Iterator[tuple[BackupFile, Iterator[bytes]]]
 
 
-def _opened(vault: Vault, chosen: Sequence[BackupFile], done: list[BackupFile], faults: list[Fault]) -> _Files:
+def _open(vault: Vault, chosen: Sequence[BackupFile], done: list[BackupFile], faults: list[Fault]) -> _Files:
     """Yield each file with its bytes; one that cannot be opened becomes a fault, the others are `done` afterwards."""
     for item in chosen:
         pieces = vault.pieces(item.path, _PIECE)
@@ -148,31 +161,23 @@ def _records(item: BackupFile, pieces: Iterator[bytes]) -> Iterator[Mapping[str,
         yield {**head, "base64": base64.b64encode(piece).decode("ascii"), "more": True}
         head, piece = {}, following
     sha256.update(piece)
-    try:
-        content = {"text": piece.decode("utf-8")} if head else None
-    except UnicodeDecodeError:
-        content = None
-    content = content or {"base64": base64.b64encode(piece).decode("ascii")}
-    yield {
-        **head,
-        "sha256": sha256.hexdigest(),
-        **(_metadata(item.path, piece) if head and item.is_note else {}),
-        **content,
-    }
+    metadata = _metadata(item.path, piece) if head and is_note(item.path) else {}
+    content = {"base64": base64.b64encode(piece).decode("ascii")}
+    if head:
+        with contextlib.suppress(UnicodeDecodeError):
+            content = {"text": piece.decode("utf-8")}
+    yield {**head, "sha256": sha256.hexdigest(), **metadata, **content}
 
 
 def _metadata(path: str, data: bytes) -> Mapping[str, Any]:
-    """The metadata of a note, for programs that do not read frontmatter. It is not needed to restore the note."""
+    """Return the metadata of a note, for programs that do not read frontmatter; a restore does not need it."""
     try:
         note = parse(path, data)
     except UnreadableNote:
         return {}
-    said = {
-        "id": note.declared_id or path[:-3],
-        **{name: getattr(note, name) for name in _TOLD},
-        "meta": as_json(note.meta),
-    }
-    return {"note": {key: value for key, value in said.items() if value not in (None, "", (), {})}}
+    fields = {name: getattr(note, name) for name in _FIELDS}
+    about = {"id": note.declared_id or path[:-3], **fields, "meta": as_json(note.meta)}
+    return {"note": {key: value for key, value in about.items() if value not in (None, "", (), {})}}
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
@@ -211,12 +216,12 @@ def _entry(item: BackupFile) -> zipfile.ZipInfo:
 
 def time_of(entry: zipfile.ZipInfo) -> int | None:
     """Return the time of a zip entry in nanoseconds since 1970, as precisely as it is known; None if it has none."""
-    extra, found = entry.extra, None
+    extra, unix_ns = entry.extra, None
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)
         value, extra = extra[4 : 4 + size], extra[4 + size :]
         if kind == 0x000A and len(value) >= 16 and struct.unpack_from("<HH", value, 4) == (1, 24):
             return (int(struct.unpack_from("<Q", value, 8)[0]) - _FILETIME_EPOCH) * 100
         if kind == 0x5455 and len(value) >= 5 and value[0] & 1:
-            found = int(struct.unpack_from("<l", value, 1)[0]) * 1_000_000_000
-    return found
+            unix_ns = int(struct.unpack_from("<l", value, 1)[0]) * 1_000_000_000
+    return unix_ns

@@ -43,11 +43,15 @@ from spellbook.vault.vault import Vault
 RULES = ("skip", "overwrite", "rename")
 """What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
-_FOLDER, _JOURNAL, _STAGE = "import", "journal.json", "files"
-_SETTINGS = f"{MARKER}/config.toml"
+_FOLDER = "import"
+_JOURNAL = "journal.json"
+_STAGE = "files"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
-LARGE, RESERVE = 100_000_000, 200_000_000
-"""Bytes: an import larger than the first number leaves the second free on the disk, as snapshots do."""
+LARGE = 100_000_000
+"""Bytes; a larger import leaves `RESERVE` free on the disk."""
+
+RESERVE = 200_000_000
+"""Bytes, as many as snapshots leave free."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,16 +102,16 @@ class ImportOptions:
     drop: bool = False
 
 
-def run(index: Index, place: Path | None, asked: ImportOptions, progress: Progress | None = None) -> Imported:
+def run(index: Index, place: Path | None, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
     Import a source (see `sources`), or without one go on with an interrupted import; return what was done.
 
     Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
     is then unchanged. A StorageError of the index alone says that the files are in the vault.
     """
-    done = _resume(index, asked, progress) if place is None else _begin(index, place, asked, progress)
+    done = _resume(index, options, progress) if place is None else _begin(index, place, options, progress)
     try:
-        if not asked.dry_run:
+        if not options.dry_run:
             sync.scan(index)
     except StorageError as error:
         if not done.paths:
@@ -119,65 +123,64 @@ def run(index: Index, place: Path | None, asked: ImportOptions, progress: Progre
     return done
 
 
-def _begin(index: Index, place: Path, asked: ImportOptions, progress: Progress | None) -> Imported:
-    if asked.drop:
+def _begin(index: Index, place: Path, options: ImportOptions, progress: Progress | None) -> Imported:
+    if options.drop:
         raise InvalidInput("An import cannot be made and dropped at once.", "Drop the interrupted one first.")
-    if asked.on_conflict not in RULES:
-        raise InvalidInput(f"There is no rule {asked.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
+    if options.on_conflict not in RULES:
+        raise InvalidInput(f"There is no rule {options.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     _check_place(index.vault, place)
-    if asked.into:
-        index.vault.admitted(_into(asked, "x.md"))
-    report = Imported(dry_run=asked.dry_run)
-    with _locked(index.config.state) as folder:
-        if interrupted := _interrupted(folder):
+    if options.into:
+        index.vault.admitted(_into(options, "x.md"))
+    report = Imported(dry_run=options.dry_run)
+    with _lock(index.config.state) as folder:
+        if interrupted := _read_journal(folder):
             raise Conflict(
                 f"The import of {interrupted.source} was cut short, and not all of it is in the vault.",
                 "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest. Nothing was imported.",
             )
-        if asked.dry_run:
+        if options.dry_run:
             with tempfile.TemporaryFile(dir=index.config.state) as stage:
-                _stage(index, place, stage, asked, report, progress)
+                _stage(index, place, stage, options, report, progress)
             return report
         folder.mkdir(exist_ok=True)
         try:
             with (folder / _STAGE).open("w+b") as stage:
-                staged, folders = _stage(index, place, stage, asked, report, progress)
+                files, folders = _stage(index, place, stage, options, report, progress)
                 stage.flush()
                 os.fsync(stage.fileno())
-            begun = _Begun(str(place), tuple(staged), tuple(folders))
+            begun = _Pending(str(place), tuple(files), tuple(folders))
             with disk.replacing(folder / _JOURNAL) as file:
                 file.write(json.dumps(asdict(begun)).encode())
         except BaseException:
             _discard(folder)
             raise
-        # What is told in the end is what was done, not what was planned.
+        # The report tells what was done, not what was planned.
         report.added, report.overwritten, report.renamed = [], [], {}
         return _finish(index, folder, begun, report, progress)
 
 
-def _resume(index: Index, asked: ImportOptions, progress: Progress | None) -> Imported:
+def _resume(index: Index, options: ImportOptions, progress: Progress | None) -> Imported:
     """
     Go on with an import that was interrupted, or drop what is left of it; the result is empty if there is none.
 
     What was dropped is `skipped` in the result, and what the import had placed is `unchanged`.
     """
-    report = Imported(dry_run=asked.dry_run)
-    with _locked(index.config.state) as folder:
-        begun = _interrupted(folder)
+    report = Imported(dry_run=options.dry_run)
+    with _lock(index.config.state) as folder:
+        begun = _read_journal(folder)
         if begun is None:
             _discard(folder)
-        elif asked.drop:
-            for each in begun.files:
-                verdict = placing.Verdict("skipped", each.path)
+        elif options.drop:
+            for staged in begun.files:
+                is_placed = False
                 with contextlib.suppress(InvalidInput):  # something that is no file is there
-                    is_placed = placing.verdict(index.vault, each).what == "unchanged"
-                    verdict = placing.Verdict("unchanged", each.path) if is_placed else verdict
-                _note_down(report, each, verdict)
-            if not asked.dry_run:
+                    is_placed = placing.verdict(index.vault, staged).what == "unchanged"
+                _add(report, staged, placing.Verdict("unchanged" if is_placed else "skipped", staged.path))
+            if not options.dry_run:
                 _discard(folder)
-        elif asked.dry_run:
-            for each in begun.files:
-                _note_down(report, each, placing.verdict_now(index.vault, each))
+        elif options.dry_run:
+            for staged in begun.files:
+                _add(report, staged, placing.verdict_now(index.vault, staged))
         else:
             _finish(index, folder, begun, report, progress, resumes=True)
             report.finished = len(report.paths)
@@ -191,7 +194,7 @@ def is_interrupted(state: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _Pending:
     """An import as its journal has it: its source, and the files and empty folders that it places."""
 
     source: str
@@ -199,21 +202,21 @@ class _Begun:
     folders: tuple[str, ...]
 
 
-def _interrupted(folder: Path) -> _Begun | None:
+def _read_journal(folder: Path) -> _Pending | None:
     """Return the import that was interrupted, None if there is none."""
     if not (folder / _JOURNAL).exists() or not (folder / _STAGE).exists():
         return None
     try:
         journal = json.loads((folder / _JOURNAL).read_bytes())
-        staged = tuple(placing.Staged(**each) for each in journal["files"])
-        return _Begun(str(journal.get("source", "(finished)")), staged, tuple(journal["folders"]))
+        files = tuple(placing.Staged(**entry) for entry in journal["files"])
+        return _Pending(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
     except (ValueError, KeyError, TypeError):
         _log.warning("%s is damaged: what an import that was cut short had left is forgotten.", folder / _JOURNAL)
         return None
 
 
 def _finish(
-    index: Index, folder: Path, begun: _Begun, report: Imported, progress: Progress | None, *, resumes: bool = False
+    index: Index, folder: Path, begun: _Pending, report: Imported, progress: Progress | None, *, resumes: bool = False
 ) -> Imported:
     """Place the files of an import; add to `report` what was done, and return it."""
     done: list[placing.Placed] = []
@@ -231,8 +234,8 @@ def _finish(
             if not resumes:
                 _discard(folder)  # on a full disk, this makes room for the end of the entry
             raise
-    for each, verdict, trash in done:
-        _note_down(report, each, verdict)
+    for staged, verdict, trash in done:
+        _add(report, staged, verdict)
         report.trash += [trash] if trash else []
     for empty in begun.folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
@@ -243,8 +246,8 @@ def _finish(
 
 
 @contextlib.contextmanager
-def _locked(state: Path) -> Iterator[Path]:
-    """Hold the lock of imports; yield the folder for what is staged. Raises StorageError, for an OSError too."""
+def _lock(state: Path) -> Iterator[Path]:
+    """Hold the lock of imports; yield the folder of the stage. Raises StorageError, for an OSError too."""
     busy = StorageError("Another import into this vault is under way.", "Wait until it is done.")
     try:
         with disk.alone(state / "import.lock", 5, busy):
@@ -267,16 +270,16 @@ def _check_place(vault: Vault, place: Path) -> None:
 
 
 def _stage(
-    index: Index, place: Path, stage: BinaryIO, asked: ImportOptions, report: Imported, progress: Progress | None
+    index: Index, place: Path, stage: BinaryIO, options: ImportOptions, report: Imported, progress: Progress | None
 ) -> tuple[list[placing.Staged], list[str]]:
-    """Read a source; store what is to be written in `stage`, add the results to `report`; return files and folders."""
-    staged: list[placing.Staged] = []
+    """Read a source into `stage`, and add the results to `report`; return the files to place, and empty folders."""
+    files: list[placing.Staged] = []
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.ignores_case(index.vault.root))
     with sources.opened(place) as source:
         for number, incoming in enumerate(source.files, 1):
             if progress:
-                progress("reading", number, number)  # how many there are, only the end of the source says
+                progress("reading", number, number)  # only the end of the source says how many there are
             start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
             for piece in pieces:
                 stage.write(piece)
@@ -284,32 +287,35 @@ def _stage(
             size = stage.tell() - start
             if reason := rules.refusal(incoming.path):
                 report.faults.append(Fault(shown(incoming.path), 0, reason))
-                stage.seek(start)
-                stage.truncate()
+                _cut(stage, start)
                 continue
-            each = placing.Staged(
-                *_destination(index, incoming, asked), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
+            staged = placing.Staged(
+                *_destination(index, incoming, options), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
             )
             # Settings are of a whole vault.
-            is_wanted = not asked.into if is_setting(incoming.path) else asked.attachments or is_note(incoming.path)
-            key = incoming.id or each.path  # conversations of one title are several all the same
+            is_wanted = not options.into if is_setting(incoming.path) else options.attachments or is_note(incoming.path)
+            key = incoming.id or staged.path  # conversations of one title are several all the same
             if is_wanted and key not in seen:
-                seen[key] = each.sha256
-                verdict = placing.verdict(index.vault, each, taken)
-                _note_down(report, each, verdict)
+                seen[key] = staged.sha256
+                verdict = placing.verdict(index.vault, staged, taken)
+                _add(report, staged, verdict)
                 if verdict.writes:
                     _check_path(index.vault, verdict.path, taken)
                     taken.add(verdict.path)
-                    staged.append(replace(each, over=verdict.over))
-                    if is_setting(each.path):
-                        _check_settings(each.path, b"".join(placing.bytes_of(stage, each)))
+                    files.append(replace(staged, over=verdict.over))
+                    if is_setting(staged.path):
+                        _check_settings(staged.path, b"".join(placing.bytes_of(stage, staged)))
                     continue
-            elif seen.get(key, each.sha256) != each.sha256:
+            elif seen.get(key, staged.sha256) != staged.sha256:
                 raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
-            stage.seek(start)
-            stage.truncate()
+            _cut(stage, start)
         report.faults += source.faults
-        return staged, [_into(asked, folder) for folder in source.folders]
+        return files, [_into(options, folder) for folder in source.folders]
+
+
+def _cut(stage: BinaryIO, start: int) -> None:
+    stage.seek(start)
+    stage.truncate()
 
 
 def _check_room(folder: Path, staged: int) -> None:
@@ -333,23 +339,20 @@ def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
             )
 
 
-def _destination(index: Index, incoming: Incoming, asked: ImportOptions) -> tuple[str, str, str]:
+def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tuple[str, str, str]:
     """Return the wanted name of a file, a valid path, and the rule if the path is taken."""
     if is_setting(incoming.path):
-        # Nobody reads settings under another name. What hides notes or forgets what can be undone is not taken unasked
-        # into a vault that has notes already.
-        rule = "skip" if asked.on_conflict == "rename" else asked.on_conflict
-        return (
-            incoming.path,
-            incoming.path,
-            placing.KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule,
-        )
+        # Nobody reads settings under another name. Settings can hide notes or shorten the history of changes, so a
+        # vault that has notes takes them only with the rule `overwrite`.
+        rule = "skip" if options.on_conflict == "rename" else options.on_conflict
+        rule = placing.KEEP_OUT if rule == "skip" and index.catalog.counts().notes else rule
+        return incoming.path, incoming.path, rule
     if incoming.id and (known := index.catalog.note(incoming.id)):
-        return known[0].path, known[0].path, asked.on_conflict
-    name = _into(asked, incoming.path)
+        return known[0].path, known[0].path, options.on_conflict
+    name = _into(options, incoming.path)
     if incoming.id:  # two conversations of one title are no conflict, and any name will do
         return "", _fitting(index.vault, name), "rename"
-    return name, _fitting(index.vault, name), asked.on_conflict
+    return name, _fitting(index.vault, name), options.on_conflict
 
 
 def _fitting(vault: Vault, path: str) -> str:
@@ -367,7 +370,8 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _note_down(report: Imported, staged: placing.Staged, verdict: placing.Verdict) -> None:
+def _add(report: Imported, staged: placing.Staged, verdict: placing.Verdict) -> None:
+    """Add to a report what became of a file."""
     if verdict.what == "unchanged":
         report.unchanged += 1
     elif verdict.what == "renamed":
@@ -379,7 +383,7 @@ def _note_down(report: Imported, staged: placing.Staged, verdict: placing.Verdic
 def _check_settings(path: str, data: bytes) -> None:
     """Raise InvalidInput for settings with which the vault could not be opened."""
     try:
-        if path == _SETTINGS:
+        if path == f"{MARKER}/config.toml":
             config.check(path, data.decode("utf-8-sig"))
         elif path == IGNORE_FILE:
             with tempfile.TemporaryDirectory() as scratch:
@@ -389,8 +393,8 @@ def _check_settings(path: str, data: bytes) -> None:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 
 
-def _into(asked: ImportOptions, path: str) -> str:
-    return f"{asked.into.strip('/')}/{path}".strip("/")
+def _into(options: ImportOptions, path: str) -> str:
+    return f"{options.into.strip('/')}/{path}".strip("/")
 
 
 def _discard(folder: Path) -> None:

@@ -1,11 +1,12 @@
 """
 Earlier states of a vault: which commit or snapshot a date or a name means, and the notes that it holds.
 
-It tells what was written by then. What was never committed, and is in no snapshot, is in neither.
+A state holds what was written by then. It misses what was neither committed nor kept in a snapshot.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -40,12 +41,9 @@ _FORMS = "Name a date (2026-03-01), a git revision or a snapshot."
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """
-    What `asked` means: a commit by its full hash or a snapshot by its name, and when it was made (seconds since 1970).
+    """What `question` means: a commit by its full hash or a snapshot by its name, and when it was made (since 1970)."""
 
-    """
-
-    asked: str
+    question: str
     commit: str
     snapshot: str
     at: float
@@ -53,23 +51,23 @@ class Moment:
     @property
     def until(self) -> float:
         """The time to which ages are counted: the end of the date that was asked for, else when the state was made."""
-        return min(time.time(), end_of(self.asked)) if _DATE.fullmatch(self.asked) else self.at
+        return min(time.time(), end_of(self.question)) if _DATE.fullmatch(self.question) else self.at
 
     @property
     def key(self) -> str:
-        """What names the state, whatever was asked."""
+        """The name of the state, however it was asked for."""
         return self.commit or f"snapshot {self.snapshot}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as programs see it, with its time in ISO 8601."""
         source = {"commit": self.commit} if self.commit else {"snapshot": self.snapshot}
-        return {"asked": self.asked, **source, "at": local(self.at)}
+        return {"asked": self.question, **source, "at": local(self.at)}
 
     def __str__(self) -> str:
-        asked, at = one_line(self.asked), local(self.at)
+        question, at = one_line(self.question), local(self.at)
         if self.commit:
-            return f"As of {asked}: what was written by commit {self.commit[:12]} of {at}."
-        return f"As of {asked}: what was written by snapshot {self.snapshot} of {at}."
+            return f"As of {question}: what was written by commit {self.commit[:12]} of {at}."
+        return f"As of {question}: what was written by snapshot {self.snapshot} of {at}."
 
 
 def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
@@ -79,45 +77,45 @@ def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
     A date means its end (a day, a month or a year): then it is the last commit of the current branch, or the last
     snapshot, whichever is newer. Raises InvalidInput for what means nothing, StorageError if git fails.
     """
-    asked = when.strip()
-    if not asked or len(asked) > MOST_WHEN or not asked.isprintable():
+    question = when.strip()
+    if not question or len(question) > MOST_WHEN or not question.isprintable():
         raise InvalidInput(f"{when[:80]!r} names no time.", _FORMS)
-    if _DATE.fullmatch(asked):
-        return _by(folder, taken, asked, end_of(asked))
-    if snapshots.taken_at(asked) is not None:
-        return _snapshot(asked, taken.find(asked))
-    refusal = InvalidInput(f"{asked[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS)
-    repository: Repository | None = None
+    if _DATE.fullmatch(question):
+        return _newest_by(folder, taken, question, end_of(question))
+    if snapshots.taken_at(question) is not None:
+        return _moment_of(question, taken.find(question))
+    refusal = InvalidInput(
+        f"{question[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS
+    )
     try:
-        repository = Repository(folder.root)
+        if commit := Repository(folder.root).find(question):
+            return Moment(question, commit.hash, "", commit.at)
     except InvalidInput as error:
         refusal = error
-    if repository and (commit := repository.find(asked)):
-        return Moment(asked, commit.hash, "", commit.at)
-    known = next((each for each in taken.names() if asked == snapshots.LATEST or each.startswith(asked)), None)
-    if known:
-        return _snapshot(asked, known)
+    with contextlib.suppress(InvalidInput):
+        return _moment_of(question, taken.find(question))
     raise refusal
 
 
-def _by(folder: Folder, taken: Snapshots, asked: str, seconds: float) -> Moment:
+def _newest_by(folder: Folder, taken: Snapshots, question: str, seconds: float) -> Moment:
     """Return the newest state that was written by a time. Raises InvalidInput if there is none."""
-    kept = next(((each, at) for each in taken.names() if (at := _at(each)) <= seconds), None)
+    moments = (_moment_of(question, name) for name in taken.names())
+    kept = next((moment for moment in moments if moment.at <= seconds), None)
     try:
         repository = Repository(folder.root)
         commit = repository.before(seconds)
     except InvalidInput as error:
         if kept is None:
-            raise InvalidInput(f"{error.message} No snapshot was taken by {asked} either.", error.hint) from error
-        return _snapshot(asked, kept[0])
-    if kept and (commit is None or kept[1] > commit.at):
-        return _snapshot(asked, kept[0])
+            raise InvalidInput(f"{error.message} No snapshot was taken by {question} either.", error.hint) from error
+        return kept
+    if kept and (commit is None or kept.at > commit.at):
+        return kept
     if commit:
-        return Moment(asked, commit.hash, "", commit.at)
-    raise InvalidInput(f"Nothing was written by {asked}: {_begin(repository)}", repository.shallow() or _FORMS)
+        return Moment(question, commit.hash, "", commit.at)
+    raise InvalidInput(f"Nothing was written by {question}: {_beginning(repository)}", repository.shallow() or _FORMS)
 
 
-def _begin(repository: Repository) -> str:
+def _beginning(repository: Repository) -> str:
     first = repository.first()
     if first is None:
         return "the repository has no commit yet."
@@ -126,12 +124,9 @@ def _begin(repository: Repository) -> str:
     return f"the first commit is {first.hash[:12]} of {local(first.at)}."
 
 
-def _snapshot(asked: str, name: str) -> Moment:
-    return Moment(asked, "", name, _at(name))
-
-
-def _at(name: str) -> float:
-    return snapshots.taken_at(name) or 0.0
+def _moment_of(question: str, name: str) -> Moment:
+    """Return the moment of the snapshot `name`."""
+    return Moment(question, "", name, snapshots.taken_at(name) or 0.0)
 
 
 # -- what it holds
@@ -153,28 +148,28 @@ class _NotesThen:
         self.faults.append(Fault(shown(path), 0, reason))
 
 
-def written(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
+def notes_at(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
     """
     Return the notes of an earlier state, as the vault's own rules name notes.
 
     What `.spellbookignore` left out then, or leaves out now, is no note. Raises InvalidInput, StorageError.
     """
-    found = _NotesThen()
+    then = _NotesThen()
     if moment.commit:
-        texts = _of_git(Repository(folder.root), Commit(moment.commit, int(moment.at)), found)
-        pointers = [path for path, stamp in found.stamps.items() if stamp.size <= _MOST_POINTER]
+        texts = _read_commit(Repository(folder.root), Commit(moment.commit, int(moment.at)), then)
+        pointers = [path for path, stamp in then.stamps.items() if stamp.size <= _MOST_POINTER]
         for path, text in zip(pointers, texts(pointers), strict=True):
             if text.startswith(_POINTER):
-                found.omit(path, "a pointer of Git LFS; its text is not in git")
+                then.omit(path, "a pointer of Git LFS; its text is not in git")
     else:
-        texts = _of_snapshot(taken, moment.snapshot, found)
-    _choose(folder, texts, found)
-    if (size := sum(stamp.size for stamp in found.stamps.values())) > _MOST_TEXT:
+        texts = _read_snapshot(taken, moment.snapshot, then)
+    _choose(folder, texts, then)
+    if (size := sum(stamp.size for stamp in then.stamps.values())) > _MOST_TEXT:
         raise InvalidInput(f"{moment}: {size / 1e6:,.0f} MB of notes, which is too much.", "Name another time.")
-    return PastNotes(found.stamps, tuple(found.faults), texts)
+    return PastNotes(then.stamps, tuple(then.faults), texts)
 
 
-def _of_git(repository: Repository, commit: Commit, found: _NotesThen) -> _Texts:
+def _read_commit(repository: Repository, commit: Commit, then: _NotesThen) -> _Texts:
     changed, oldest = repository.changed(commit)
     blobs: dict[str, Blob] = {}
     for name, blob in repository.files(commit.hash).items():
@@ -183,42 +178,38 @@ def _of_git(repository: Repository, commit: Commit, found: _NotesThen) -> _Texts
         if not is_note and path != IGNORE_FILE:
             continue
         if not is_whole(path):
-            found.omit(path, "the file's name is not UTF-8; rename it")
+            then.omit(path, "the file's name is not UTF-8; rename it")
         elif blob.is_link:
-            found.omit(path, "a link; not read")
+            then.omit(path, "a link; not read")
         elif not {"", ".", ".."} & set(path.split("/")):
             blobs[path] = blob
-            found.stamps[path] = Stamp(blob.size, changed.get(name, oldest) * 1_000_000_000, _number(blob.hash))
+            then.stamps[path] = Stamp(blob.size, changed.get(name, oldest) * 1_000_000_000, _number(blob.hash))
     return lambda paths: repository.texts([blobs[path] for path in paths])
 
 
-def _of_snapshot(taken: Snapshots, name: str, found: _NotesThen) -> _Texts:
+def _read_snapshot(taken: Snapshots, name: str, then: _NotesThen) -> _Texts:
     files = taken.files(name)
     for path, kept in files.items():
-        found.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
+        then.stamps[path] = kept.item.stamp._replace(inode=_number(kept.sha256), ctime_ns=0)
     return lambda paths: (taken.text(files[path]) for path in paths)
 
 
-def _choose(folder: Folder, texts: _Texts, found: _NotesThen) -> None:
-    """Leave only notes in `found`: Markdown that is not too large, and left out neither then nor now."""
+def _choose(folder: Folder, texts: _Texts, then: _NotesThen) -> None:
+    """Leave only notes: Markdown that is not too large, and left out neither then nor now."""
     ignored = None
-    if IGNORE_FILE in found.stamps and found.stamps[IGNORE_FILE].size <= MOST_BYTES:
+    if IGNORE_FILE in then.stamps and then.stamps[IGNORE_FILE].size <= MOST_BYTES:
         [text] = texts([IGNORE_FILE])
         ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
-    for path in [*found.stamps]:
+    for path in [*then.stamps]:
+        folders = (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
         if (
             not names.is_note(path)
             or folder.ignores(path)
-            or (ignored and any(ignored.match_file(each) for each in _places(path)))
+            or (ignored and any(ignored.match_file(place) for place in (*folders, path)))
         ):
-            del found.stamps[path]
-        elif (size := found.stamps[path].size) > MOST_BYTES:
-            found.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")
-
-
-def _places(path: str) -> Iterator[str]:
-    yield from (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
-    yield path
+            del then.stamps[path]
+        elif (size := then.stamps[path].size) > MOST_BYTES:
+            then.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")
 
 
 def _number(hash: str) -> int:
@@ -227,7 +218,7 @@ def _number(hash: str) -> int:
 
 
 def left_out(faults: Sequence[Fault]) -> str:
-    """Return a sentence on what of a state is not read, "" if there is nothing."""
+    """Return a sentence about files of a state that are not read, "" if there are none."""
     if not faults:
         return ""
     return f"Not read of then: {counted(len(faults), 'file')}, such as {one_line(str(faults[0]))}."

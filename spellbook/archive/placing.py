@@ -1,7 +1,7 @@
 """
 Place the files of an import in the vault, or take them back.
 
-Each goes by its rule for an existing file. A file that was changed since the import began is never replaced.
+Each file has a rule for a file that exists already. A file that was changed since the import began is never replaced.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from spellbook.vault.names import numbered
 from spellbook.vault.vault import Vault
 
 KEEP_OUT = "keep out"
-"""The rule of a file that is imported only into a vault without notes."""
+"""The rule of settings for a vault that has notes: they are not imported."""
 
 _PIECE = 1 << 20
+"""Bytes that are read at once."""
+
 _TRIES = 20
+"""Attempts while somebody else writes at the same path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,13 @@ class Verdict:
 
 
 Placed = tuple[Staged, Verdict, str]
-"""A file, what became of it, and where in the trash the one is that it replaced."""
+"""A file, its verdict, and where the replaced file is in the trash ("" if there is none)."""
 
 
 def verdict(vault: Vault, staged: Staged, taken: Container[str] = ()) -> Verdict:
     """Apply the file's rule. `taken` are the paths of other files of this import."""
     for path in numbered(staged.path):
-        there = "" if path in taken else _there(vault, path)
+        there = "" if path in taken else _hash_at(vault, path)
         if there is None and staged.rule != KEEP_OUT:
             return Verdict("added" if staged.name in {path, ""} else "renamed", path)
         if there == staged.sha256:
@@ -88,7 +91,7 @@ def verdict_now(vault: Vault, staged: Staged) -> Verdict:
     return Verdict("skipped", now.path) if is_newer else now
 
 
-def _there(vault: Vault, path: str) -> str | None:
+def _hash_at(vault: Vault, path: str) -> str | None:
     """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
     place = vault.locate(path, known=True)
     if not os.path.lexists(place):
@@ -103,8 +106,8 @@ def place_all(
     vault: Vault, staged: Sequence[Staged], stage: BinaryIO, done: list[Placed], progress: Progress | None
 ) -> None:
     """Place every file and add it to `done`."""
-    for number, each in enumerate(staged, 1):
-        done.append((each, *_place(vault, each, stage)))
+    for number, file in enumerate(staged, 1):
+        done.append((file, *_place(vault, file, stage)))
         if progress:
             progress("importing", number, len(staged))
     for folder in {vault.locate(verdict.path, known=True).parent for _, verdict, _ in done if verdict.writes}:
@@ -130,11 +133,11 @@ def take_back_all(vault: Vault, done: Sequence[Placed]) -> int:
     """Take back placed files, first those that make room for others; return how many could not be."""
     left = 0
     with vault.journal.reverting():
-        for each, verdict, trash in sorted(reversed(done), key=lambda placed: bool(placed[2])):
+        for staged, verdict, trash in sorted(reversed(done), key=lambda placed: bool(placed[2])):
             try:
-                _take_back(vault, each, verdict, trash)
+                _take_back(vault, staged, verdict, trash)
             except (Conflict, MemoryNotFound):
-                pass  # what somebody has changed since is theirs
+                pass  # somebody has changed it since: it stays
             except (SpellbookError, OSError):
                 left += 1
     return left
@@ -142,9 +145,8 @@ def take_back_all(vault: Vault, done: Sequence[Placed]) -> int:
 
 def _take_back(vault: Vault, staged: Staged, verdict: Verdict, trash: str) -> None:
     if trash and verdict.over:
-        old, pieces = vault.locate(trash).stat(), vault.pieces(trash)
-        expected = staged.sha256
-        vault.place(verdict.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=expected, own=True)
+        old, pieces, now = vault.locate(trash).stat(), vault.pieces(trash), staged.sha256
+        vault.place(verdict.path, pieces, mode=old.st_mode, mtime_ns=old.st_mtime_ns, expected=now, own=True)
         vault.remove(trash, verdict.over, hard=True)
     elif verdict.writes:
         vault.remove(verdict.path, staged.sha256, hard=True)
@@ -154,6 +156,7 @@ def _take_back(vault: Vault, staged: Staged, verdict: Verdict, trash: str) -> No
 
 
 def bytes_of(stage: BinaryIO, staged: Staged) -> Iterator[bytes]:
+    """Yield the bytes of a staged file. Raises StorageError if they are not those that were staged."""
     stage.seek(staged.start)
     starts = range(0, staged.size, _PIECE)
     pieces = disk.Hashed(stage.read(min(_PIECE, staged.size - start)) for start in starts)

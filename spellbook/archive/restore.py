@@ -42,7 +42,9 @@ from spellbook.vault.vault import Vault
 
 _TRIES = 20
 """Attempts while editors save the same file."""
+
 _MOST_NAMED = 5
+"""Damaged files that a message names."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +84,7 @@ class Restored:
     faults: tuple[Fault, ...] = ()
 
 
-def whole(
+def restorable(
     vault: Vault, blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
@@ -97,30 +99,31 @@ def whole(
         with contextlib.suppress(SpellbookError):
             if sha256 in lost and blobs.keep(pieces, ())[0] == sha256:
                 del lost[sha256]
-    faults, found = [], {}
+    faults: list[Fault] = []
+    files: dict[str, Kept] = {}
     for path, kept in manifest.files.items():
         if kept.sha256 in lost:
             faults.append(Fault(shown(path), 0, "its content is damaged or missing, and found nowhere else"))
         elif reason := rules.refusal(path):
             faults.append(Fault(shown(path), 0, reason))
         else:
-            found[path] = kept
+            files[path] = kept
     if lost and not skip_damaged:
-        named = [path for path, kept in manifest.files.items() if kept.sha256 in lost]
+        paths = [path for path, kept in manifest.files.items() if kept.sha256 in lost]
         raise StorageError(
-            f"{manifest.name}: {counted(len(named), 'file', of=len(manifest.files))} damaged, and found nowhere else: "
-            f"{', '.join(named[:_MOST_NAMED])}{' …' if len(named) > _MOST_NAMED else ''}. Nothing was changed.",
+            f"{manifest.name}: {counted(len(paths), 'file', of=len(manifest.files))} damaged, and found nowhere else: "
+            f"{', '.join(paths[:_MOST_NAMED])}{' …' if len(paths) > _MOST_NAMED else ''}. Nothing was changed.",
             "--skip-damaged restores the others; or restore another snapshot.",
         )
-    return found, tuple(faults)
+    return files, tuple(faults)
 
 
 def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
     sizes = set(lost.values())
     for other in map(Blobs, sorted(place.parent for place in blobs.folder.parent.glob("*/blobs"))):
-        yield from ((each, other.pieces(each, each)) for each in [*lost] if other.is_whole(each))
-    yield from ((each, iter([text])) for each in [*lost] if (text := vault.journal.text(each)) is not None)
+        yield from ((sha256, other.pieces(sha256, sha256)) for sha256 in [*lost] if other.is_whole(sha256))
+    yield from ((sha256, iter([text])) for sha256 in [*lost] if (text := vault.journal.text(sha256)) is not None)
     for place, folders, files in os.walk(vault.root):
         folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
         for file in files:
@@ -219,7 +222,7 @@ class Over:
             # A link that was a file then may lead to one that is yet to be put back.
             links_last = sorted(self.files, key=lambda path: (self.vault.root / path).is_symlink())
             for number, path in enumerate(links_last, 1):
-                _trying(partial(self._put_back, self.files[path]))
+                _retry(partial(self._put_back, self.files[path]))
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
@@ -251,7 +254,7 @@ class Over:
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
         for item in tree(self.vault).files:
             if item.path not in known and not ignored(item.path):
-                _trying(partial(self._remove, item.path))
+                _retry(partial(self._remove, item.path))
         wanted = set(self.manifest.head["folders"])
         for folder in sorted(tree(self.vault).folders, reverse=True):
             while folder and folder not in wanted:
@@ -289,7 +292,7 @@ class Over:
             else:
                 is_in_way = not stat.S_ISREG(mode) and not self._leads_to_file(path)
             if is_in_way:
-                self._set_aside(prefix)
+                self._note_removed(prefix, self.vault.trash.set_aside(prefix))
                 return
 
     def _leads_to_file(self, path: str) -> bool:
@@ -298,21 +301,18 @@ class Over:
         except PathOutsideVault:
             return False
 
-    def _set_aside(self, path: str) -> None:
-        self._note_removed(path, self.vault.trash.set_aside(path))
-
     def _note_removed(self, path: str, trash: str, now: str | None = None) -> None:
         self.removed.append(path)
         self.back.append(partial(self.vault.trash.put_back, trash, path, now))
 
     def _put_back(self, kept: Kept) -> None:
-        """Make a file what it was."""
+        """Give a file the bytes, permissions and time that it had."""
         path, vault = kept.item.path, self.vault
         now = _hash_of(vault, path)
         if now == kept.sha256:
             return
         if (vault.root / path).is_symlink():
-            self._set_aside(path)
+            self._note_removed(path, vault.trash.set_aside(path))
             now = None
         old = None if now is None else self._old(path, now)
         folders = [folder for folder in rules.folders_of(path) if not (vault.root / folder).exists()]
@@ -321,7 +321,7 @@ class Over:
         self.written += 1
 
         def back() -> None:
-            if now is not None and old is not None:
+            if old is not None:
                 pieces, mode, mtime_ns = old
                 vault.place(path, pieces(), mode=mode, mtime_ns=mtime_ns, expected=kept.sha256, own=True)
             else:
@@ -349,7 +349,7 @@ def _hash_of(vault: Folder, path: str) -> str | None:
         return None
 
 
-def _trying(change: Callable[[], object]) -> None:
+def _retry(change: Callable[[], object]) -> None:
     for _ in range(_TRIES):
         with contextlib.suppress(Conflict, MemoryNotFound, FileNotFoundError):  # saved or moved in this very moment
             change()

@@ -30,13 +30,20 @@ from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError, UnreadableNote
 from spellbook.vault.vault import Vault
 
-DAYS, WEEKS, MONTHS = 7, 4, 12
-"""Of so many days, weeks and months the last snapshot is kept; all of the last 24 hours are."""
+DAYS = 7
+"""Of so many days the last snapshot is kept; all of the last 24 hours are."""
+
+WEEKS = 4
+"""Of so many weeks the last snapshot is kept."""
+
+MONTHS = 12
+"""Of so many months the last snapshot is kept."""
 
 LATEST = "latest"
 
 _ENDING = ".json.gz"
-_NAME, _NAMES = "%Y-%m-%dT%H-%M-%SZ", re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
+_NAME = "%Y-%m-%dT%H-%M-%SZ"
+_NAMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 _RESTORING = "restoring.json"
 _RESERVE = 200_000_000  # bytes that stay free on the disk
 _DAMAGED = (*DAMAGED, ValueError, KeyError, TypeError)
@@ -110,27 +117,27 @@ class Snapshots:
 
         Raises StorageError if there is no room, VaultNotFound.
         """
-        with self._locked():
+        with self._lock():
             taken = self._create(progress)
             self._prune()
             return taken
 
     def _create(self, progress: Progress | None = None) -> Snapshot:
         started_ns = time.time_ns()
-        found = tree(self._vault)
+        now = tree(self._vault)
         known = self._newest()
         before = known.files if known else {}
-        faults = list(found.faults)
+        faults = list(now.faults)
         looked_ns = int(known.head.get("looked_ns", 0)) if known else 0
-        unread = [item for item in found.files if not self._is_same(item, before.get(item.path), looked_ns)]
+        unread = {item for item in now.files if not self._is_same(item, before.get(item.path), looked_ns)}
         needed = sum(item.stamp.size for item in unread)
         hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
         _check_room(self.folder, needed, "a snapshot", hint)
-        todo, trusted = set(unread), {kept.sha256 for kept in before.values()}
+        trusted = {kept.sha256 for kept in before.values()}
         files: list[Kept] = []
         stored = 0
-        for number, item in enumerate(found.files, 1):
-            if item in todo:
+        for number, item in enumerate(now.files, 1):
+            if item in unread:
                 try:
                     sha256, size = self._blobs.keep(self._vault.pieces(item.path), trusted)
                 except MemoryNotFound:
@@ -143,8 +150,8 @@ class Snapshots:
                 sha256 = before[item.path].sha256
             files.append(Kept(item, sha256))
             if progress:
-                progress("keeping", number, len(found.files))
-        return self._list(files, found.folders, faults, stored, started_ns)
+                progress("keeping", number, len(now.files))
+        return self._write(files, now.folders, faults, stored, started_ns)
 
     def _is_same(self, item: BackupFile, before: Kept | None, looked_ns: int) -> bool:
         """
@@ -159,10 +166,10 @@ class Snapshots:
             and self._blobs.has(before.sha256)
         )
 
-    def _list(
+    def _write(
         self, files: list[Kept], folders: Iterable[str], faults: list[Fault], stored: int, started_ns: int
     ) -> Snapshot:
-        """Write the list; only now the snapshot is there."""
+        """Write the list of a snapshot; only now the snapshot exists."""
         disk.sync_all()  # the contents before the list
         seconds = time.time()
         while (place := self._place(name := name_of(seconds))).exists():
@@ -205,7 +212,7 @@ class Snapshots:
         try:
             with gzip.open(self._place(name), "rb") as file:
                 head = json.loads(file.readline())
-                files = {kept.item.path: kept for kept in map(_kept, file)}
+                files = {kept.item.path: kept for kept in map(_kept_of, file)}
             if len(files) != head["files"]:
                 raise ValueError(f"it lists {len(files)} of {head['files']} files")
             return SnapshotManifest(name, head, files)
@@ -226,10 +233,10 @@ class Snapshots:
 
         Of several names with that prefix it is the newest. Raises InvalidInput if there is none.
         """
-        found = next((each for each in self.names() if name == LATEST or each.startswith(name)), None)
-        if found is None:
-            raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
-        return found
+        for known in self.names():
+            if name == LATEST or known.startswith(name):
+                return known
+        raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
 
     def files(self, name: str) -> Mapping[str, Kept]:
         """Return the files of a snapshot by path. Raises StorageError if its list is damaged."""
@@ -247,7 +254,7 @@ class Snapshots:
 
         A damaged content is deleted, so that the next snapshot keeps it anew if the vault has it still.
         """
-        with self._locked():
+        with self._lock():
             faults: list[Fault] = []
             held: dict[str, tuple[str, str]] = {}
             names = self.names()
@@ -266,7 +273,7 @@ class Snapshots:
 
     def prune(self) -> tuple[str, ...]:
         """Delete old snapshots (see `to_keep`) and contents that no other snapshot has; return the snapshots' names."""
-        with self._locked():
+        with self._lock():
             return self._prune(sweep=True)
 
     def _prune(self, *, sweep: bool = False) -> tuple[str, ...]:
@@ -276,8 +283,8 @@ class Snapshots:
         for name in gone:
             self._place(name).unlink(missing_ok=True)
         if gone or sweep:
-            with contextlib.suppress(StorageError):  # who cannot be read may need anything
-                needed = {each.sha256 for name in self.names() for each in self._manifest(name).files.values()}
+            with contextlib.suppress(StorageError):  # a snapshot that cannot be read may need anything
+                needed = {file.sha256 for name in self.names() for file in self._manifest(name).files.values()}
                 self._blobs.sweep(needed)
         return gone
 
@@ -289,17 +296,20 @@ class Snapshots:
         """
         Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
 
-        Over the vault, what was not there then or stands in the way goes into the trash. A restore that is killed goes
-        on when it is asked for again. With `skip_damaged` what is damaged is left out and named, see `restore.whole`.
+        Over the vault, what did not exist then or stands in the way goes into the trash. A restore that is killed goes
+        on when it is asked for again. With `skip_damaged` damaged files are left out and named, see `restorable`.
         Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
-        with self._locked():
+        with self._lock():
             manifest = self._manifest(name)
-            files, faults = restore.whole(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
+            files, faults = restore.restorable(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
             if into is None:
                 return replace(self._over(manifest, files, progress), faults=faults)
-            return replace(self._into(manifest, files, into, progress), faults=faults)
+            above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
+            needed = sum(kept.item.stamp.size for kept in files.values())
+            _check_room(above, needed, "the restore", "Name another folder.")
+            return replace(restore.into_folder(self._blobs, manifest, files, into, progress), faults=faults)
 
     @property
     def interrupted(self) -> tuple[str, str] | None:
@@ -309,18 +319,10 @@ class Snapshots:
         The first was being restored; the second was taken before that.
         """
         try:
-            said = json.loads((self.folder / _RESTORING).read_bytes())
-            return str(said["name"]), str(said["before"])
+            mark = json.loads((self.folder / _RESTORING).read_bytes())
+            return str(mark["name"]), str(mark["before"])
         except (OSError, ValueError, KeyError):
             return None
-
-    def _into(
-        self, manifest: SnapshotManifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
-    ) -> Restored:
-        above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-        needed = sum(kept.item.stamp.size for kept in files.values())
-        _check_room(above, needed, "the restore", "Name another folder.")
-        return restore.into_folder(self._blobs, manifest, files, into, progress)
 
     def _over(self, manifest: SnapshotManifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
         mark, interrupted = self.folder / _RESTORING, self.interrupted
@@ -344,10 +346,8 @@ class Snapshots:
         unchanged = len(files) - work.written
         return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), unchanged, first)
 
-    # -- places
-
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         if disk.permissions_in(self.folder) & ~disk.permissions_in(self._vault.root) or not self.folder.exists():
             disk.restrict(self.folder, self._vault.root)
         self._blobs.make()
@@ -392,11 +392,11 @@ def _moment(name: str) -> dt.datetime:
 
 
 def _record(kept: Kept) -> bytes:
-    said = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode, **kept.item.stamp._asdict()}
-    return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+    record = {"path": kept.item.path, "sha256": kept.sha256, "mode": kept.item.mode, **kept.item.stamp._asdict()}
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
-def _kept(line: bytes) -> Kept:
-    said = json.loads(line)
-    stamp = Stamp(said["size"], said["mtime_ns"], said["inode"], said.get("ctime_ns", 0))
-    return Kept(BackupFile(said["path"], stamp, said["mode"]), said["sha256"])
+def _kept_of(line: bytes) -> Kept:
+    record = json.loads(line)
+    stamp = Stamp(record["size"], record["mtime_ns"], record["inode"], record.get("ctime_ns", 0))
+    return Kept(BackupFile(record["path"], stamp, record["mode"]), record["sha256"])

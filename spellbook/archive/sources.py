@@ -26,7 +26,7 @@ from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
 from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, Made, unreadable, whole
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, read_all, unreadable
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -50,140 +50,132 @@ def opened(place: Path) -> Iterator[ImportSource]:
 
     Raises InvalidInput for what is none of these, or damaged.
     """
+    source = ImportSource(iter(()))
     try:
-        if place.is_dir():
-            chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
-            if chats and not any(file.suffix == ".md" for file in place.iterdir()):
-                with ExitStack() as stack:
-                    yield _chats([(stack.enter_context(regular(file)), file.name) for file in chats])
-            else:
-                yield _folder(place)
-        else:
-            with regular(place) as file:
-                if place.suffix.lower() == ".md":
-                    status = os.fstat(file.fileno())
-                    mode = stat.S_IMODE(status.st_mode)
-                    yield ImportSource(iter([Incoming(place.name, pieces_of(file), mode, status.st_mtime_ns)]))
-                elif html_notes.endings([place.name]):
-                    one = Incoming(place.name, pieces_of(file), None, os.fstat(file.fileno()).st_mtime_ns)
-                    yield ImportSource(html_notes.notes(iter([one]), [place.name]))
-                elif place.suffix.lower() == _ENEX:
-                    yield _evernote([place.name], lambda _: regular(place))
-                elif (start := file.read(len(foreign_sqlite.MAGIC))) == foreign_sqlite.MAGIC:
-                    with foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS) as rows:
-                        if rows is None:
-                            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
-                        yield ImportSource(map(Made.incoming, memories.of_rows(rows)))
-                elif start[:2] == b"PK":
-                    yield _zip(zipfile.ZipFile(file), place.name)
-                else:
-                    file.seek(0)
-                    first = _first_record(file)
-                    yield _graph(file, place.name) if memories.is_graph(first) else _chats([(file, place.name)])
+        with ExitStack() as stack:
+            source.files = _files(place, source, stack)
+            yield source
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", UNTOUCHED) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InvalidInput(f"{place}: the zip is damaged, or encrypted ({error}).", UNTOUCHED) from error
 
 
-def _folder(place: Path) -> ImportSource:
+def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Incoming]:
+    """Return the files at `place`; `stack` closes what is opened, and folders and faults are added to `source`."""
+    if place.is_dir():
+        chats = sorted(file for file in place.iterdir() if _CHATS.fullmatch(file.name))
+        if chats and not any(file.suffix == ".md" for file in place.iterdir()):
+            return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
+        return _folder(place, source)
+    file = stack.enter_context(regular(place))
+    if place.suffix.lower() == ".md" or html_notes.endings([place.name]):
+        status = os.fstat(file.fileno())
+        note = Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+        return html_notes.notes(iter([note]), [place.name])
+    if place.suffix.lower() == _ENEX:
+        return _evernote([place.name], lambda _: regular(place))
+    start = file.read(len(foreign_sqlite.MAGIC))
+    if start == foreign_sqlite.MAGIC:
+        rows = stack.enter_context(foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS))
+        if rows is None:
+            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
+        return memories.of_rows(rows)
+    if start[:2] == b"PK":
+        return _zip(zipfile.ZipFile(file), place.name, source)
+    file.seek(0)
+    if memories.is_graph(_first_record(file)):
+        return memories.graph(_lines(file, place.name))
+    return _chats([(file, place.name)], source)
+
+
+def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
     folder = Folder(place.resolve())
-    found = tree(folder)
-    if books := _notebooks([item.path for item in found.files]):
+    content = tree(folder)
+    times = {item.path: item.stamp.mtime_ns for item in content.files}
+    if books := _notebooks([*times]):
         return _evernote(books, lambda path: regular(folder.locate(path)))
-    times = {item.path: item.stamp.mtime_ns for item in found.files}
+    source.faults += content.faults
     if (root := logseq.root_of([*times])) is not None:
-        source = ImportSource(iter(()), [], [*found.faults])
         graph = logseq.LogseqGraph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
-        source.files = logseq.files(graph, source.faults)
-        return source
-    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in found.files)
-    return ImportSource(html_notes.notes(_with_ids(files), [*times]), [*found.folders], [*found.faults])
+        return logseq.files(graph, source.faults)
+    source.folders += content.folders
+    files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
+    return html_notes.notes(_with_ids(files), [*times])
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
-    """The files of a folder or a zip; notes of basic-memory have ids."""
+    """Yield the files of a folder or a zip; notes of basic-memory get ids."""
     seen: set[str] = set()
-    for each in files:
-        head = next(each.pieces, b"") if each.path.lower().endswith(".md") else b""
-        id, text = basic_memory.with_id(each.path, head)
+    for file in files:
+        head = next(file.pieces, b"") if file.path.lower().endswith(".md") else b""
+        id, text = basic_memory.with_id(file.path, head)
         if id in seen:  # a copy that somebody made by hand
             id, text = "", head
         seen.add(id)
-        yield replace(each, pieces=chain([text], each.pieces), id=id)
+        yield replace(file, pieces=chain([text], file.pieces), id=id)
 
 
 def _notebooks(names: Sequence[str]) -> list[str]:
     """Return the names of the notebooks among files, if these are an export of Evernote."""
-    found = sorted(name for name in names if name.lower().endswith(_ENEX) and belongs(name))
-    return [] if any(name.lower().endswith(".md") for name in names) else found
+    if any(name.lower().endswith(".md") for name in names):
+        return []
+    return sorted(name for name in names if name.lower().endswith(_ENEX) and belongs(name))
 
 
-def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> ImportSource:
-    return ImportSource(evernote.files([Notebook(_decent(name)[: -len(_ENEX)], partial(open, name)) for name in names]))
+def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Iterator[Incoming]:
+    return evernote.files([Notebook(_safe_path(name)[: -len(_ENEX)], partial(open, name)) for name in names])
 
 
 # -- zips
 
 
-def _zip(archive: zipfile.ZipFile, name: str) -> ImportSource:
-    parts = [entry for entry in archive.infolist() if notion.is_part(entry.filename)]
-    if parts and len(parts) == len([entry for entry in archive.infolist() if not entry.is_dir()]):
-        return _parts(archive, parts)
+def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[Incoming]:
     entries = archive.infolist()
-    # Entries may overlap, so what counts is the file.
+    names = [entry.filename for entry in entries]
+    parts = sorted(filter(notion.is_part, names))
+    if parts and len(parts) == sum(not entry.is_dir() for entry in entries):
+        return _parts(archive, parts, source)
+    # Entries may overlap, so the size of the file itself counts.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * MOST_GROWTH:
         raise InvalidInput(
             f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", UNTOUCHED
         )
-    chats = [entry.filename for entry in entries if _CHATS.fullmatch(entry.filename.rpartition("/")[2])]
-    if chats and not any(entry.filename.lower().endswith(".md") for entry in entries):
-        return _chats([(archive.open(each), each) for each in sorted(chats)])
-    if books := _notebooks([entry.filename for entry in entries]):
+    chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
+    if chats and not any(path.lower().endswith(".md") for path in names):
+        return _chats([(archive.open(path), path) for path in chats], source)
+    if books := _notebooks(names):
         return _evernote(books, archive.open)
-    if (root := logseq.root_of([entry.filename for entry in entries])) is not None:
-        return _logseq(archive, entries, root, name)
-    source = ImportSource(iter(()))
-    source.files = _with_ids(_entries(archive, entries, source))
-    if notion.is_notion([entry.filename for entry in entries]):
-        source.files = _pages(source.files, name)
-    else:
-        root = _root([entry.filename for entry in entries])
-        paths = [entry.filename.removeprefix("./").removeprefix(root) for entry in entries]
-        source.files = html_notes.notes(source.files, list(filter(belongs, filter(None, paths))))
-    return source
+    if (root := logseq.root_of(names)) is not None:
+        return _logseq(archive, entries, root, name, source)
+    root = _root(names)
+    files = _with_ids(_entries(archive, entries, root, source))
+    if notion.is_notion(names):
+        return _pages(files, name)
+    paths = (path.removeprefix("./").removeprefix(root) for path in names)
+    return html_notes.notes(files, [path for path in paths if path and belongs(path)])
 
 
-def _parts(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo]) -> ImportSource:
-    """The zips of a divided export, one after the other."""
-    whole = ImportSource(iter(()))
-
-    def files() -> Iterator[Incoming]:
-        for part in sorted(parts, key=lambda each: each.filename):
-            with archive.open(part) as file, zipfile.ZipFile(file) as inner:
-                source = _zip(inner, part.filename)
-                yield from source.files
-                whole.folders.extend(source.folders)
-                whole.faults.extend(source.faults)
-
-    whole.files = files()
-    return whole
+def _parts(archive: zipfile.ZipFile, parts: Sequence[str], source: ImportSource) -> Iterator[Incoming]:
+    """Yield the files in the zips of a divided export, one zip after the other."""
+    for part in parts:
+        with archive.open(part) as file, zipfile.ZipFile(file) as inner:
+            yield from _zip(inner, part, source)
 
 
 def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
-    """The files of an export of Notion, its pages as notes."""
-    for each in files:
-        if not each.path.lower().endswith(".md"):
-            yield replace(each, path=notion.plain(each.path))
+    """Yield the files of an export of Notion, its pages as notes."""
+    for file in files:
+        if not file.path.lower().endswith(".md"):
+            yield replace(file, path=notion.plain(file.path))
             continue
-        data = whole(each.pieces, MOST_TEXT, f"{name}: {each.path[:200]}")
-        page = notion.page(each.path, data.decode("utf-8", "replace"))
-        yield Incoming(page.path, iter([page.text.encode("utf-8")]), each.mode, each.mtime_ns, page.id)
+        data = read_all(file.pieces, MOST_TEXT, f"{name}: {file.path[:200]}")
+        yield replace(notion.page(file.path, data.decode("utf-8", "replace")), mode=file.mode, mtime_ns=file.mtime_ns)
 
 
 def _root(names: list[str]) -> str:
-    """Return the folder in which a zip has the vault, with its `/`, or "": who zips `Notes/` means what is in it."""
+    """Return the folder in which a zip has the vault, with its `/`, or "": who zips `Notes/` means its content."""
     folders = {name.partition("/")[0] + "/" for name in names if "/" in name and not name.startswith("__MACOSX/")}
     [first] = folders if len(folders) == 1 else [""]
     marks = (f"{first}.obsidian/", f"{first}.spellbook/")
@@ -191,11 +183,13 @@ def _root(names: list[str]) -> str:
     return first if is_vault and all(name.startswith((first, "__MACOSX/")) for name in names) else ""
 
 
-def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: ImportSource) -> Iterator[Incoming]:
-    root = _root([entry.filename for entry in entries])
+def _entries(
+    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, source: ImportSource
+) -> Iterator[Incoming]:
+    """Yield the files below `root`; empty folders, and faults for links and devices, are added to `source`."""
     filled = {entry.filename[: entry.filename.rstrip("/").rfind("/") + 1] for entry in entries}
     for entry in entries:
-        path = _decent(entry.filename).removeprefix(root)
+        path = _safe_path(entry.filename).removeprefix(root)
         mode = stat.S_IMODE(entry.external_attr >> 16)
         if not path or not belongs(path):
             continue
@@ -209,21 +203,21 @@ def _entries(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], source: I
                 yield Incoming(path, pieces_of(file), mode or None, time_of(entry))
 
 
-def _logseq(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str) -> ImportSource:
-    """A graph in a zip, whose pages are read twice."""
-    source = ImportSource(iter(()))
-    by_path = {_decent(entry.filename): entry for entry in entries if not entry.is_dir()}
+def _logseq(
+    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str, source: ImportSource
+) -> Iterator[Incoming]:
+    """Return the files of a graph in a zip, whose pages are read twice."""
+    by_path = {_safe_path(entry.filename): entry for entry in entries if not entry.is_dir()}
     paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
 
     def read(path: str) -> Iterator[bytes]:
         with archive.open(by_path[path]) as file:
             yield from pieces_of(file)
 
-    # A browser numbers what is downloaded again.
+    # A browser adds a number to the name of a second download.
     stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
     graph = logseq.LogseqGraph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
-    source.files = logseq.files(graph, source.faults)
-    return source
+    return logseq.files(graph, source.faults)
 
 
 def _is_regular(entry: zipfile.ZipInfo) -> bool:
@@ -233,19 +227,18 @@ def _is_regular(entry: zipfile.ZipInfo) -> bool:
 # -- JSON: an export of Spellbook's, or conversations
 
 
-def _chats(opened: Sequence[tuple[IO[bytes], str]]) -> ImportSource:
-    """One export, which newer ones of ChatGPT's divide among several files."""
-    source = ImportSource(iter(()))
-    source.files = (each for file, name in opened for each in _records(members(file, name), source, name))
-    return source
+def _chats(opened: Sequence[tuple[IO[bytes], str]], source: ImportSource) -> Iterator[Incoming]:
+    """Yield the files of one export, which ChatGPT may divide among several files."""
+    for file, name in opened:
+        yield from _records(members(file, name), source, name)
 
 
-def _records(found: Iterator[tuple[str, Any]], source: ImportSource, name: str) -> Iterator[Incoming]:
+def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str) -> Iterator[Incoming]:
     head: dict[str, Any] = {}
     count = chats = 0
-    for key, value in found:
+    for key, value in values:
         if key == "folders":
-            source.folders.append(_decent(str(value)))
+            source.folders.append(_safe_path(str(value)))
         elif is_conversation(value):
             chats += 1
             try:
@@ -256,11 +249,11 @@ def _records(found: Iterator[tuple[str, Any]], source: ImportSource, name: str) 
                 )
                 continue
             if note:
-                yield note.incoming()
+                yield note
         elif memories.is_memory(value):
             chats += 1
             if memory := memories.convert(value):
-                yield memory.incoming()
+                yield memory
         elif key != "files":
             head[key] = value
         else:
@@ -269,17 +262,14 @@ def _records(found: Iterator[tuple[str, Any]], source: ImportSource, name: str) 
             count += 1
             if not isinstance(value, Mapping) or not isinstance(value.get("path"), str):
                 raise InvalidInput(f"{name}: file {count} has no path.", UNTOUCHED)
-            path = _decent(value["path"])
-            mode, mtime_ns = (each if isinstance(each := value.get(key), int) else None for key in ("mode", "mtime_ns"))
-            yield Incoming(path, _joined(path, value, found, name), mode, mtime_ns)
+            path = _safe_path(value["path"])
+            mode, mtime_ns = (n if isinstance(n := value.get(key), int) else None for key in ("mode", "mtime_ns"))
+            yield Incoming(path, _join(path, value, values, name), mode, mtime_ns)
     if chats:
         return
     _check(head, name)
     if head.get("count") != count:
-        raise InvalidInput(
-            f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.",
-            UNTOUCHED,
-        )
+        raise InvalidInput(f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.", UNTOUCHED)
 
 
 # -- lines of JSON: the knowledge-graph server's
@@ -293,10 +283,6 @@ def _first_record(file: IO[bytes]) -> object:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def _graph(file: IO[bytes], name: str) -> ImportSource:
-    return ImportSource(map(Made.incoming, memories.graph(_lines(file, name))))
 
 
 def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
@@ -327,8 +313,8 @@ def _check(head: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str) -> Iterator[bytes]:
-    """The bytes of a record, and of those that go on with it; checked against their hash."""
+def _join(path: str, record: Any, values: Iterator[tuple[str, Any]], name: str) -> Iterator[bytes]:
+    """Yield the bytes of a record, and of those that go on with it; checked against their hash."""
     sha256 = hashlib.sha256()
     while True:
         try:
@@ -341,7 +327,7 @@ def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str)
         yield piece
         if not goes_on:
             break
-        _, record = next(found, ("", None))
+        _, record = next(values, ("", None))
     if sha256.hexdigest() != record.get("sha256"):
         raise InvalidInput(
             f"{name}: {path} is not what was exported: its bytes do not match their hash.",
@@ -349,7 +335,7 @@ def _joined(path: str, record: Any, found: Iterator[tuple[str, Any]], name: str)
         )
 
 
-def _decent(path: str) -> str:
+def _safe_path(path: str) -> str:
     """Return a path of a source that leads out of nothing. Raises PathOutsideVault for any other."""
     path = path.removeprefix("./")
     parts = path.removesuffix("/").split("/")

@@ -65,11 +65,11 @@ class _HeldText:
 
     def sign(self, expected: str) -> str:
         """Take one of the `expected` signs."""
-        found = self.peek()
-        if not found or found not in expected:
-            raise self.wrong(f"{' or '.join(expected)} is missing" if found else "it breaks off")
+        sign = self.peek()
+        if not sign or sign not in expected:
+            raise self.wrong(f"{' or '.join(expected)} is missing" if sign else "it breaks off")
         self._at += 1
-        return found
+        return sign
 
     def items(self) -> Iterator[Any]:
         """Yield the items of a list, whose opening sign is taken."""
@@ -84,7 +84,7 @@ class _HeldText:
         while True:
             try:
                 value, end = self._json.raw_decode(self._held, self._at)
-                # A number may go on where what is held ends, or after its point.
+                # A number may go on behind the text that is held, or after its point.
                 if self._ended or self._held[end : end + 1] in _AFTER:
                     self._at = end
                     return value

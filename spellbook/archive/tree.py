@@ -1,8 +1,8 @@
 """
 The tree of a vault: every file that belongs to it, notes or not, and its empty folders.
 
-Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and
-what lies beyond links stay out; the vault's own settings belong to it.
+Dot-folders (`.git`, `.obsidian`, `.trash`), what `.spellbookignore` lists and what lies beyond links stay out; the
+vault's own settings belong to it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,6 @@ class BackupFile:
     path: str
     stamp: Stamp
     mode: int
-
-    @property
-    def is_note(self) -> bool:
-        """Say whether it is a note by its name."""
-        return is_note(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ def _item(vault: Folder, entry: os.DirEntry[str], path: str, faults: list[Fault]
     else:
         if stat.S_ISREG(status.st_mode):
             yield BackupFile(path, stamp_of(status), stat.S_IMODE(status.st_mode))
-        elif not stat.S_ISDIR(status.st_mode):  # of a folder behind a link, what is in it is found where it is
+        elif not stat.S_ISDIR(status.st_mode):  # the content of a folder behind a link is listed where it lies
             faults.append(Fault(shown(path), 0, "a pipe, a socket or a device"))
 
 

@@ -4,13 +4,14 @@ The versions of one note: from git, snapshots and the journal of changes, whiche
 
 from __future__ import annotations
 
-import datetime as dt
+import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from spellbook.archive import snapshots
 from spellbook.archive.snapshots import Snapshots
+from spellbook.index.catalog.usage import local
 from spellbook.notes.note import MOST_BYTES
 from spellbook.settings.limits import MOST_VERSIONS
 from spellbook.system.errors import InvalidInput, StorageError, UnreadableNote
@@ -42,9 +43,7 @@ class Version:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as programs see it, with its time in ISO 8601."""
-        at = dt.datetime.fromtimestamp(self.at).astimezone().isoformat(timespec="seconds")
-        kept = {"path": self.path, "sources": list(self.sources), "sha256": self.sha256, "bytes": self.bytes}
-        return {"at": at, **kept, "difference": self.difference}
+        return {**asdict(self), "at": local(self.at), "sources": list(self.sources)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,41 +71,39 @@ def of(vault: Vault, taken: Snapshots, path: str, most: int) -> tuple[tuple[Vers
         seen += _of_journal(vault, path, most)
     except StorageError as error:
         left.append(error.message)
-    paths = list(dict.fromkeys([path, *(each.path for each in reversed(seen))]))[:_MOST_PATHS]
+    paths = list(dict.fromkeys([path, *(text.path for text in reversed(seen))]))[:_MOST_PATHS]
     try:
         repository = Repository(vault.root)
-        for each in paths:  # git does not know yet what was moved since the last commit
+        for place in paths:  # git does not know yet what was moved since the last commit
             # An earlier path that went away was moved: only the present one can be deleted.
-            seen += (found for found in _of_git(repository, each, most) if each == path or found.data is not None)
+            seen += (text for text in _of_git(repository, place, most) if place == path or text.data is not None)
     except (InvalidInput, StorageError) as error:
         left.append(error.message)
-    seen += _of_snapshots(taken, {*paths, *(each.path for each in seen)}, left)
-    # git counts whole seconds: what it has of a second was committed after what was written in it.
-    seen.sort(key=lambda each: each.at + (0.999 if each.source.startswith("commit ") else 0.0))
+    seen += _of_snapshots(taken, {*paths, *(text.path for text in seen)}, left)
+    # git counts whole seconds: a commit comes after everything that was written in its second.
+    seen.sort(key=lambda text: text.at + (0.999 if text.source.startswith("commit ") else 0.0))
     seen += _of_file(vault, path, seen[-1].at if seen else 0.0)
     return _versions(seen)[:most], tuple(left)
 
 
 def _versions(seen: list[_Seen]) -> tuple[Version, ...]:
     """Return what is `seen`, oldest first, as versions, newest first."""
-    found: list[Version] = []
+    versions: list[Version] = []
     before: bytes | None = None
-    for each in seen:
-        text = None if each.data is None else each.data.replace(b"\r\n", b"\n")
-        if found and text == before and (each.path == found[-1].path or text is None):
-            last = found[-1]
-            sources = tuple(dict.fromkeys((*last.sources, each.source)))
-            found[-1] = Version(last.at, last.path, sources, last.sha256, last.bytes, last.difference)
+    for entry in seen:
+        last = versions[-1] if versions else None
+        text = None if entry.data is None else entry.data.replace(b"\r\n", b"\n")
+        if last and text == before and (entry.path == last.path or text is None):
+            versions[-1] = replace(last, sources=tuple(dict.fromkeys((*last.sources, entry.source))))
             continue
-        if not found and text is None:
+        if not last and text is None:
             continue
-        old = f"a/{found[-1].path if found else each.path}"
         left, right = ((part or b"").decode("utf-8", "replace") for part in (before, text))
-        difference = unified(left, right, old, f"b/{each.path}") if found else ""
-        sha256 = None if each.data is None else digest(each.data)
-        found.append(Version(each.at, each.path, (each.source,), sha256, len(each.data or b""), difference))
+        difference = unified(left, right, f"a/{last.path}", f"b/{entry.path}") if last else ""
+        sha256 = None if entry.data is None else digest(entry.data)
+        versions.append(Version(entry.at, entry.path, (entry.source,), sha256, len(entry.data or b""), difference))
         before = text
-    return tuple(reversed(found))
+    return tuple(reversed(versions))
 
 
 def _of_git(repository: Repository, path: str, most: int) -> Iterator[_Seen]:
@@ -125,7 +122,7 @@ def _of_journal(vault: Vault, path: str, most: int) -> Iterator[_Seen]:
         traces = [trace for trace in entry.traces if not trace.path.startswith(f"{TRASH}/")]
         for trace in traces:
             if trace.before and (text := vault.journal.text(trace.before)) is not None:
-                # It was there already, whoever wrote it.
+                # This text was there before the change, whoever wrote it.
                 yield _Seen(entry.at - 0.001, trace.path, f"before {source}", text)
         written = next((trace for trace in traces if trace.after), None)
         if written and written.after and (text := vault.journal.text(written.after)) is not None:
@@ -157,7 +154,5 @@ def _of_file(vault: Vault, path: str, last: float) -> Iterator[_Seen]:
     if stamp is None:
         yield _Seen(last, path, "file", None)
     else:
-        try:
+        with contextlib.suppress(UnreadableNote):
             yield _Seen(max(stamp.mtime_ns / 1e9, last), path, "file", vault.read(path)[0])
-        except UnreadableNote:
-            return

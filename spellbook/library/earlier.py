@@ -129,7 +129,7 @@ class EarlierReader(Reader):
 
     def __init__(self, whole: Spellbook, settings: Config, moment: Moment) -> None:
         now, taken = whole.index.vault, whole.snapshots
-        vault = Past(settings.state, lambda: past.written(now, taken, moment))
+        vault = Past(settings.state, lambda: past.notes_at(now, taken, moment))
         super().__init__(settings, replace(Index.open(settings, whole.index), vault=vault))
         self.moment = moment
         self.users = 0

@@ -80,7 +80,7 @@ SENTENCES = {
     "text/credentials.py": {"in_note"},
     "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_read_file"},
     "archive/pages/fetch.py": {"_hint"},
-    "archive/past.py": {"__str__", "_begin", "left_out"},
+    "archive/past.py": {"__str__", "_beginning", "left_out"},
     "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_print_imported"},
     "library/evaluate.py": {"_failures"},

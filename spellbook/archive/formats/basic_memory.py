@@ -1,8 +1,8 @@
 """
 Recognise notes of basic-memory, which are Markdown already, and give each its permalink as id.
 
-Then `memory://` addresses and links by title or permalink lead on, and importing again finds a note wherever it is by
-then. All other bytes stay. Pure.
+So `memory://` addresses and links by title or permalink still lead to the note, and another import finds it wherever it
+is by then. All other bytes stay. Pure.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def with_id(path: str, head: bytes) -> tuple[str, bytes]:
     Return the permalink of a note of basic-memory, and its first bytes with that as `id`; "" and `head` for any other.
 
     Such a note has a title, a type and a permalink; a page of a web site also has a layout. A title or a permalink
-    that its file's name does not say becomes an alias, unless the note has some.
+    that differs from the file's name becomes an alias, unless the note has aliases.
     """
     text = head.decode("utf-8", "ignore")
-    found = FRONTMATTER.match(text) if b"permalink:" in head else None
-    if not found:
+    header = FRONTMATTER.match(text) if b"permalink:" in head else None
+    if not header:
         return "", head
     try:
-        meta = load(found[0])[0]
+        meta = load(header[0])[0]
     except BadHeader:
         return "", head
     title, permalink = meta.get("title"), meta.get("permalink")

@@ -11,12 +11,11 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from spellbook.archive.formats.incoming import Made, note_text
+from spellbook.archive.formats.incoming import Incoming, make_note
 from spellbook.notes.note import blocks, lines
 from spellbook.text.unicode import BROKEN
 from spellbook.vault.names import safe_name
@@ -26,18 +25,13 @@ CATEGORY = "conversation"
 _MOST_TITLE = 80
 _MOST_SECONDS = 100_000_000_000
 """A larger number counts milliseconds: in seconds it would be after the year 5000."""
-_NAMES = {"chatgpt": "ChatGPT", "claude": "Claude"}
-_PLACES = {"chatgpt": "https://chatgpt.com/c/", "claude": "https://claude.ai/chat/"}
+
+_SITES = {"chatgpt": ("ChatGPT", "https://chatgpt.com/c/"), "claude": ("Claude", "https://claude.ai/chat/")}
 _MARKS = re.compile("\ue200[^\ue201]*\ue201|[\ue200-\ue2ff]")
 """How ChatGPT marks citations, in letters that no font has."""
 
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One turn; `asks` is true for the person."""
-
-    asks: bool
-    text: str
+_Turn = tuple[bool, str]
+"""Whether the person speaks, and the text."""
 
 
 def is_conversation(value: object) -> bool:
@@ -47,38 +41,36 @@ def is_conversation(value: object) -> bool:
     )
 
 
-def convert(given: Mapping[str, Any]) -> Made | None:
+def convert(chat: Mapping[str, Any]) -> Incoming | None:
     """Convert a conversation to a note; None if it has no text, or no id."""
-    kind = "chatgpt" if isinstance(given.get("mapping"), Mapping) else "claude"
-    turns = [*_joined(_of_chatgpt(given) if kind == "chatgpt" else _of_claude(given))]
-    number = str(given.get("conversation_id") or given.get("id") or given.get("uuid") or "")
-    safe = re.sub(r"[^\w-]", "-", number)[:100]
-    if not turns or not safe:
+    kind = "chatgpt" if isinstance(chat.get("mapping"), Mapping) else "claude"
+    name, address = _SITES[kind]
+    turns = [*_join(_turns_of_chatgpt(chat) if kind == "chatgpt" else _turns_of_claude(chat))]
+    number = re.sub(r"[^\w-]", "-", str(chat.get("conversation_id") or chat.get("id") or chat.get("uuid") or ""))[:100]
+    if not turns or not number:
         return None
-    title = " ".join(cleaned(str(given.get("title") or given.get("name") or "")).split())
-    title = title or " ".join(turns[0].text.split()[:10])[:_MOST_TITLE]  # else how it begins
-    created, updated = (moment(given.get(f"{name}_time") or given.get(f"{name}d_at")) for name in ("create", "update"))
-    id = f"{kind}-{safe}"
+    title = on_one_line(str(chat.get("title") or chat.get("name") or ""))
+    title = title or " ".join(turns[0][1].split()[:10])[:_MOST_TITLE]  # else how it begins
+    created, updated = (moment(chat.get(f"{verb}_time") or chat.get(f"{verb}d_at")) for verb in ("create", "update"))
     meta: dict[str, object] = {
-        "id": id,
+        "id": f"{kind}-{number}",
         "title": title,
-        "topic": _NAMES[kind],
+        "topic": name,
         "category": CATEGORY,
-        "source": _PLACES[kind] + safe,
+        "source": address + number,
         "created": created,
         "updated": updated,
     }
-    body = "\n\n".join(f"## {'User' if turn.asks else _NAMES[kind]}\n\n{lowered(turn.text)}" for turn in turns)
+    body = "\n\n".join(f"## {'User' if is_person else name}\n\n{lowered(text)}" for is_person, text in turns)
     day = f"{created.date().isoformat()} " if created else ""
-    path = f"{CATEGORY}/{_NAMES[kind]}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md"
-    return Made(id, path, note_text(meta, body), updated.timestamp() if updated else None)
+    return make_note(f"{CATEGORY}/{name}/{safe_name(f'{day}{title[:_MOST_TITLE]}')}.md", meta, body)
 
 
-def _joined(said: Iterator[Said]) -> Iterator[Said]:
-    """What one side says in several messages is one turn."""
-    plain = ((each.asks, cleaned(each.text).strip()) for each in said)
-    for asks, turns in groupby((each for each in plain if each[1]), key=itemgetter(0)):
-        yield Said(asks, "\n\n".join(text for _, text in turns))
+def _join(turns: Iterator[_Turn]) -> Iterator[_Turn]:
+    """Join what one side says in several messages to one turn."""
+    texts = ((is_person, cleaned(text).strip()) for is_person, text in turns)
+    for is_person, run in groupby((turn for turn in texts if turn[1]), key=itemgetter(0)):
+        yield is_person, "\n\n".join(text for _, text in run)
 
 
 def cleaned(text: str) -> str:
@@ -86,8 +78,13 @@ def cleaned(text: str) -> str:
     return BROKEN.sub("", _MARKS.sub("", text)).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def on_one_line(text: str) -> str:
+    """Return a cleaned text on one line, with single blanks."""
+    return " ".join(cleaned(text).split())
+
+
 def lowered(text: str) -> str:
-    """The text with all headings below `##`, so that a turn is one section."""
+    """Return a text with all headings below `##`, so that a turn is one section."""
     source = lines(text)
     for block in blocks(text):
         if block.kind == "heading":
@@ -101,17 +98,17 @@ def lowered(text: str) -> str:
 
 def moment(value: object) -> dt.datetime | None:
     """
-    A time of an export (seconds or milliseconds since 1970, or ISO 8601) in UTC.
+    Return a time of an export (seconds or milliseconds since 1970, or ISO 8601) in UTC; None if it is none.
 
-    So every reader makes the same note.
+    In UTC, the note is the same in every time zone.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > _MOST_SECONDS else value
             return dt.datetime.fromtimestamp(int(seconds), dt.UTC)
         if isinstance(value, str) and value:
-            moment = dt.datetime.fromisoformat(value).replace(microsecond=0)
-            return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+            time = dt.datetime.fromisoformat(value).replace(microsecond=0)
+            return time.astimezone(dt.UTC) if time.tzinfo else time.replace(tzinfo=dt.UTC)
     except (ValueError, OverflowError, OSError):
         pass
     return None
@@ -120,16 +117,16 @@ def moment(value: object) -> dt.datetime | None:
 # -- ChatGPT: a tree of messages
 
 
-def _of_chatgpt(given: Mapping[str, Any]) -> Iterator[Said]:
-    """The messages from the root to the node that was seen last."""
-    mapping = given["mapping"]
-    name = given.get("current_node")
+def _turns_of_chatgpt(chat: Mapping[str, Any]) -> Iterator[_Turn]:
+    """Yield the turns from the root to the node that was seen last."""
+    mapping = chat["mapping"]
+    name = chat.get("current_node")
     if name not in mapping:  # the newest message that nothing follows
         leaves = [leaf for leaf, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
         name = max(leaves, key=lambda leaf: _time_of(mapping[leaf].get("message") or {}), default=None)
     for node in _branch(mapping, name, "parent"):
         if isinstance(message := node.get("message"), Mapping):
-            yield from _message(message)
+            yield from _turn_of(message)
 
 
 def _time_of(message: Mapping[str, Any]) -> float:
@@ -137,10 +134,10 @@ def _time_of(message: Mapping[str, Any]) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _message(message: Mapping[str, Any]) -> Iterator[Said]:
+def _turn_of(message: Mapping[str, Any]) -> Iterator[_Turn]:
     role = (message.get("author") or {}).get("role")
     meta = message.get("metadata") or {}
-    # What a model tells its tools, and they it, nobody saw.
+    # Nobody saw what a model and its tools tell each other.
     if (
         role not in {"user", "assistant"}
         or message.get("recipient", "all") != "all"
@@ -152,17 +149,17 @@ def _message(message: Mapping[str, Any]) -> Iterator[Said]:
     if kind in {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"}:
         return
     if kind == "code":
-        yield Said(role == "user", _fence(str(content.get("text") or ""), str(content.get("language") or "")))
+        yield role == "user", _fence(str(content.get("text") or ""), str(content.get("language") or ""))
         return
     parts = content.get("parts")
     texts = [_part(part) for part in parts] if isinstance(parts, list) else [str(content.get("text") or "")]
-    texts += [f"(attached: {each['name']})" for each in _mappings(meta.get("attachments")) if each.get("name")]
+    texts += [f"(attached: {file['name']})" for file in _mappings(meta.get("attachments")) if file.get("name")]
     text = "\n\n".join(filter(None, texts))
     for reference in _mappings(meta.get("content_references")):
         matched, shown = reference.get("matched_text"), reference.get("alt")
         if isinstance(matched, str) and matched.startswith("\ue200") and isinstance(shown, str):
             text = text.replace(matched, shown)
-    yield Said(role == "user", text)
+    yield role == "user", text
 
 
 def _part(part: object) -> str:
@@ -176,30 +173,27 @@ def _part(part: object) -> str:
 # -- Claude: a list of messages
 
 
-def _of_claude(given: Mapping[str, Any]) -> Iterator[Said]:
-    messages = _mappings(given["chat_messages"])
+def _turns_of_claude(chat: Mapping[str, Any]) -> Iterator[_Turn]:
+    messages = _mappings(chat["chat_messages"])
     by_id = {message.get("uuid"): message for message in messages}
     if any(message.get("parent_message_uuid") in by_id for message in messages):  # else no parents are named
         messages = _branch(by_id, messages[-1].get("uuid"), "parent_message_uuid")
     for message in messages:
-        asks = message.get("sender") == "human"
-        texts = [
-            str(each.get("text") or "") for each in _mappings(message.get("content")) if each.get("type") == "text"
-        ]
+        parts = [part for part in _mappings(message.get("content")) if part.get("type") == "text"]
+        texts = [str(part.get("text") or "") for part in parts]
         if not any(texts):
             texts = [str(message.get("text") or "")]
-        for each in _mappings(message.get("attachments")):
-            texts.append(f"(attached: {each.get('file_name') or 'a file'})")
-            if each.get("extracted_content"):
-                texts.append(_fence(str(each["extracted_content"]), ""))
-        texts += [
-            f"(attached: {each['file_name']})" for each in _mappings(message.get("files")) if each.get("file_name")
-        ]
-        yield Said(asks, "\n\n".join(filter(None, texts)))
+        for file in _mappings(message.get("attachments")):
+            texts.append(f"(attached: {file.get('file_name') or 'a file'})")
+            if file.get("extracted_content"):
+                texts.append(_fence(str(file["extracted_content"]), ""))
+        names = [file.get("file_name") for file in _mappings(message.get("files"))]
+        texts += [f"(attached: {name})" for name in names if name]
+        yield message.get("sender") == "human", "\n\n".join(filter(None, texts))
 
 
 def _branch(nodes: Mapping[Any, Any], name: Any, parent: str) -> list[Mapping[str, Any]]:
-    """The nodes that led to the one called `name`, from the first on."""
+    """Return the nodes that led to the one called `name`, from the first on."""
     branch: dict[Any, Mapping[str, Any]] = {}
     while name in nodes and name not in branch and isinstance(nodes[name], Mapping):
         branch[name] = nodes[name]
@@ -208,7 +202,7 @@ def _branch(nodes: Mapping[Any, Any], name: Any, parent: str) -> list[Mapping[st
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _fence(text: str, language: str) -> str:

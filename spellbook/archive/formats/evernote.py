@@ -8,13 +8,12 @@ text is held in memory. The XML may be hostile: entities are refused, and nothin
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import html
 import mimetypes
 import posixpath
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,10 +22,10 @@ from xml.parsers import expat
 
 from spellbook.archive.formats import rich_text
 from spellbook.archive.formats.conversations import moment
-from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, Made, note_text, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, Incoming, make_note, unreadable
 from spellbook.archive.formats.memories import tags_of
 from spellbook.archive.formats.rich_text import AttachedFile, HtmlReferences
-from spellbook.archive.pages.safe import escaped, line
+from spellbook.archive.pages.safe import MOST_TITLE, escaped, line
 from spellbook.notes.links import destination
 from spellbook.settings.limits import MOST_TEXT
 from spellbook.system.errors import InvalidInput
@@ -34,11 +33,15 @@ from spellbook.vault.names import safe_name
 
 _MOST_DEEP = 12
 _MOST_FIELD = 20_000
-_MOST_TITLE, _MOST_NAME = 300, 80
+"""Letters of a field of a note, but for its content."""
+
+_MOST_NAME = 80
 _READ = 1 << 16
 _START, _TEXT, _END = range(3)
-_KEPT = ("author", "source-application", "place-name", "latitude", "longitude", "altitude", "subject-date")
-_REMINDERS = ("reminder-time", "reminder-done-time")
+_KEPT = (
+    *("author", "source-application", "place-name", "latitude", "longitude", "altitude", "subject-date"),
+    *("reminder-time", "reminder-done-time"),
+)
 _FIELDS = {f"note/{name}" for name in ("title", "content", "created", "updated", "tag", "guid")}
 _TASK = {f"note/task/{name}" for name in ("title", "taskStatus", "taskGroupNoteLevelID", "sortWeight")}
 _FILE = {"note/resource/mime", "note/resource/resource-attributes/file-name"}
@@ -57,14 +60,17 @@ class Notebook:
 
 @dataclass(slots=True)
 class _ExportedNote:
-    """What an export says of a note, by the path of the elements; `files` are its files by their MD5."""
+    """What an export says of a note, by the path of the elements."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
     tasks: list[dict[str, str]] = field(default_factory=list)
-    files: dict[str, AttachedFile] = field(default_factory=dict)
 
     def get(self, name: str) -> str:
         return next(iter(self.fields.get(f"note/{name}", ())), "").strip()
+
+    @property
+    def title(self) -> str:
+        return line(self.get("title")) or "Untitled"
 
 
 @dataclass(slots=True)
@@ -79,9 +85,9 @@ class _NoteFile:
 @dataclass(slots=True)
 class _ExportPlan:
     """
-    What the first reading found: the id of each note in order, and each of their files as MD5 and path.
+    What the first reading saw: the id of each note in order, and each of their files as MD5, path and link.
 
-    Both are "" for what was there before.
+    Ids and paths are "" for what was there before.
     """
 
     ids: deque[str] = field(default_factory=deque)
@@ -91,23 +97,21 @@ class _ExportPlan:
 def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
     """Yield the notes of notebooks as Markdown, and their files. Raises InvalidInput before anything if one is bad."""
     known = _ImportedNotes()
-    plans = [_survey(each, known) for each in notebooks]
+    plans = [_survey(notebook, known) for notebook in notebooks]
     for notebook, plan in zip(notebooks, plans, strict=True):
         with notebook.open() as file:
-            shown: dict[str, AttachedFile] = {}
-            for found in _notes(file, notebook.path):
-                if isinstance(found, _NoteFile):
-                    if not plan.files:
-                        raise unreadable(notebook.path, "it changes while it is read")
-                    md5, path, shown[md5] = plan.files.popleft()
-                    if path:
-                        yield Incoming(path, found.pieces)
-                elif plan.ids:
-                    found.files, shown = shown, {}
-                    if id := plan.ids.popleft():
-                        yield _markdown(found, notebook, id, known)
-                else:
+            attached: dict[str, AttachedFile] = {}
+            for item in _notes(file, notebook.path):
+                if not (plan.files if isinstance(item, _NoteFile) else plan.ids):
                     raise unreadable(notebook.path, "it changes while it is read")
+                if isinstance(item, _NoteFile):
+                    md5, path, attached[md5] = plan.files.popleft()
+                    if path:
+                        yield Incoming(path, item.pieces)
+                    continue
+                if id := plan.ids.popleft():
+                    yield _markdown(item, attached, notebook, id, known)
+                attached = {}
 
 
 # -- the first reading
@@ -115,9 +119,8 @@ def files(notebooks: Sequence[Notebook]) -> Iterator[Incoming]:
 
 @dataclass(slots=True)
 class _ImportedNotes:
-    """All notes of an import: how many have a title, where they are, and which ids are taken by which text."""
+    """All notes of an import: where they are, by title ("" for one of several notes) and id, and the texts of ids."""
 
-    titles: Counter[str] = field(default_factory=Counter)
     places: dict[str, str] = field(default_factory=dict)
     guids: dict[str, str] = field(default_factory=dict)
     ids: dict[str, bytes] = field(default_factory=dict)
@@ -125,32 +128,28 @@ class _ImportedNotes:
 
 def _survey(notebook: Notebook, known: _ImportedNotes) -> _ExportPlan:
     plan = _ExportPlan()
-    count = 0
     with notebook.open() as file:
         held: list[_NoteFile] = []
-        for found in _notes(file, notebook.path):
-            if isinstance(found, _NoteFile):
+        for item in _notes(file, notebook.path):
+            if isinstance(item, _NoteFile):
                 md5 = hashlib.md5(usedforsecurity=False)
-                for piece in found.pieces:
+                for piece in item.pieces:
                     md5.update(piece)
-                found.md5 = md5.hexdigest()
-                held.append(found)
+                item.md5 = md5.hexdigest()
+                held.append(item)
                 continue
-            count += 1
-            place = _place(notebook, found)
-            title = _title(found)
-            plan.ids.append(id := _id(found, known.ids))
-            for each in held:
-                path, shown = _beside(place, each)
-                plan.files.append((each.md5, path if id else "", shown))
+            place = _place(notebook, item)
+            plan.ids.append(id := _id(item, known.ids))
+            for note_file in held:
+                path, attached = _beside(place, note_file)
+                plan.files.append((note_file.md5, path if id else "", attached))
             held = []
-            if not id:
-                continue
-            known.titles[title.casefold()] += 1
-            known.places[title.casefold()] = place
-            if guid := found.get("guid").lower():
-                known.guids[guid] = place
-    if not count:
+            if id:
+                title = item.title.casefold()
+                known.places[title] = "" if title in known.places else place
+                if guid := item.get("guid").lower():
+                    known.guids[guid] = place
+    if not plan.ids:
         raise unreadable(notebook.path, "there is no note in it")
     return plan
 
@@ -171,77 +170,66 @@ def _id(note: _ExportedNote, taken: dict[str, bytes]) -> str:
     return "" if is_known else f"evernote-{id}"
 
 
-def _title(note: _ExportedNote) -> str:
-    return line(note.get("title"), _MOST_TITLE) or "Untitled"
-
-
 def _place(notebook: Notebook, note: _ExportedNote) -> str:
-    return f"{notebook.path}/{safe_name(_title(note)[:_MOST_NAME])}.md"
+    return f"{notebook.path}/{safe_name(note.title[:_MOST_NAME])}.md"
 
 
-def _beside(place: str, found: _NoteFile) -> tuple[str, AttachedFile]:
+def _beside(place: str, file: _NoteFile) -> tuple[str, AttachedFile]:
     """Return the path of a file of the note at `place`, and how the note links to it."""
-    kind = found.about.get("note/resource/mime", "").strip().lower()
-    given = found.about.get("note/resource/resource-attributes/file-name", "").strip()
-    stem, ending = posixpath.splitext(posixpath.basename(given.replace("\\", "/")))
+    kind = file.about.get("note/resource/mime", "").strip().lower()
+    full_name = file.about.get("note/resource/resource-attributes/file-name", "").strip()
+    stem, ending = posixpath.splitext(posixpath.basename(full_name.replace("\\", "/")))
     ending = ending if 1 < len(ending) <= 12 else mimetypes.guess_extension(kind) or ""
+    ending = re.sub(r"[^\w.]", "", ending)
+    ending = f"{ending}.txt" if ending.lower() == ".md" else ending  # no attached file becomes a note
     is_image = kind in _IMAGES
     # The hash keeps two files of one name apart, and is the same in every export.
-    name = safe_name(f"{stem[:_MOST_NAME] or ('image' if is_image else 'file')}-{found.md5[:8]}") + safe_ending(ending)
+    name = safe_name(f"{stem[:_MOST_NAME] or ('image' if is_image else 'file')}-{file.md5[:8]}") + ending
     folder = place.removesuffix(".md")
     target = destination(f"{posixpath.basename(folder)}/{name}")
-    return f"{folder}/{name}", AttachedFile(line(given, 200) or name, target, is_image)
-
-
-def safe_ending(ending: str) -> str:
-    """Return the ending of a file's name with letters and digits alone; a note's would make it a note."""
-    ending = re.sub(r"[^\w.]", "", ending)
-    return f"{ending}.txt" if ending.lower() == ".md" else ending
+    return f"{folder}/{name}", AttachedFile(line(full_name, 200) or name, target, is_image)
 
 
 # -- the second reading
 
 
-def _markdown(note: _ExportedNote, notebook: Notebook, id: str, known: _ImportedNotes) -> Incoming:
-    place, title = _place(notebook, note), _title(note)
+def _markdown(
+    note: _ExportedNote, attached: Mapping[str, AttachedFile], notebook: Notebook, id: str, known: _ImportedNotes
+) -> Incoming:
+    """Return an exported note as a note; `attached` are its files by their MD5."""
+    place = _place(notebook, note)
 
     def follow(address: str, text: str) -> str:
         guid = _GUID.match(address)
         if not guid:
             return ""
-        name = line(text, _MOST_TITLE).casefold()
-        there = known.guids.get(guid[1].lower()) or (known.places[name] if known.titles[name] == 1 else "")
+        there = known.guids.get(guid[1].lower()) or known.places.get(line(text).casefold())
         return destination(posixpath.relpath(there, posixpath.dirname(place) or ".")) if there else ""
 
     groups: dict[str, list[tuple[bool, str]]] = {}
-    for task in sorted(note.tasks, key=lambda each: each.get("note/task/sortWeight", "")):
+    for task in sorted(note.tasks, key=lambda task: task.get("note/task/sortWeight", "")):
         entry = task.get("note/task/taskStatus", "").strip() == "completed", task.get("note/task/title", "").strip()
         groups.setdefault(task.get("note/task/taskGroupNoteLevelID", "").strip(), []).append(entry)
     content = note.get("content")
-    body = rich_text.convert(
-        content, HtmlReferences(follow, lambda given: note.files.get(given.get("hash", "").lower()), groups), title
-    ).markdown
+    references = HtmlReferences(follow, lambda media: attached.get(media.get("hash", "").lower()), groups)
     lost = [entry for group, entries in groups.items() if group not in content for entry in entries]
-    unseen = [each for md5, each in note.files.items() if md5 not in content.lower()]
+    unseen = [file for md5, file in attached.items() if md5 not in content.lower()]
     parts = [
-        note.get("title") if len(note.get("title")) > _MOST_TITLE else "",
-        body,
+        note.get("title") if len(note.get("title")) > MOST_TITLE else "",
+        rich_text.convert(content, references, note.title).markdown,
         "\n".join(f"- [{'x' if is_done else ' '}] {escaped(text)}" for is_done, text in lost),
-        "\n".join(f"- [{escaped(each.name)}]({each.destination})" for each in unseen),
+        "\n".join(f"- [{escaped(file.name)}]({file.destination})" for file in unseen),
     ]
-    created, updated = moment(note.get("created")), moment(note.get("updated"))
-    about = {name: line(note.get(f"note-attributes/{name}"), _MOST_TITLE) for name in (*_KEPT, *_REMINDERS)}
     meta: dict[str, object] = {
         "id": id,
-        "title": title,
-        "tags": tags_of([each.strip() for each in note.fields.get("note/tag", ())]),
+        "title": note.title,
+        "tags": tags_of([*note.fields.get("note/tag", ())]),
         "source": line(note.get("note-attributes/source-url"), 2_000),
-        **about,
-        "created": created,
-        "updated": updated,
+        **{name: line(note.get(f"note-attributes/{name}")) for name in _KEPT},
+        "created": moment(note.get("created")),
+        "updated": moment(note.get("updated")),
     }
-    text = note_text(meta, "\n\n".join(filter(None, parts)))
-    return Made(id, place, text, updated.timestamp() if updated else None).incoming()
+    return make_note(place, meta, "\n\n".join(filter(None, parts)))
 
 
 # -- XML
@@ -259,7 +247,7 @@ def _notes(file: IO[bytes], name: str) -> Iterator[_ExportedNote | _NoteFile]:
                 task = {}
                 note.tasks.append(task)
             elif path == _DATA:
-                held.append(_NoteFile(_decoded(events, name, note)))
+                held.append(_NoteFile(_decode(events, name, note)))
                 yield held[-1]
                 deque(held[-1].pieces, 0)
             elif path in _FIELDS or path.startswith("note/note-attributes/"):
@@ -267,44 +255,40 @@ def _notes(file: IO[bytes], name: str) -> Iterator[_ExportedNote | _NoteFile]:
         elif kind == _END:
             if path == "note":
                 yield note
-        elif path in _FIELDS or path.startswith("note/note-attributes/"):
-            if path in note.fields:
-                so_far = note.fields[path][-1]
-                most = MOST_TEXT if path == "note/content" else _MOST_FIELD
-                if path == "note/content" and len(so_far) > most:
-                    raise InvalidInput(f"{name}: {_title(note)[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
-                note.fields[path][-1] = (so_far + text)[:most] if path != "note/content" else so_far + text
+        elif path in note.fields:
+            values = note.fields[path]
+            if path != "note/content":
+                values[-1] = (values[-1] + text)[:_MOST_FIELD]
+            elif len(values[-1]) > MOST_TEXT:
+                raise InvalidInput(f"{name}: {note.title[:200]} is over {MOST_TEXT // 1_000_000} MB.", UNTOUCHED)
+            else:
+                values[-1] += text
         elif path in _TASK:
             task[path] = (task.get(path, "") + text)[:_MOST_FIELD]
         elif path in _FILE and held:
             held[-1].about[path] = (held[-1].about.get(path, "") + text)[:_MOST_FIELD]
 
 
-def _decoded(events: Iterator[tuple[int, str, str]], name: str, note: _ExportedNote) -> Iterator[bytes]:
+def _decode(events: Iterator[tuple[int, str, str]], name: str, note: _ExportedNote) -> Iterator[bytes]:
     """Yield the bytes of a file, up to the end of its element."""
     left = ""
     for kind, path, text in events:
-        if kind == _END and path == _DATA:
-            break
         left += "".join(text.split()) if kind == _TEXT else ""
-        if len(left) >= _READ:
-            whole = len(left) // 4 * 4
-            yield _bytes(left[:whole], name, note)
-            left = left[whole:]
-    if left:
-        yield _bytes(left, name, note)
-
-
-def _bytes(text: str, name: str, note: _ExportedNote) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise unreadable(name, f"a file in {_title(note)[:80]} is damaged") from error
+        is_end = kind == _END and path == _DATA
+        if is_end or len(left) >= _READ:
+            size = len(left) if is_end else len(left) // 4 * 4  # four letters are three bytes
+            try:
+                yield base64.b64decode(left[:size], validate=True)
+            except ValueError as error:
+                raise unreadable(name, f"a file in {note.title[:80]} is damaged") from error
+            left = left[size:]
+        if is_end:
+            return
 
 
 def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
     """Yield beginnings, texts and ends of elements, with the path of the element below the root."""
-    found: deque[tuple[int, str, str]] = deque()
+    events: deque[tuple[int, str, str]] = deque()
     path: list[str] = []
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -316,14 +300,14 @@ def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
             raise unreadable(name, "its elements are nested too deep")
         if len(path) == 1 and tag != "en-export":
             raise unreadable(name, "it is no export of Evernote, which begins with en-export")
-        found.append((_START, "/".join(path[1:]), ""))
+        events.append((_START, "/".join(path[1:]), ""))
 
     def end(_: str) -> None:
-        found.append((_END, "/".join(path[1:]), ""))
+        events.append((_END, "/".join(path[1:]), ""))
         path.pop()
 
     def text(data: str) -> None:
-        found.append((_TEXT, "/".join(path[1:]), data))
+        events.append((_TEXT, "/".join(path[1:]), data))
 
     def entity(*_: object) -> NoReturn:
         raise unreadable(name, "it declares entities, which no export of Evernote does")
@@ -345,11 +329,7 @@ def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
             raise unreadable(name, f"line {error.lineno} is no XML ({expat.ErrorString(error.code)})") from error
         if size - parser.CurrentByteIndex > MOST_TEXT:  # one tag that does not end is held by the parser
             raise unreadable(name, "one of its tags is too long")
-        yield from _taken(found)
+        while events:
+            yield events.popleft()
         if not piece:
             return
-
-
-def _taken(found: deque[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
-    while found:
-        yield found.popleft()

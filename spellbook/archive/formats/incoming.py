@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -30,39 +31,32 @@ class Incoming:
 
 @dataclass(slots=True)
 class ImportSource:
-    """What can be imported: files, and empty folders and what was left out, which are known when all files are read."""
+    """What can be imported. Empty folders, and faults of what is left out, are known when all files are read."""
 
     files: Iterator[Incoming]
     folders: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What became of a conversation or a memory: the note's stable id, path and text, and its last change (seconds)."""
-
-    id: str
-    path: str
-    text: str
-    updated: float | None = None
-
-    def incoming(self) -> Incoming:
-        """Return it as a file to import."""
-        mtime_ns = None if self.updated is None else int(self.updated) * 1_000_000_000
-        return Incoming(self.path, iter([self.text.encode("utf-8", "replace")]), None, mtime_ns, self.id)
-
-
 def stable_id(kind: str, name: str) -> str:
-    """Return the id of what its source names so: the same from every export."""
+    """Return the id of a note whose source calls it `name`: the same from every export."""
     return f"{kind}-{digest_of(name, 24)}"
 
 
-def note_text(meta: Mapping[str, object], body: str) -> str:
-    """Return the text of a note with those keys of `meta` that have a value."""
-    return compose({key: value for key, value in meta.items() if value}, body)
+def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | None = None) -> Incoming:
+    """
+    Return a note to import, with those keys of `meta` that have a value.
+
+    Its id is that of `meta`; its time is when it was `updated`, if `meta` has that as a time, else `mtime_ns`.
+    """
+    kept = {key: value for key, value in meta.items() if value}
+    text = compose(kept, body) if kept else body
+    if isinstance(updated := meta.get("updated"), dt.datetime):
+        mtime_ns = int(updated.timestamp()) * 1_000_000_000
+    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
 
 
-def whole(pieces: Iterator[bytes], most: int, name: str) -> bytes:
+def read_all(pieces: Iterator[bytes], most: int, name: str) -> bytes:
     """Return all pieces together. Raises InvalidInput, which calls them `name`, if they are over `most` bytes."""
     data = bytearray()
     for piece in pieces:

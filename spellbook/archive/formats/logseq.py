@@ -12,12 +12,12 @@ import datetime as dt
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from spellbook.archive.formats.conversations import cleaned
-from spellbook.archive.formats.incoming import Incoming, note_text, stable_id, whole
+from spellbook.archive.formats.conversations import cleaned, on_one_line
+from spellbook.archive.formats.incoming import Incoming, make_note, read_all, stable_id
 from spellbook.archive.formats.memories import tags_of
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, load
 from spellbook.notes.links import destination
@@ -73,25 +73,25 @@ class _KnownPages:
 
 def root_of(paths: Sequence[str]) -> str | None:
     """Return the folder among files that a graph is in, with a `/`, or "" for the top; None if there is no graph."""
-    found = [path for path in paths if path == CONFIG or (path.endswith(f"/{CONFIG}") and path.count("/") == 2)]
-    return found[0].removesuffix(CONFIG) if len(found) == 1 else None
+    configs = [path for path in paths if path == CONFIG or (path.endswith(f"/{CONFIG}") and path.count("/") == 2)]
+    return configs[0].removesuffix(CONFIG) if len(configs) == 1 else None
 
 
 def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
     """Yield the pages of a graph as notes, and its other files; what is left out is added to `faults`."""
-    title_format = "MMM do, yyyy"
     inside = [path.removeprefix(graph.root) for path in graph.paths if path.startswith(graph.root)]
-    if found := _DAY_FORMAT.search(_text(graph, CONFIG)):
-        title_format = found[1]
+    title_format = _DAY_FORMAT.search(_text(graph, CONFIG))
+    forms = ([title_format[1]] if title_format else []) + ["MMM do, yyyy", "yyyy-MM-dd", "yyyy_MM_dd"]
     known = _KnownPages()
-    pages = {path: _name(path) for path in inside if _is_page(path)}
+    notes = (path for path in inside if path.startswith(("pages/", "journals/")) and path.lower().endswith(".md"))
+    pages = {path: _name(path) for path in notes}
     for path in inside:
         known.files[path] = _new_path(path, pages[path]) if path in pages else path
     for path, name in pages.items():
         _survey(_text(graph, path), name, known.files[path], known)
         if day := _day(path):
-            for form in (title_format, "MMM do, yyyy", "yyyy-MM-dd", "yyyy_MM_dd"):
-                known.pages.setdefault(_written(day, form).casefold(), known.files[path])
+            for form in forms:
+                known.pages.setdefault(_format(day, form).casefold(), known.files[path])
     ids: set[str] = set()
     for path in inside:
         source = graph.root + path
@@ -100,8 +100,8 @@ def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
             if id in ids:  # files of one page, as other formats of names leave them
                 id = stable_id("logseq", f"{graph.name}/{path}")
             ids.add(id)
-            text = _note(_text(graph, path), path, pages[path], id, known)
-            yield Incoming(known.files[path], iter([text.encode("utf-8", "replace")]), None, graph.mtime(source), id)
+            meta, body = _note(_text(graph, path), path, pages[path], known)
+            yield make_note(known.files[path], {"id": id, **meta}, body, graph.mtime(source))
         elif not path.startswith("logseq/"):
             if path.lower().endswith(".org"):
                 faults.append(Fault(path, 0, "an Org page is copied as it is, and is no note"))
@@ -109,18 +109,14 @@ def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
 
 
 def _text(graph: LogseqGraph, path: str) -> str:
-    data = whole(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
+    data = read_all(graph.read(graph.root + path), MOST_TEXT, f"{graph.name}: {path[:200]}")
     return cleaned(data.decode("utf-8-sig", "replace"))
 
 
-def _is_page(path: str) -> bool:
-    return path.startswith(("pages/", "journals/")) and path.lower().endswith(".md")
-
-
 def _day(path: str) -> dt.date | None:
-    found = _DAY.fullmatch(path.rpartition("/")[2][:-3]) if path.startswith("journals/") else None
+    parts = _DAY.fullmatch(path.rpartition("/")[2][:-3]) if path.startswith("journals/") else None
     try:
-        return dt.date(*map(int, found.groups())) if found else None
+        return dt.date(*map(int, parts.groups())) if parts else None
     except ValueError:
         return None
 
@@ -130,7 +126,7 @@ def _name(path: str) -> str:
     if day := _day(path):
         return day.isoformat()
     stem = path.partition("/")[2][:-3]
-    return " ".join(cleaned(unquote(stem.replace("___", "/"))).split()) or "untitled"
+    return on_one_line(unquote(stem.replace("___", "/"))) or "untitled"
 
 
 def _new_path(path: str, name: str) -> str:
@@ -139,7 +135,7 @@ def _new_path(path: str, name: str) -> str:
     return f"{folder}/{'/'.join(parts) or 'untitled'}.md"
 
 
-def _written(day: dt.date, form: str) -> str:
+def _format(day: dt.date, form: str) -> str:
     """Return a date as Logseq writes it in the titles of journals, with English names."""
     last = "th" if 11 <= day.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
     month, week = calendar.month_name[day.month], calendar.day_name[day.weekday()]
@@ -155,35 +151,36 @@ def _written(day: dt.date, form: str) -> str:
         "EEEE": week,
         **dict.fromkeys(("EEE", "EE", "E"), week[:3]),
     }
-    return _DATE_PART.sub(lambda found: parts[found[0]], form)
+    return _DATE_PART.sub(lambda part: parts[part[0]], form)
 
 
 # -- lines
 
 
-def _divided(text: str) -> tuple[dict[str, str], str]:
+def _divide(text: str) -> tuple[dict[str, str], str]:
     """Return the properties of a page, which are its first lines or alone in its first block, and the rest of it."""
     meta: dict[str, str] = {}
-    if found := FRONTMATTER.match(text):
+    if header := FRONTMATTER.match(text):
         try:
-            meta = {key: str(value) for key, value in load(found[0])[0].items() if isinstance(value, str | int | float)}
-            text = text[found.end() :]
+            values = load(header[0])[0]
         except BadHeader:
             return {}, text
+        meta = {key: str(value) for key, value in values.items() if isinstance(value, str | int | float)}
+        text = text[header.end() :]
     lines = text.lstrip("\n").split("\n")
     is_block = lines[0].startswith("- ")
-    found_here: dict[str, str] = {}
+    properties: dict[str, str] = {}
     at = 0
     while at < len(lines):
-        plain = lines[at].removeprefix("- ") if is_block and not at else lines[at].strip()
-        one = _PROPERTY.fullmatch(plain.rstrip())
-        if one is None:
+        line = lines[at].removeprefix("- ") if is_block and not at else lines[at].strip()
+        entry = _PROPERTY.fullmatch(line.rstrip())
+        if entry is None:
             break
-        found_here[one[1].lower()] = (one[2] or "").strip()
+        properties[entry[1].lower()] = (entry[2] or "").strip()
         at += 1
-    if not found_here or (is_block and at < len(lines) and lines[at].strip() and not lines[at].startswith("-")):
+    if not properties or (is_block and at < len(lines) and lines[at].strip() and not lines[at].startswith("-")):
         return meta, text  # of a block that says more, they are no properties of the page
-    return {**meta, **found_here}, "\n".join(lines[at:])
+    return {**meta, **properties}, "\n".join(lines[at:])
 
 
 def _lines(body: str) -> Iterator[tuple[str, bool]]:
@@ -204,27 +201,32 @@ def _lines(body: str) -> Iterator[tuple[str, bool]]:
 
 def _survey(text: str, name: str, place: str, known: _KnownPages) -> None:
     """Note down the names that a page has, its blocks with an id, and the blocks that it refers to."""
-    meta, body = _divided(text)
+    meta, body = _divide(text)
     known.pages[name.casefold()] = place
     known.stems[posixpath.basename(place)[:-3].casefold()] += 1
-    for other in (meta.get("title", ""), *_listed(meta.get("alias", "")), *_listed(meta.get("aliases", ""))):
-        if other:
-            known.pages.setdefault(other.casefold(), place)
+    for other in filter(None, (meta.get("title", ""), *_aliases(meta))):
+        known.pages.setdefault(other.casefold(), place)
     if meta.get("id"):
         known.blocks[meta["id"].lower()] = place, name, False
     first, can_hold = "", False
     for line, is_code in _lines(body):
-        known.referred.update(each.lower() for each in re.findall(_UUID, line) if "((" in line)
+        known.referred.update(id.lower() for id in re.findall(_UUID, line) if "((" in line)
         bullet = _BULLET.fullmatch(line)
         if bullet and (not is_code or "```" in line):
             first, can_hold = bullet[3], bool(bullet[3].strip()) and not is_code and not _PROPERTY.fullmatch(bullet[3])
-        found = None if is_code else _PROPERTY.fullmatch(line.strip().removeprefix("- "))
-        if found and found[1].lower() == "id":
-            known.blocks[(found[2] or "").strip().lower()] = place, _label(first) or name, can_hold
+        entry = None if is_code else _PROPERTY.fullmatch(line.strip().removeprefix("- "))
+        if entry and entry[1].lower() == "id":
+            known.blocks[(entry[2] or "").strip().lower()] = place, _label(first) or name, can_hold
 
 
-def _listed(value: str) -> list[str]:
-    return [each.strip().lstrip("#").removeprefix("[[").removesuffix("]]").strip() for each in value.split(",")]
+def _names_in(value: str) -> list[str]:
+    """Return the names of pages in a property, with commas between them."""
+    names = (name.strip().lstrip("#").removeprefix("[[").removesuffix("]]").strip() for name in value.split(","))
+    return [*filter(None, names)]
+
+
+def _aliases(meta: Mapping[str, str]) -> list[str]:
+    return [*_names_in(meta.get("alias", "")), *_names_in(meta.get("aliases", ""))]
 
 
 def _label(text: str) -> str:
@@ -233,31 +235,22 @@ def _label(text: str) -> str:
     return shortened(" ".join(re.sub(r"[\[\]|#^`*{}()]", " ", text).split()), _MOST_LABEL)
 
 
-def _note(text: str, path: str, name: str, id: str, known: _KnownPages) -> str:
-    """Return a page as a note."""
-    given, body = _divided(text)
-    place = known.files[path]
-    day = _day(path)
-    shown = {key: _inline(value, path, place, known) for key, value in given.items()}
-    names = [each for key in ("alias", "aliases") for each in _listed(given.get(key, "")) if each]
+def _note(text: str, path: str, name: str, known: _KnownPages) -> tuple[dict[str, object], str]:
+    """Return a page as the frontmatter and the body of a note."""
+    properties, body = _divide(text)
     meta: dict[str, object] = {
-        "id": id,
-        "title": given.get("title") or name,
-        "aliases": names,
-        "tags": tags_of(_listed(given.get("tags", ""))),
-        "created": day,
-        **{
-            key: value
-            for key, value in shown.items()
-            if key not in {"id", "title", "alias", "aliases", "tags", "collapsed", "created"}
-        },
+        "title": properties.get("title") or name,
+        "aliases": _aliases(properties),
+        "tags": tags_of(_names_in(properties.get("tags", ""))),
+        "created": _day(path) or properties.get("created"),
     }
-    if not day and given.get("created"):
-        meta["created"] = given["created"]
-    return note_text(meta, "\n".join(_converted(body, path, place, known)).strip("\n"))
+    for key, value in properties.items():
+        if key not in {*meta, "id", "alias", "collapsed"}:
+            meta[key] = _inline(value, path, known)
+    return meta, "\n".join(_convert(body, path, known)).strip("\n")
 
 
-def _converted(body: str, path: str, place: str, known: _KnownPages) -> list[str]:
+def _convert(body: str, path: str, known: _KnownPages) -> list[str]:
     """Return the lines of a page as Markdown; a block that others refer to ends its first line with `^id`."""
     made: list[str] = []
     first = -1
@@ -269,80 +262,74 @@ def _converted(body: str, path: str, place: str, known: _KnownPages) -> list[str
             made.append(line)
             continue
         plain = bullet[3] if bullet else line.strip()
-        if found := _PROPERTY.fullmatch(plain.strip()):
-            key, value = found[1].lower(), (found[2] or "").strip()
+        if entry := _PROPERTY.fullmatch(plain.strip()):
+            key, value = entry[1].lower(), (entry[2] or "").strip()
             if key in {"id", "collapsed"}:
+                id = value.lower()
                 if bullet:
                     made.append(f"{bullet[1]}{bullet[2]}")
-                elif (
-                    key == "id" and value.lower() in known.referred and known.blocks.get(value.lower(), ("", "", 0))[2]
-                ):
-                    made[first] += f" ^{value.lower()}"
+                elif key == "id" and id in known.referred and known.blocks.get(id, ("", "", 0))[2]:
+                    made[first] += f" ^{id}"
                 continue
             if key == "logseq.order-list-type" and value == "number" and first >= 0 and not bullet:
                 made[first] = re.sub(r"^(\s*)[-*+] ", r"\g<1>1. ", made[first])
                 continue
             if key == "tags":
-                spoken = " ".join(f"#{tag.replace(' ', '-')}" for tag in _listed(value) if tag)
-                made.append(f"{line[: len(line) - len(line.lstrip())]}{'- ' if bullet else ''}{found[1]}:: {spoken}")
+                tags = " ".join(f"#{tag.replace(' ', '-')}" for tag in _names_in(value))
+                made.append(f"{line[: len(line) - len(line.lstrip())]}{'- ' if bullet else ''}{entry[1]}:: {tags}")
                 continue
         if bullet:
-            made.append(f"{bullet[1]}{bullet[2]} {_inline(_task(bullet[3]), path, place, known)}".rstrip())
+            made.append(f"{bullet[1]}{bullet[2]} {_inline(_task(bullet[3]), path, known)}".rstrip())
         else:
-            made.append(_inline(line, path, place, known))
+            made.append(_inline(line, path, known))
     return made
 
 
 def _task(text: str) -> str:
     """Return the text of a block with a checkbox for its marker; one that says more than open or done stays."""
-    found = _TASK.fullmatch(text)
-    if not found:
+    task = _TASK.fullmatch(text)
+    if not task:
         return text
-    marker, rest = found.groups()
+    marker, rest = task.groups()
     box = "[x]" if marker in {"DONE", "CANCELED", "CANCELLED"} else "[ ]"
     return f"{box} {rest}" if marker in {"TODO", "LATER", "DONE"} else f"{box} {marker} {rest}"
 
 
-def _inline(text: str, path: str, place: str, known: _KnownPages) -> str:
-    """Return a line with links that lead to where things are now."""
+def _inline(text: str, path: str, known: _KnownPages) -> str:
+    """Return a line of the page at `path` with links that lead to where things are now."""
 
-    def page(name: str, shown: str = "", mark: str = "") -> str | None:
-        there = known.pages.get(" ".join(name.split()).casefold())
-        if there is None:
-            return None
-        stem = posixpath.basename(there)[:-3]
-        target = stem if known.stems[stem.casefold()] == 1 else there[:-3]
-        label = shown or (name if name != target and not mark else "")
+    def target_of(place: str) -> str:
+        stem = posixpath.basename(place)[:-3]
+        return stem if known.stems[stem.casefold()] == 1 else place[:-3]
+
+    def page(name: str, label: str = "", mark: str = "") -> str:
+        place = known.pages.get(" ".join(name.split()).casefold())
+        if place is None:
+            return ""
+        target = target_of(place)
+        label = label or (name if name != target and not mark else "")
         return f"{mark}[[{target}{f'|{label}' if label else ''}]]"
 
-    def block(id: str, shown: str = "", mark: str = "") -> str | None:
-        if id.lower() not in known.blocks:
-            return None
-        there, label, can_hold = known.blocks[id.lower()]
-        stem = posixpath.basename(there)[:-3]
-        target = stem if known.stems[stem.casefold()] == 1 else there[:-3]
-        label = "" if mark else f"|{shown or label}"
-        return f"{mark}[[{target}{f'#^{id.lower()}' if can_hold else ''}{label}]]"
+    def block(id: str, label: str = "", mark: str = "") -> str:
+        if id not in known.blocks:
+            return ""
+        place, first_words, can_hold = known.blocks[id]
+        label = "" if mark else f"|{label or first_words}"
+        return f"{mark}[[{target_of(place)}{f'#^{id}' if can_hold else ''}{label}]]"
 
-    def new(found: re.Match[str]) -> str:
-        made: str | None = None
-        if found["embed"]:
-            made = block(found["embed"], mark="!")
-        elif found["page"]:
-            made = page(found["page"], mark="!")
-        elif found["labelled"]:
-            made = block(found["labelled"], found["label"])
-        elif found["to"]:
-            made = page(found["to"], found["text"])
-        elif found["block"]:
-            made = block(found["block"])
-        elif found["link"]:
-            made = page(found["link"]) or f"[[{found['link']}]]"
-        elif found["address"] and not re.match(r"[a-z][a-z0-9+.-]*:|#|/", found["address"], re.I):
-            old = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(found["address"])))
-            if old in known.files:
-                there = posixpath.relpath(known.files[old], posixpath.dirname(place))
-                made = f"]({destination(there)})"
-        return found[0] if made is None else made
+    def asset(address: str) -> str:
+        old = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(address)))
+        if old not in known.files or re.match(r"[a-z][a-z0-9+.-]*:|#|/", address, re.I):
+            return ""
+        return f"]({destination(posixpath.relpath(known.files[old], posixpath.dirname(known.files[path])))})"
+
+    def new(link: re.Match[str]) -> str:
+        if id := link["embed"] or link["labelled"] or link["block"]:
+            made = block(id.lower(), link["label"] or "", "!" if link["embed"] else "")
+        elif name := link["page"] or link["to"] or link["link"]:
+            made = page(name, link["text"] or "", "!" if link["page"] else "")
+        else:
+            made = asset(link["address"]) if link["address"] else ""
+        return made or (f"[[{link['link']}]]" if link["link"] else link[0])
 
     return _INLINE.sub(new, text) if "[" in text or "((" in text else text

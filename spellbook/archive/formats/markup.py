@@ -19,7 +19,7 @@ _RAW = {tag: re.compile(f"</{tag}", re.I) for tag in ("script", "style", "title"
 class TagHandler(Protocol):
     """What takes tags and text."""
 
-    def start(self, tag: str, given: Mapping[str, str]) -> None:
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Take a tag that opens, in lower case, with its attributes."""
 
     def end(self, tag: str) -> None:
@@ -41,43 +41,41 @@ def read(text: str, tree: TagHandler) -> None:
 
     def after(sign: str, start: int) -> int:
         """Return the position behind the next `sign`, -1 if there is none."""
-        found = -1 if sign in missing else text.find(sign, start)
-        missing.update([sign] if found < 0 else [])
-        return found + len(sign) if found >= 0 else -1
+        position = -1 if sign in missing else text.find(sign, start)
+        missing.update([sign] if position < 0 else [])
+        return position + len(sign) if position >= 0 else -1
 
-    found: re.Match[str] | None
     while at < len(text):
         opened = text.find("<", at) if wasted <= 4 * len(text) else -1
         opened = len(text) if opened < 0 else opened
         if opened > at:
-            tree.data(_unescaped(text[at:opened]))
+            tree.data(_unescape(text[at:opened]))
         if opened == len(text):
             return
-        special = text[opened : opened + 2] in {"<!", "<?"}
-        if special:
+        name = _TAG.match(text, opened)
+        end = -1
+        if name:
+            end = _tag_end(text, name.end())
+            wasted += -end - opened if end < 0 else 0
+        elif text[opened : opened + 2] in {"<!", "<?"}:
             is_text = text.startswith("<![CDATA[", opened)
             sign = "-->" if text.startswith("<!--", opened) else "]]>" if is_text else ">"
-            end, found = after(sign, opened + 2), None
+            end = after(sign, opened + 2)
             if is_text and end > 0:
                 tree.data(text[opened + 9 : end - 3])
-        elif found := _TAG.match(text, opened):
-            end = _tag_end(text, found.end())
-            wasted += -end - opened if end < 0 else 0
-        else:
-            end = -1
         if end < 0:
             tree.data("<")
             at = opened + 1
             continue
         at = end
-        if not found:
+        if not name:
             continue
-        tag = found[2].lower()
-        if found[1]:
+        tag = name[2].lower()
+        if name[1]:
             tree.end(tag)
             continue
-        inner = text[found.end() : end - 1]
-        tree.start(tag, {name.lower(): _unescaped(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(inner)})
+        inner = text[name.end() : end - 1]
+        tree.start(tag, {key.lower(): _unescape(a or b or c) for key, a, b, c in _ATTRIBUTE.findall(inner)})
         if inner.endswith("/"):
             tree.end(tag)
         elif tag in _RAW and tag not in missing:
@@ -90,20 +88,20 @@ def read(text: str, tree: TagHandler) -> None:
 
 def _tag_end(text: str, at: int) -> int:
     """Return the position behind a tag of which `at` is in; if it breaks off, the negative of where."""
-    while found := _STOP.search(text, at):
-        at = found.end()
-        if found[0] == ">":
+    while sign := _STOP.search(text, at):
+        at = sign.end()
+        if sign[0] == ">":
             return at
-        if found[0] == "<":
+        if sign[0] == "<":
             return -at
         if text[max(0, at - 20) : at - 1].rstrip().endswith("="):  # else the quote is a letter of a name
-            close = text.find(found[0], at)
+            close = text.find(sign[0], at)
             if close < 0:
                 return -at
             at = close + 1
     return -len(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     # Python refuses to read numbers of thousands of digits.
     return html.unescape(_LONG_NUMBER.sub("&amp;", text)) if "&" in text else text

@@ -12,14 +12,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spellbook.archive.formats.conversations import cleaned, lowered, moment
-from spellbook.archive.formats.incoming import Made, note_text, stable_id
+from spellbook.archive.formats.conversations import cleaned, lowered, moment, on_one_line
+from spellbook.archive.formats.incoming import Incoming, make_note, stable_id
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.vault.names import safe_name
 
 _MOST_TITLE = 80
+_NO_LABEL = str.maketrans("[]|", "   ")
+"""Signs that end the label of a link, as blanks."""
+
 _KEPT = ("user_id", "agent_id", "run_id", "memory_type")
-_SAFE = re.compile(r"[^\w-]")
 
 
 def is_memory(value: object) -> bool:
@@ -39,7 +41,7 @@ COLUMNS = (
 """What the database of mcp-memory-service says of a memory."""
 
 
-def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Made]:
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:
     """Yield the memories in the database of mcp-memory-service, but those that were deleted."""
     for row in rows:
         if row.get("deleted_at") is None and is_memory(row):
@@ -47,37 +49,32 @@ def of_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Made]:
                 about = json.loads(row.get("metadata") or "{}")
             except (TypeError, ValueError, RecursionError):
                 about = {}
-            if made := convert({**row, "metadata": about}):
-                yield made
+            if note := convert({**row, "metadata": about}):
+                yield note
 
 
-def convert(given: Mapping[str, Any]) -> Made | None:
+def convert(memory: Mapping[str, Any]) -> Incoming | None:
     """Convert a memory to a note; None if it has no text or no id."""
-    server = "mcp-memory-service" if "content_hash" in given else "mem0"
-    text = cleaned(str(given.get("content") or given.get("memory") or "")).strip()
-    number = _SAFE.sub("-", str(given.get("content_hash") or given.get("id") or ""))[:64]
+    server = "mcp-memory-service" if "content_hash" in memory else "mem0"
+    text = cleaned(str(memory.get("content") or memory.get("memory") or "")).strip()
+    number = re.sub(r"[^\w-]", "-", str(memory.get("content_hash") or memory.get("id") or ""))[:64]
     if not text or not number:
         return None
-    about = given.get("metadata")
+    about = memory.get("metadata")
     extra = {key: value for key, value in about.items() if _is_plain(key, value)} if isinstance(about, Mapping) else {}
-    created, updated = (
-        moment(given.get(f"{name}_at")) or moment(given.get(f"{name}_at_iso")) for name in ("created", "updated")
-    )
     title = first_sentence(text)[:_MOST_TITLE]
-    id = f"{server}-{number}"
     meta: dict[str, object] = {
         **extra,
-        **{key: given[key] for key in _KEPT if isinstance(given.get(key), str)},
-        "id": id,
+        **{key: memory[key] for key in _KEPT if isinstance(memory.get(key), str)},
+        "id": f"{server}-{number}",
         "title": title,
         "category": "memory",
         "topic": server,
-        "tags": tags_of(given.get("tags")) or tags_of(given.get("categories")),
-        "created": created,
-        "updated": updated,
+        "tags": tags_of(memory.get("tags")) or tags_of(memory.get("categories")),
+        "created": moment(memory.get("created_at")) or moment(memory.get("created_at_iso")),
+        "updated": moment(memory.get("updated_at")) or moment(memory.get("updated_at_iso")),
     }
-    path = f"memories/{server}/{safe_name(title) or number}.md"
-    return Made(id, path, note_text(meta, lowered(text)), updated.timestamp() if updated else None)
+    return make_note(f"memories/{server}/{safe_name(title) or number}.md", meta, lowered(text))
 
 
 def _is_plain(key: object, value: object) -> bool:
@@ -86,11 +83,11 @@ def _is_plain(key: object, value: object) -> bool:
     return is_name and isinstance(value, str | int | float | bool) and len(str(value)) <= 200
 
 
-def tags_of(given: object) -> list[str]:
+def tags_of(value: object) -> list[str]:
     """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
-    listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
-    words = (" ".join(cleaned(str(each)).split()).lstrip("#")[:60] for each in listed)
-    return list(dict.fromkeys(filter(None, words)))[:50]
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
+    tags = (on_one_line(str(tag)).lstrip("#")[:60] for tag in listed)
+    return list(dict.fromkeys(filter(None, tags)))[:50]
 
 
 # -- the knowledge graph: entities with observations, and relations between them
@@ -101,39 +98,30 @@ def is_graph(line: object) -> bool:
     return isinstance(line, Mapping) and line.get("type") in {"entity", "relation"}
 
 
-def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Made]:
-    """Yield the notes of a graph, one for each entity; what it says of others are links below its observations."""
+def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:
+    """Yield the notes of a graph, one for each entity; its relations to others are links below its observations."""
     entities: dict[str, tuple[str, Sequence[Any]]] = {}
     relations: dict[str, list[tuple[str, str]]] = {}
-    for each in records:
-        if each["type"] == "entity" and isinstance(each.get("name"), str):
-            observations = each.get("observations")
-            kind = str(each.get("entityType") or "")
-            entities[each["name"]] = kind, observations if isinstance(observations, list) else ()
-        elif each["type"] == "relation":
-            relations.setdefault(str(each.get("from")), []).append((str(each.get("relationType")), str(each.get("to"))))
-    paths = {name: _path_of(name, kind) for name, (kind, _) in entities.items()}
+    for record in records:
+        if record["type"] == "entity" and isinstance(record.get("name"), str):
+            observations = record.get("observations")
+            kind = on_one_line(str(record.get("entityType") or ""))
+            entities[record["name"]] = kind, observations if isinstance(observations, list) else ()
+        elif record["type"] == "relation":
+            relation = str(record.get("relationType")), str(record.get("to"))
+            relations.setdefault(str(record.get("from")), []).append(relation)
+    paths = {
+        name: f"entities/{safe_name(kind) or 'entity'}/{safe_name(on_one_line(name)[:_MOST_TITLE]) or 'unnamed'}.md"
+        for name, (kind, _) in entities.items()
+    }
     for name, (kind, observations) in entities.items():
-        title = _line(name)
-        lines = [f"- {_line(str(each))}" for each in observations if str(each).strip()]
-        led = [
-            f"- {_line(relation)} [[{paths[to].removesuffix('.md')}|{_shown(to)}]]"
-            for relation, to in dict.fromkeys(relations.get(name, ()))
+        title = on_one_line(name)
+        lines = [f"- {on_one_line(str(observation))}" for observation in observations if str(observation).strip()]
+        links = [
+            f"- {on_one_line(verb)} [[{paths[to].removesuffix('.md')}|{on_one_line(to).translate(_NO_LABEL)}]]"
+            for verb, to in dict.fromkeys(relations.get(name, ()))
             if to in paths
         ]
-        parts = ["\n".join(lines), "\n".join(["## Relations", "", *led]) if led else ""]
-        id = stable_id("graph", name)
-        meta = {"id": id, "title": title, "category": "entity", "topic": _line(kind) or "entity"}
-        yield Made(id, paths[name], note_text(meta, "\n\n".join(filter(None, parts)) or title))
-
-
-def _path_of(name: str, kind: str) -> str:
-    return f"entities/{safe_name(_line(kind)) or 'entity'}/{safe_name(_line(name)[:_MOST_TITLE]) or 'unnamed'}.md"
-
-
-def _line(text: str) -> str:
-    return " ".join(cleaned(text).split())
-
-
-def _shown(name: str) -> str:
-    return re.sub(r"[\[\]|]", " ", _line(name))
+        parts = ["\n".join(lines), "\n".join(["## Relations", "", *links]) if links else ""]
+        meta = {"id": stable_id("graph", name), "title": title, "category": "entity", "topic": kind or "entity"}
+        yield make_note(paths[name], meta, "\n\n".join(filter(None, parts)) or title)

@@ -16,19 +16,22 @@ from xml.etree.ElementTree import Element, SubElement
 
 from spellbook.archive.formats import markup
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.html import MarkdownWriter, marked
-from spellbook.archive.pages.safe import PlainText, escaped, visible, written
+from spellbook.archive.pages.html import MarkdownWriter, emphasize
+from spellbook.archive.pages.safe import PlainText, escaped, join_parts, visible
 
-_MOST_DEEP, _MOST_OPEN = 80, 500
-"""How deep elements are nested in the tree, and how many are open at once; what is deeper is text of the last one."""
+_MOST_DEEP = 80
+"""How deep elements are nested in the tree; what is deeper is text of the last one."""
 
+_MOST_OPEN = 500
+"""How many elements are open at once."""
+
+_DIVISIONS = (
+    *("html", "body", "en-note", "div", "section", "article", "header", "footer", "main", "aside", "nav", "figure"),
+    *("figcaption", "center", "address", "dl", "form", "details", "summary", "caption"),
+)
 _BLOCKS = {
     **dict.fromkeys(("p", "dt", "dd"), "p"),
-    **dict.fromkeys(
-        ("html", "body", "en-note", "div", "section", "article", "header", "footer", "main", "aside", "nav", "figure"),
-        "div",
-    ),
-    **dict.fromkeys(("figcaption", "center", "address", "dl", "form", "details", "summary", "caption"), "div"),
+    **dict.fromkeys(_DIVISIONS, "div"),
     **{f"h{level}": "head" for level in range(1, 7)},
     **{"ul": "list", "ol": "list", "menu": "list", "li": "item", "blockquote": "quote", "pre": "code"},
     **{"table": "table", "tr": "row", "td": "cell", "th": "cell", "hr": "rule", "en-crypt": "code"},
@@ -40,6 +43,9 @@ _INLINE = {
     **dict.fromkeys(("code", "tt", "kbd", "samp"), ("code", "")),
     "a": ("ref", ""),
 }
+_HOLDERS = frozenset({*_BLOCKS, ""})
+"""Tags of elements that may hold blocks; an element that this module adds has the tag ""."""
+
 _MARKS = {"#b": "**", "#i": "*", "#s": "~~"}
 _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
@@ -60,8 +66,11 @@ _ID_STYLE = re.compile(r"-en-id\s*:\s*([\w-]{1,80})", re.I)
 _BOLD_STYLE = re.compile(r"font-weight\s*:\s*(?:bold|[6-9]00)", re.I)
 _ITALIC_STYLE = re.compile(r"font-style\s*:\s*italic", re.I)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.I)
-_NO_LINK = frozenset({"javascript", "vbscript", "data", "file", "obsidian", "blob", "about"})
-"""Addresses that do something, or lead to what is not there; they stay as text, but for scripts and data."""
+_DROPPED = frozenset({"javascript", "vbscript", "data", "blob"})
+"""Schemes of addresses that are scripts or data; only the text of such a link stays."""
+
+_SHOWN = frozenset({"file", "obsidian", "about"})
+"""Schemes of addresses that do something, or lead to what is not there; they stay as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +106,14 @@ class NoteText:
     meta: Mapping[str, str]
 
 
-def convert(given: str, around: HtmlReferences, title: str = "", name: str = "") -> NoteText:
+def convert(source: str, around: HtmlReferences, title: str = "", name: str = "") -> NoteText:
     """
     Return HTML as Markdown, without a first line that repeats the title.
 
-    That is the given one, else that of the HTML, else `name`.
+    The title is `title`, else that of the HTML, else `name`.
     """
     tree = _TreeBuilder(around.tasks)
-    markup.read(given, tree)
+    markup.read(source, tree)
     _arrange(tree.root)
     blocks = list(_NoteWriter(around).blocks(tree.root))
     named = title or " ".join(tree.title.split()) or name
@@ -122,7 +131,7 @@ def _plain(text: str) -> str:
 
 
 class _TreeBuilder:
-    """Builds the tree of `pages.html`; what HTML leaves open is closed where browsers close it, roughly."""
+    """Builds the tree of `pages.html`. It closes open elements roughly where browsers close them."""
 
     def __init__(self, tasks: Mapping[str, list[tuple[bool, str]]]) -> None:
         self.root = Element("body")
@@ -137,37 +146,37 @@ class _TreeBuilder:
     def _top(self) -> Element:
         return self._open[-1][1]
 
-    def start(self, tag: str, given: Mapping[str, str]) -> None:
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Take a tag that opens."""
         if tag in _HIDDEN:
             self._hidden = tag
         elif self._code:
-            self._in_code(tag, given)
+            self._in_code(tag, attributes)
         elif self._top.tag == "head" and _BLOCKS.get(tag) in _LEAF:
             self._inline(tag, {})
         elif tag in _BLOCKS:
             self._hidden = ""
-            self._block(tag, given)
+            self._block(tag, attributes)
         elif tag == "br":
-            opened, top = self._open[-1]
+            tag_of_top, top = self._open[-1]
             if top.tag in _LEAF and _begins_with_task(top):
                 self._open.pop()
-                if opened:
-                    self._push(opened, "div", {})
+                if tag_of_top:
+                    self._push(tag_of_top, "div", {})
             else:
                 self._add("lb")
         elif tag in {"en-todo", "input"}:
-            if tag == "en-todo" or given.get("type", "").lower() == "checkbox":
-                self._task(given.get("checked", "false").lower() != "false")
+            if tag == "en-todo" or attributes.get("type", "").lower() == "checkbox":
+                self._begin_task(attributes.get("checked", "false").lower() != "false")
         elif tag == "img":
-            self._add("graphic", given)
+            self._add("graphic", attributes)
         elif tag == "en-media":
-            self._add("media", given)
+            self._add("media", attributes)
         elif tag == "meta":
-            if name := given.get("name") or given.get("property") or given.get("itemprop"):
-                self.meta.setdefault(name.lower(), given.get("content", "").strip())
+            if name := attributes.get("name") or attributes.get("property") or attributes.get("itemprop"):
+                self.meta.setdefault(name.lower(), attributes.get("content", "").strip())
         elif tag not in _VOID:
-            self._inline(tag, given)
+            self._inline(tag, attributes)
 
     def end(self, tag: str) -> None:
         """Take a tag that closes."""
@@ -175,7 +184,7 @@ class _TreeBuilder:
             self._hidden = ""
             return
         if self._code and tag in _BLOCKS:
-            self._line_end()
+            self._end_line()
         for at in range(len(self._open) - 1, 0, -1):
             name, element = self._open[at]
             if name == tag:
@@ -195,25 +204,18 @@ class _TreeBuilder:
             data = data.replace("\xa0", " ")  # how editors keep an indentation
         elif data.strip():
             self._place("")
-        self._append(data)
+        _append(self._top, data)
 
     # -- steps of these
 
-    def _append(self, text: str) -> None:
-        top = self._top
-        if len(top):
-            top[-1].tail = (top[-1].tail or "") + text
-        else:
-            top.text = (top.text or "") + text
-
-    def _add(self, tag: str, given: Mapping[str, str] | None = None) -> None:
+    def _add(self, tag: str, attributes: Mapping[str, str] | None = None) -> None:
         self._place("")
-        SubElement(self._top, tag, dict(given or {}))
+        SubElement(self._top, tag, dict(attributes or {}))
 
-    def _push(self, tag: str, element: str, given: Mapping[str, str]) -> Element:
+    def _push(self, tag: str, element: str, attributes: Mapping[str, str]) -> Element:
         # What is text in a table is in a cell in a row, so a table needs more room than a row.
         room = _MOST_DEEP - {"list": 4, "table": 4, "row": 2}.get(element, 0)
-        made = SubElement(self._top, element, dict(given)) if len(self._open) < room else self._top
+        made = SubElement(self._top, element, dict(attributes)) if len(self._open) < room else self._top
         if len(self._open) < _MOST_OPEN:
             self._open.append((tag, made))
         return made
@@ -242,17 +244,17 @@ class _TreeBuilder:
         elif top.tag == "row" and kind != "cell":
             self._push("", "cell", {})
 
-    def _block(self, tag: str, given: Mapping[str, str]) -> None:
-        kind, style = _BLOCKS[tag], given.get("style", "")
+    def _block(self, tag: str, attributes: Mapping[str, str]) -> None:
+        kind, style = _BLOCKS[tag], attributes.get("style", "")
         while len(self._open) > 1 and (
-            (self._open[-1][0] not in _BLOCKS and self._open[-1][0] != "")
+            self._open[-1][0] not in _HOLDERS
             or self._top.tag in {"p", "head"}
             or (self._open[-1][0] == "" and self._top.tag == "div")
         ):
             self._open.pop()
         if kind in {"table", "row", "cell"}:
-            of = next((each for name, each in reversed(self._open) if name == "table"), None)
-            is_inner = of is not None and (kind == "table" or of.tag != "table")
+            table = next((element for name, element in reversed(self._open) if name == "table"), None)
+            is_inner = table is not None and (kind == "table" or table.tag != "table")
             kind = "div" if is_inner else kind  # a table in a cell is text of the cell
         if kind == "item" and (at := self._within("list")):
             del self._open[at + 1 :]
@@ -260,7 +262,7 @@ class _TreeBuilder:
             self._place("list")
             self._push("", "list", {"rend": "ul"})
         elif kind == "row" and (at := self._within("table", "cell")):
-            del self._open[(at if self._open[at][1].tag == "table" else self._of_cell(at) - 1) + 1 :]
+            del self._open[at + 1 :]
             while self._top.tag not in {"table", "body"}:
                 self._open.pop()
         elif kind == "cell" and (at := self._within("row", "cell")):
@@ -271,31 +273,26 @@ class _TreeBuilder:
         if kind == "rule":
             SubElement(self._top, "rule")
         elif tag == "en-crypt":
-            about = ", ".join(filter(None, (given.get("cipher"), given.get("length"))))
-            hint = f" Hint: {given['hint']}" if given.get("hint") else ""
+            about = ", ".join(filter(None, (attributes.get("cipher"), attributes.get("length"))))
+            hint = f" Hint: {attributes['hint']}" if attributes.get("hint") else ""
             SubElement(self._top, "p").text = f"Encrypted in Evernote{f' ({about})' if about else ''}.{hint}"
             self._begin_code(tag, {})
         elif kind == "code" or _CODE_STYLE.search(style):
-            self._begin_code(tag, given)
-        elif _TASK_GROUP.search(style) and (found := _ID_STYLE.search(style)):
-            for is_done, title in self._tasks.get(found[1], ()):
+            self._begin_code(tag, attributes)
+        elif _TASK_GROUP.search(style) and (group := _ID_STYLE.search(style)):
+            for is_done, title in self._tasks.get(group[1], ()):
                 line = SubElement(self._top, "div")
                 SubElement(line, "todo", rend="x" if is_done else " ").tail = title
             self._push(tag, kind, {})
         else:
-            made = self._push(tag, kind, _kept(tag, given))
+            made = self._push(tag, kind, _kept(tag, attributes))
             if kind == "item" and len(self._open) > 1 and self._open[-2][1].get("tasks"):
-                is_done = bool(_DONE.search(style) or _DONE_CLASS.search(given.get("class", "")))
+                is_done = bool(_DONE.search(style) or _DONE_CLASS.search(attributes.get("class", "")))
                 SubElement(made, "todo", rend="x" if is_done else " ")
 
-    def _of_cell(self, at: int) -> int:
-        while at > 1 and self._open[at][1].tag != "row":
-            at -= 1
-        return at
-
-    def _inline(self, tag: str, given: Mapping[str, str]) -> None:
+    def _inline(self, tag: str, attributes: Mapping[str, str]) -> None:
         element, rend = _INLINE.get(tag, ("", ""))
-        style = given.get("style", "")
+        style = attributes.get("style", "")
         if not element and style:
             rend = "#b" if _BOLD_STYLE.search(style) else "#i" if _ITALIC_STYLE.search(style) else ""
             element = "hi" if rend else ""
@@ -303,21 +300,21 @@ class _TreeBuilder:
             if (at := next((at for at, (name, _) in enumerate(self._open) if name == "a"), 0)) > 0:
                 del self._open[at:]
             self._place("")
-            self._push(tag, "ref", {"target": given.get("href", "")})
+            self._push(tag, "ref", {"target": attributes.get("href", "")})
         elif element:
             self._place("")
             self._push(tag, element, {"rend": rend})
         elif len(self._open) < _MOST_OPEN:
             self._open.append((tag, self._top))
 
-    def _task(self, is_done: bool) -> None:
+    def _begin_task(self, is_done: bool) -> None:
         """Begin a line with a checkbox."""
-        while len(self._open) > 1 and self._open[-1][0] not in _BLOCKS and self._open[-1][0] != "":
+        while len(self._open) > 1 and self._open[-1][0] not in _HOLDERS:
             self._open.pop()
         self._place("")
         tag, top = self._open[-1]
         is_empty = not len(top) and not (top.text or "").strip()
-        is_line = tag not in _WHOLE and top.tag in _LEAF and not any(each.tag in _TREE_BLOCKS for each in top)
+        is_line = tag not in _WHOLE and top.tag in _LEAF and not any(inner.tag in _TREE_BLOCKS for inner in top)
         if is_line and not is_empty:
             self._open.pop()
             self._push(tag, "div", {})
@@ -325,32 +322,34 @@ class _TreeBuilder:
             self._push("", "div", {})
         SubElement(self._top, "todo", rend="x" if is_done else " ")
 
-    def _begin_code(self, tag: str, given: Mapping[str, str]) -> None:
-        named = _LANGUAGE_STYLE.search(given.get("style", ""))
-        self._push(tag, "code", {"rend": "block", "class": f"language-{named[1]}" if named else given.get("class", "")})
+    def _begin_code(self, tag: str, attributes: Mapping[str, str]) -> None:
+        named = _LANGUAGE_STYLE.search(attributes.get("style", ""))
+        self._push(
+            tag, "code", {"rend": "block", "class": f"language-{named[1]}" if named else attributes.get("class", "")}
+        )
         self._code = len(self._open) - 1
 
-    def _in_code(self, tag: str, given: Mapping[str, str]) -> None:
-        if tag == "code" and given.get("class"):
-            self._top.set("class", given["class"])  # names the language
+    def _in_code(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "code" and attributes.get("class"):
+            self._top.set("class", attributes["class"])  # names the language
         if tag == "br":
-            self._append("\n")
+            _append(self._top, "\n")
         elif tag not in _VOID:
             if tag in _BLOCKS:
-                self._line_end()
+                self._end_line()
             if len(self._open) < _MOST_OPEN:
                 self._open.append((tag, self._top))
 
-    def _line_end(self) -> None:
+    def _end_line(self) -> None:
         text = self._top.text or ""
         if text and not text.endswith("\n"):
-            self._append("\n")
+            _append(self._top, "\n")
 
 
-def _kept(tag: str, given: Mapping[str, str]) -> dict[str, str]:
+def _kept(tag: str, attributes: Mapping[str, str]) -> dict[str, str]:
     """Return the attributes that the writer reads."""
     if tag in {"ul", "ol", "menu"}:
-        style, names = given.get("style", ""), given.get("class", "")
+        style, names = attributes.get("style", ""), attributes.get("class", "")
         is_tasks = _TASKS_STYLE.search(style) or "checklist" in names.lower()
         return {"rend": "ol" if tag == "ol" else "ul", **({"tasks": "1"} if is_tasks else {})}
     return {"rend": tag} if _BLOCKS[tag] == "head" else {}
@@ -370,26 +369,26 @@ def _arrange(element: Element) -> None:
     if element.tag == "item":
         _hoist(element)
     if element.tag == "cell":
-        for each in element.iter():
-            if each.tag in _TREE_BLOCKS and each is not element:
-                each.text, each.tail = f" {each.text or ''}", f" {each.tail or ''}"
+        for inner in element.iter():
+            if inner.tag in _TREE_BLOCKS and inner is not element:
+                inner.text, inner.tail = f" {inner.text or ''}", f" {inner.tail or ''}"
 
 
 def _join_lines(element: Element) -> None:
     lines = list(element)
-    for child in lines:
-        element.remove(child)
+    del element[:]
     run: Element | None = None  # the paragraph or list that goes on
     for number, child in enumerate(lines):
-        is_line = child.tag == "div" and not any(each.tag in _TREE_BLOCKS and each.tag != "code" for each in child)
-        is_line = is_line and not any(each.get("rend") == "block" for each in child)
+        is_line = child.tag == "div" and not any(
+            (inner.tag in _TREE_BLOCKS and inner.tag != "code") or inner.get("rend") == "block" for inner in child
+        )
         is_task = is_line and _begins_with_task(child)
         if is_task and not (element.tag == "item" and number == 0):
             if run is None or run.tag != "list":
                 run = SubElement(element, "list", rend="ul")
             child.tag = "item"
             run.append(child)
-        elif is_line and not "".join(child.itertext()).strip() and all(each.tag == "lb" for each in child):
+        elif is_line and not "".join(child.itertext()).strip() and all(inner.tag == "lb" for inner in child):
             run = None
             if (child.tail or "").strip():
                 element.append(child)
@@ -411,14 +410,14 @@ def _begins_with_task(line: Element) -> bool:
 
 
 def _pour(source: Element, into: Element) -> None:
-    """Move what is in an element to the end of another, its tail too."""
-    _tail(into, source.text)
-    for child in list(source):
-        into.append(child)
-    _tail(into, source.tail if source.tag != "div" or (source.tail or "").strip() else "")
+    """Move the content of an element, and its tail, to the end of another."""
+    _append(into, source.text)
+    into.extend(source)
+    _append(into, source.tail if source.tag != "div" or (source.tail or "").strip() else "")
 
 
-def _tail(element: Element, text: str | None) -> None:
+def _append(element: Element, text: str | None) -> None:
+    """Add text to the end of an element."""
     if len(element):
         element[-1].tail = (element[-1].tail or "") + (text or "")
     else:
@@ -433,12 +432,10 @@ def _hoist(item: Element) -> None:
     paragraph = item[first]
     if not first and not _begins_with_task(paragraph):
         return
-    rest = list(item)[first + 1 :]
-    for each in (paragraph, *rest):
-        item.remove(each)
+    rest = item[first + 1 :]
+    del item[first:]
     _pour(paragraph, item)
-    for each in rest:
-        item.append(each)
+    item.extend(rest)
 
 
 # -- Markdown
@@ -463,17 +460,16 @@ class _NoteWriter(MarkdownWriter):
         if element.tag == "todo":
             return [f"[{element.get('rend')}] "]
         if element.tag in {"graphic", "media"}:
-            return self._shown(element)
+            return self._file_or_image(element)
         if element.tag == "ref":
             return self._link(element)
         if element.tag == "hi":
-            parts = self.within(element)
-            return marked(_MARKS[element.get("rend")], parts)
+            return emphasize(_MARKS[element.get("rend")], self.within(element))
         return super().inline(element)
 
     def _link(self, element: Any) -> list[str]:
         target, parts = element.get("target").strip(), self.within(element)
-        text = " ".join(written(parts).split())
+        text = " ".join(join_parts(parts).split())
         known = self._around.follow(target, " ".join(visible("".join(element.itertext())).split()))
         if known:
             return [f"[{text or escaped(known)}]({known})"]
@@ -481,20 +477,19 @@ class _NoteWriter(MarkdownWriter):
         name = scheme[1].lower() if scheme else ""
         if name in {"http", "https", "mailto"}:
             return [safe.link(text, target)] if safe.link("x", target) != "x" else parts
-        if not name or name in {"javascript", "vbscript", "data", "blob"} or (name in _NO_LINK and target in text):
+        if not name or name in _DROPPED or (name in _SHOWN and target in text):
             return parts
-        if name in _NO_LINK:
+        if name in _SHOWN:
             return [*parts, PlainText(f" ({target})")]
         return [f"[{text or escaped(target)}]({safe.address(target)})"]
 
-    def _shown(self, element: Any) -> list[str]:
-        given = {key: str(value) for key, value in element.items()}
-        alt = " ".join(given.get("alt", "").split())
-        if found := self._around.file(given):
-            label = escaped(alt or found.name)
-            return [f"{'!' if found.is_image else ''}[{label}]({found.destination})"]
+    def _file_or_image(self, element: Any) -> list[str]:
+        attributes = dict(element.items())
+        alt = " ".join(attributes.get("alt", "").split())
+        if file := self._around.file(attributes):
+            return [f"{'!' if file.is_image else ''}[{escaped(alt or file.name)}]({file.destination})"]
         if element.tag == "media":
-            return [PlainText(f"(attached: {given.get('type') or 'a file'})")]
-        url = given.get("src", "").strip()
+            return [PlainText(f"(attached: {attributes.get('type') or 'a file'})")]
+        url = attributes.get("src", "").strip()
         shown = safe.image(alt, url)
         return [shown] if safe.link("x", url) != "x" else [PlainText(alt)]

@@ -23,11 +23,20 @@ from spellbook.system import processes
 from spellbook.system.errors import FetchError, InvalidInput, SpellbookError, StorageError
 
 SECONDS = {"html": 30.0, "pdf": 60.0, "text": 30.0}
+"""How long a parser may take, by hand."""
+
 _MOST_MEMORY = 1_500_000_000
 """Bytes of address space, where the system limits it; a page of 10 MB and a PDF of 50 MB take less than half."""
 
 _LOOK_SECONDS = 0.2
-_RAISED: dict[str, type[SpellbookError]] = {each.__name__: each for each in (InvalidInput, FetchError)}
+"""How often `alive` is called."""
+
+_PARSERS: Mapping[str, Callable[..., Mapping[str, str]]] = {
+    "html": html.extract,
+    "pdf": pdf.extract,
+    "text": lambda body: {"markdown": safe.safe(body.decode())},
+}
+_RAISED: dict[str, type[SpellbookError]] = {"InvalidInput": InvalidInput, "FetchError": FetchError}
 
 
 def parse(
@@ -44,16 +53,11 @@ def parse(
     Return what a parser makes of `body`: `html.extract`, `pdf.extract` or `safe.safe`, by `kind`.
 
     `what` names it in messages, `about` goes to the parser. `alive` is called now and then; if it raises, the child is
-    killed. Raises InvalidInput or FetchError as the parser does, and
-    InvalidInput if it needs more than it may.
+    killed. Raises InvalidInput or FetchError as the parser does, and InvalidInput if it needs more than it may.
     """
     seconds = seconds or SECONDS[kind]
-    head = {
-        "kind": kind,
-        "about": about | ({"what": what} if kind == "pdf" else {}),
-        "memory": memory,
-        "seconds": int(seconds) + 1,
-    }
+    about |= {"what": what} if kind == "pdf" else {}
+    head = {"kind": kind, "about": about, "memory": memory, "seconds": int(seconds) + 1}
     hidden = {*variables("secret")}
     too_much = InvalidInput(
         f"{what} cannot be read: it is damaged, or needs more than {seconds:.0f} s or {memory // 1_000_000:,} MB.",
@@ -65,14 +69,14 @@ def parse(
         raise StorageError(f"No process could be started to read {what} ({error}).", "Is there memory left?") from error
     with child:
         try:
-            answered = _answered(child, json.dumps(head).encode() + b"\n" + body, time.monotonic() + seconds, alive)
+            output = _ask(child, json.dumps(head).encode() + b"\n" + body, time.monotonic() + seconds, alive)
         except BaseException as error:
             child.kill()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise too_much from error
             raise
     try:
-        answer: dict[str, Any] = json.loads(answered)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError:
         raise too_much from None
     if raised := answer.get("raised"):
@@ -82,16 +86,17 @@ def parse(
     return answer
 
 
-def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive: Callable[[], object] | None) -> bytes:
+def _ask(
+    child: subprocess.Popen[bytes], question: bytes | None, until: float, alive: Callable[[], object] | None
+) -> bytes:
     """Return what a child prints. Raises TimeoutExpired, and what `alive` raises."""
-    asked: bytes | None = given
     while True:
         try:
-            return child.communicate(asked, timeout=max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))[0]
+            return child.communicate(question, timeout=max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))[0]
         except subprocess.TimeoutExpired:
             if time.monotonic() >= until:
                 raise
-            asked = None  # it goes on where it was
+            question = None  # `communicate` goes on where it was
             if alive:
                 alive()
 
@@ -99,26 +104,15 @@ def _answered(child: subprocess.Popen[bytes], given: bytes, until: float, alive:
 def serve() -> None:
     """Answer `parse` on stdin and stdout, once."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints, prints elsewhere
-    given = sys.stdin.buffer
-    head = json.loads(given.readline())
-    parser = _parser(head["kind"])
+    os.dup2(2, 1)  # a library that prints must not print into the answer
+    head = json.loads(sys.stdin.buffer.readline())
     _limit(head["memory"], head["seconds"])
     try:
-        answer: Mapping[str, str] = parser(given.read(), **head["about"])
-    except tuple(_RAISED.values()) as error:
+        answer = _PARSERS[head["kind"]](sys.stdin.buffer.read(), **head["about"])
+    except (InvalidInput, FetchError) as error:
         answer = {"raised": type(error).__name__, "message": error.message, "hint": error.hint}
     answers.write(json.dumps(answer).encode())
     answers.flush()
-
-
-def _parser(kind: str) -> Callable[..., Mapping[str, str]]:
-    if kind == "html":
-        return html.extract
-    if kind == "pdf":
-        return pdf.extract
-
-    return lambda body: {"markdown": safe.safe(body.decode())}
 
 
 def _limit(memory: int, seconds: int) -> None:
@@ -127,12 +121,12 @@ def _limit(memory: int, seconds: int) -> None:
         return
     import resource
 
-    bounds = (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-    )
-    for limit, most in bounds:
+    bounds = {
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,
+    }
+    for limit, most in bounds.items():
         with contextlib.suppress(OSError, ValueError):  # macOS knows no bound of the address space
             resource.setrlimit(limit, (most, most))

@@ -12,12 +12,10 @@ import email.message
 import os
 import re
 import socket
-import ssl
 import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -38,7 +36,7 @@ _HOPS = 5
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
-_UNSAID = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_VAGUE = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 """Content types that do not say what the body is. Then its first bytes do."""
 
 _HEADERS = {
@@ -80,7 +78,7 @@ def fetch(
     backend = guard.AddressGuard(time.monotonic() + seconds, allowed, resolve)
     try:
         with _client(backend, seconds) as client:
-            return _followed(client, url)
+            return _follow(client, url)
     except httpx.TimeoutException as error:
         raise FetchError(f"{url} did not answer within {seconds:.0f} s.", "Try again later.") from error
     except httpx.TransportError as error:
@@ -90,10 +88,10 @@ def fetch(
 
 def checked(url: str) -> str:
     """Return a web address that may be fetched, and stand in frontmatter. Raises InvalidInput or PermissionDenied."""
-    return urls.quiet(str(_parsed(url)))
+    return urls.quiet(str(_parse(url)))
 
 
-def _parsed(url: str) -> httpx.URL:
+def _parse(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url) if len(url) <= MOST_URL else None
         _ = parsed and parsed.host  # is decoded only now, and may be no name
@@ -118,11 +116,12 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
         """httpx's transport over a pool of our own: its constructor takes no network backend."""
 
         def __init__(self) -> None:
-            self._pool = httpcore.ConnectionPool(ssl_context=_certificates(), network_backend=backend)
+            context = httpx.create_ssl_context()
+            self._pool = httpcore.ConnectionPool(ssl_context=context, network_backend=backend)
 
         def handle_request(self, request: httpx.Request) -> httpx.Response:
             answer = super().handle_request(request)
-            # The client would make a request of it, and raise whatever an odd one makes it raise.
+            # The client would follow it by itself, and raise other errors for an odd address.
             answer.extensions["location"] = answer.headers.pop("location", "")
             return answer
 
@@ -132,20 +131,15 @@ def _client(backend: Any, seconds: float) -> httpx.Client:
     )
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
-
-
-def _followed(client: httpx.Client, url: str) -> Fetched:
-    parsed = _parsed(url)
+def _follow(client: httpx.Client, url: str) -> Fetched:
+    parsed = _parse(url)
     for _ in range(_HOPS + 1):
         with client.stream("GET", parsed) as answer:
             target = answer.extensions["location"]
             if not target or answer.status_code not in _MOVED:
                 return _body(answer)
         try:
-            parsed = _parsed(urljoin(str(parsed), target))
+            parsed = _parse(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:
             raise FetchError(f"{url} leads to {target[:100]!r}, which is no web address.") from error
     raise FetchError(f"{url} leads on more than {_HOPS} times.", "Give the address where the page really is.")
@@ -158,13 +152,13 @@ def _body(answer: httpx.Response) -> Fetched:
     header = email.message.Message()
     header["content-type"] = answer.headers.get("content-type", "")
     kind = header.get_content_type() if header["content-type"] else ""
-    if kind not in _HTML | _UNSAID | {"application/pdf"}:
+    if kind not in _HTML | _VAGUE | {"application/pdf"}:
         raise FetchError(f"{url} is {kind}, neither a web page nor a PDF.", "Give its text instead.", status)
     body = bytearray()
     is_pdf = kind == "application/pdf"
-    for piece in _unpacked(answer):
+    for piece in _unpack(answer):
         body += piece
-        if kind in _UNSAID:
+        if kind in _VAGUE:
             is_pdf = body.startswith(b"%PDF-")
         most = MOST_PDF if is_pdf else MOST_HTML
         if len(body) > most:
@@ -172,16 +166,11 @@ def _body(answer: httpx.Response) -> Fetched:
     canonical = ""
     with contextlib.suppress(InvalidInput, PermissionDenied, ValueError, KeyError):
         canonical = checked(urljoin(url, answer.links["canonical"]["url"]))
-    return Fetched(
-        bytes(body),
-        "application/pdf" if is_pdf else "text/html",
-        url,
-        charset=header.get_content_charset(""),
-        canonical=canonical,
-    )
+    charset = header.get_content_charset("")
+    return Fetched(bytes(body), "application/pdf" if is_pdf else "text/html", url, charset, canonical)
 
 
-def _unpacked(answer: httpx.Response) -> Iterable[bytes]:
+def _unpack(answer: httpx.Response) -> Iterable[bytes]:
     """
     Yield the body as it comes, unpacked, in pieces of bounded size.
 

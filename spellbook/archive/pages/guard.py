@@ -32,19 +32,14 @@ _CONNECT_SECONDS = 5.0
 
 _UNICAST = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_NOT_PUBLIC = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "2001::/23",  # protocols' own, Teredo among them
-            "2001:db8::/32",
-            "2002::/16",  # 6to4
-            "3fff::/20",
-            "192.0.0.0/24",
-            "192.88.99.0/24",
-            "168.63.129.16/32",  # Azure's metadata, at a public address
-        ),
-    )
+_NOT_PUBLIC = (
+    ipaddress.ip_network("2001::/23"),  # protocols' own, Teredo among them
+    ipaddress.ip_network("2001:db8::/32"),
+    ipaddress.ip_network("2002::/16"),  # 6to4
+    ipaddress.ip_network("3fff::/20"),
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("192.88.99.0/24"),
+    ipaddress.ip_network("168.63.129.16/32"),  # Azure's metadata, at a public address
 )
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
@@ -53,15 +48,15 @@ def public(address: str, port: int = 80) -> bool:
     """
     Say whether an IP address is one of the public Internet, and the port one of web servers.
 
-    IPv6 is refused outside of global unicast, and where it can carry an IPv4 address, except for NAT64, which whole
-    networks need: there the IPv4 address decides. `is_global` of the standard library misses those, and multicast.
+    IPv6 is refused outside of global unicast, and where it can carry an IPv4 address. Whole networks need NAT64: there
+    the IPv4 address decides. `is_global` of the standard library misses those, and multicast.
     """
     ip = ipaddress.ip_address(address)
-    if ip.version == 6 and ip in _NAT64:
+    if ip in _NAT64:
         ip = ipaddress.ip_address(int(ip) & 0xFFFF_FFFF)
     if ip.version == 6 and (ip not in _UNICAST or int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP):
         return False
-    if any(ip.version == each.version and ip in each for each in _NOT_PUBLIC):
+    if any(ip in network for network in _NOT_PUBLIC):  # False for a network of the other version
         return False
     return ip.is_global and not (ip.is_multicast or ip.is_reserved) and port in PORTS
 
@@ -105,19 +100,19 @@ class AddressGuard(httpcore.NetworkBackend):
         raise PermissionDenied("A Unix socket is no web page.")
 
     def _addresses(self, host: str, port: int) -> list[str]:
-        found: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 
         def look() -> None:
             try:
-                each = self._resolve(host, port, type=socket.SOCK_STREAM)
-                found.put(list(dict.fromkeys(str(one[4][0]) for one in each)))
+                entries = self._resolve(host, port, type=socket.SOCK_STREAM)
+                answers.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
             except Exception as error:
-                found.put(error)
+                answers.put(error)
 
         # The system's resolver has no timeout that we could set.
         threading.Thread(target=look, daemon=True, name="spellbook-resolver").start()
         try:
-            answer = found.get(timeout=_left(self._until))
+            answer = answers.get(timeout=_left(self._until))
         except queue.Empty as error:
             raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time") from error
         if isinstance(answer, Exception):

@@ -16,24 +16,25 @@ from typing import Any
 from urllib.parse import urljoin
 
 from spellbook.archive.pages import safe
-from spellbook.archive.pages.safe import BREAK, PlainText, visible, written
+from spellbook.archive.pages.safe import BREAK, PlainText, join_parts, visible
 from spellbook.system.errors import FetchError
 from spellbook.system.lazy import charset_normalizer
 
 LEAST_LETTERS = 200
 """An article with fewer is a shell that a script fills, a login or a consent page."""
 
-_MOST_TITLE, _MOST_NAME, _MOST_DESCRIPTION = 300, 80, 2_000
+_MOST_NAME = 80
+_MOST_DESCRIPTION = 2_000
 _MOST_AUTHORS = 5
 _HEAD_BYTES = 4_096
 """Where a page says its encoding; browsers look into 1,024."""
 
 _META_CHARSET = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{2,40})""", re.I)
 _WIDER = {"euc_kr": "cp949", "johab": "johab", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-"""Encodings that pages name when they mean the wider one, as browsers know."""
+"""Encodings that pages name when they mean the wider one; browsers read them so too."""
 
 _LATIN = {"iso8859-1", "ascii", "cp1252"}
-"""Encodings that servers name when nobody told them: believed last."""
+"""Encodings that servers name by default: believed last."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _DATE = re.compile(r"(\d{4})\s*[-./년]\s*(\d{1,2})\s*[-./월]\s*(\d{1,2})")
@@ -64,16 +65,20 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
     import trafilatura
     from lxml import html
 
+    nothing = FetchError(
+        "No article text found; give it as text.", "The page may be made by a script, or want a login or a click."
+    )
     text = decoded(body, charset)
-    if body.startswith(b"%PDF-") or len(_CONTROLS.findall(text)) * 1_000 > len(text):
-        raise _nothing()  # a server that calls all it has text/html
-    tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8")) if text.strip() else None
+    # Some servers call everything text/html.
+    if body.startswith(b"%PDF-") or len(_CONTROLS.findall(text)) * 1_000 > len(text) or not text.strip():
+        raise nothing
+    tree = html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8"))
     if tree is None:
-        raise _nothing()
+        raise nothing
     meta, graph = _meta(tree), list(_linked_data(tree))
     byline = _byline(tree)
-    named = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)")
-    found: Any = trafilatura.bare_extraction(
+    canonical = tree.xpath("string(//link[translate(@rel, 'CANONIL', 'canonil')='canonical']/@href)").strip()
+    article: Any = trafilatura.bare_extraction(
         tree,
         url=url or None,
         output_format="python",
@@ -85,26 +90,27 @@ def extract(body: bytes, url: str = "", charset: str = "") -> dict[str, str]:
         include_tables=True,
         date_extraction_params={"original_date": True, "extensive_search": False},
     )
-    if found is None or found.body is None:
-        raise _nothing()
-    if sum(map(len, "".join(found.body.itertext()).split())) < LEAST_LETTERS:
-        raise _nothing()
-    title = safe.line(found.title or meta.get("og:title", "") or tree.xpath("string(//title)"), _MOST_TITLE)
-    publishers = (node.get("publisher") for node in graph)
-    site = meta.get("og:site_name") or next(
-        (name for each in publishers for name in _names(each)), found.sitename or ""
-    )
-    site = safe.line(site, _MOST_NAME)
+    if article is None or article.body is None:
+        raise nothing
+    if sum(map(len, "".join(article.body.itertext()).split())) < LEAST_LETTERS:
+        raise nothing
+    title = safe.line(article.title or meta.get("og:title", "") or tree.xpath("string(//title)"))
+    publishers = (name for node in graph for name in _names(node.get("publisher")))
+    site = safe.line(meta.get("og:site_name") or next(publishers, article.sitename or ""), _MOST_NAME)
+    authors = [
+        *(_names(node.get("author")) for node in graph),
+        *([meta[key]] for key in _AUTHORS if key in meta),
+        [byline],
+        [article.author],
+    ]
     dates = [*(str(node.get("datePublished", "")) for node in graph), *(meta.get(key, "") for key in _DATES)]
     return {
         "title": title,
-        "markdown": markdown(found.body, url, title),
-        "author": _author(
-            [*(_names(node.get("author")) for node in graph), *_said(meta), [byline], [found.author]], site
-        ),
-        "published": next(filter(None, map(day, [*dates, found.date or ""])), ""),
+        "markdown": _markdown(article.body, url, title),
+        "author": _author(authors, site),
+        "published": next(filter(None, map(day, [*dates, article.date or ""])), ""),
         "description": safe.line(meta.get("og:description") or meta.get("description", ""), _MOST_DESCRIPTION),
-        "canonical": _joined(url, named.strip()) if named.strip() else "",
+        "canonical": _join(url, canonical) if canonical else "",
         "site": site,
     }
 
@@ -122,11 +128,12 @@ def decoded(body: bytes, charset: str = "") -> str:
     ):
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
-    said = _META_CHARSET.search(body[:_HEAD_BYTES])
-    names = [_codec(charset), _codec(said[1].decode("ascii", "replace")) if said else "", "utf-8"]
-    declared = [name for name in names if name and name not in _LATIN]
+    declared = _META_CHARSET.search(body[:_HEAD_BYTES])
+    names = [_codec(charset), _codec(declared[1].decode("ascii", "replace")) if declared else "", "utf-8"]
     foreign = len(body) - len(body.translate(None, bytes(range(128, 256))))
-    for name in declared:
+    for name in names:
+        if not name or name in _LATIN:
+            continue
         text = body.decode(name, "replace")
         # One letter in fifty may be broken: pages are cut and pasted together.
         if text.count("\ufffd") * 50 <= foreign:
@@ -142,18 +149,18 @@ def decoded(body: bytes, charset: str = "") -> str:
 def _codec(name: str) -> str:
     """Return Python's name for an encoding, of the wider one where pages mean that; "" if there is none."""
     try:
-        found = codecs.lookup(name.strip()).name
+        codec = codecs.lookup(name.strip()).name
     except (LookupError, ValueError):
-        found = {"ks_c_5601-1989": "euc_kr", "x-windows-949": "cp949", "windows-949": "cp949"}.get(name.lower(), "")
-    return _WIDER.get(found, found) if not found or codecs.lookup(found)._is_text_encoding else ""
+        codec = {"ks_c_5601-1989": "euc_kr", "x-windows-949": "cp949", "windows-949": "cp949"}.get(name.lower(), "")
+    return _WIDER.get(codec, codec) if not codec or codecs.lookup(codec)._is_text_encoding else ""
 
 
 def day(text: str) -> str:
     """Return the date at the beginning of a text as YYYY-MM-DD, "" if there is none."""
-    found = _DATE.search(text[:60])
-    if not found:
+    match = _DATE.search(text[:60])
+    if not match:
         return ""
-    year, month, date = map(int, found.groups())
+    year, month, date = map(int, match.groups())
     return f"{year:04}-{month:02}-{date:02}" if 1900 <= year <= 2200 and 1 <= month <= 12 and 1 <= date <= 31 else ""
 
 
@@ -162,12 +169,12 @@ def day(text: str) -> str:
 
 def _meta(tree: Any) -> dict[str, str]:
     """Return the first value of each `meta`, by its lower-case name."""
-    found: dict[str, str] = {}
-    for each in tree.iter("meta"):
-        name = each.get("property") or each.get("name") or each.get("itemprop") or ""
-        if (value := (each.get("content") or "").strip()) and name:
-            found.setdefault(name, value)
-    return found
+    values: dict[str, str] = {}
+    for element in tree.iter("meta"):
+        name = element.get("property") or element.get("name") or element.get("itemprop") or ""
+        if (value := (element.get("content") or "").strip()) and name:
+            values.setdefault(name, value)
+    return values
 
 
 def _linked_data(tree: Any) -> Iterator[dict[str, Any]]:
@@ -193,37 +200,29 @@ def _linked_data(tree: Any) -> Iterator[dict[str, Any]]:
 def _names(value: object) -> list[str]:
     """Return the names in JSON-LD's many ways to write an author or a publisher."""
     if isinstance(value, list):
-        return [name for each in value[: 2 * _MOST_AUTHORS] for name in _names(each)]
+        return [name for item in value[: 2 * _MOST_AUTHORS] for name in _names(item)]
     if isinstance(value, dict):
         value = value.get("name")
         return _names(value) if isinstance(value, list) else [value] if isinstance(value, str) else []
     return [value] if isinstance(value, str) else []
 
 
-def _said(meta: dict[str, str]) -> Iterator[list[str]]:
-    for key in _AUTHORS:
-        if key in meta:
-            yield [meta[key]]
-
-
 def _byline(tree: Any) -> str:
-    """Return the reporter of a Korean page, whom only its text names."""
-    for each in tree.iter("p", "span", "div", "em", "strong", "a", "li", "dd"):
-        mark = f"{each.get('class') or ''} {each.get('id') or ''}"
-        if _BYLINE.search(mark):
-            text = " ".join(each.text_content()[:200].split())
-            if found := _KOREAN_NAME.match(text):
-                return found[1]
+    """Return the reporter of a Korean page, who is named in its text alone."""
+    for element in tree.iter("p", "span", "div", "em", "strong", "a", "li", "dd"):
+        mark = f"{element.get('class') or ''} {element.get('id') or ''}"
+        if _BYLINE.search(mark) and (name := _KOREAN_NAME.match(" ".join(element.text_content()[:200].split()))):
+            return name[1]
     return ""
 
 
-def _author(choices: Iterable[list[str | None]] | Iterable[list[str]], site: str) -> str:
+def _author(choices: Iterable[Iterable[str | None]], site: str) -> str:
     """Return the names of the first choice that names somebody but the site, without address and office."""
     for names in choices:
         kept: list[str] = []
-        for each in names:
-            name = safe.line(re.sub(r"(?i)^(?:by|글|글쓴이)[\s:]+", "", _MAIL.sub(" ", each or "").strip()), _MOST_NAME)
-            name = _PRESS.sub("", name).strip(" ,|/·=[]()")
+        for text in names:
+            name = re.sub(r"(?i)^(?:by|글|글쓴이)[\s:]+", "", _MAIL.sub(" ", text or "").strip())
+            name = _PRESS.sub("", safe.line(name, _MOST_NAME)).strip(" ,|/·=[]()")
             if name and name != site and not re.match(r"(?i)https?:|www\.|@", name) and name not in kept:
                 kept.append(name)
         if kept:
@@ -231,23 +230,17 @@ def _author(choices: Iterable[list[str | None]] | Iterable[list[str]], site: str
     return ""
 
 
-def _joined(url: str, target: str) -> str:
+def _join(url: str, target: str) -> str:
     try:
         return urljoin(url, target)
     except ValueError:
         return ""
 
 
-def _nothing() -> FetchError:
-    return FetchError(
-        "No article text found; give it as text.", "The page may be made by a script, or want a login or a click."
-    )
-
-
 # -- Markdown
 
 
-def markdown(body: Any, url: str = "", title: str = "") -> str:
+def _markdown(body: Any, url: str, title: str) -> str:
     """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
     writer = MarkdownWriter(url, safe.image_label("".join(body.itertext())))
     blocks = list(writer.blocks(body))
@@ -260,7 +253,7 @@ _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote
 
 
 class MarkdownWriter:
-    """Writes elements of trafilatura's tree; `url` is what addresses in it are relative to."""
+    """Writes elements of trafilatura's tree; addresses in it are relative to `url`."""
 
     def __init__(self, url: str, label: str) -> None:
         self._url, self._label = url, label
@@ -272,7 +265,7 @@ class MarkdownWriter:
             is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
             is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
             if is_block or is_gap:
-                yield from filter(None, [written(run)])
+                yield from filter(None, [join_parts(run)])
                 run = []
             if is_block:
                 yield from self.block(child)
@@ -280,21 +273,21 @@ class MarkdownWriter:
                 run += self.inline(child)
             if tail := _flat(child.tail):
                 run.append(PlainText(tail))
-        yield from filter(None, [written(run)])
+        yield from filter(None, [join_parts(run)])
 
     def block(self, element: Any) -> Iterator[str]:
         """Yield an element that is a block, as one or several."""
         if element.tag == "head":
             level = re.sub(r"\D", "", element.get("rend") or "") or "2"
-            title = " ".join(written(self.within(element)).split())
+            title = " ".join(join_parts(self.within(element)).split())
             yield f"{'#' * min(6, max(1, int(level)))} {title}" if title else ""
         elif element.tag == "list":
             yield self._list(element)
         elif element.tag == "quote":
-            yield "\n".join(f"> {line}".rstrip() for line in "\n\n".join(self.blocks(element)).split("\n"))
+            yield safe.quote_block("\n\n".join(self.blocks(element)))
         elif element.tag == "code":
-            named = " ".join(filter(None, (each.get("class") for each in element.iter())))
-            language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", named)
+            classes = " ".join(filter(None, (inner.get("class") for inner in element.iter())))
+            language = re.search(r"\b(?:language|lang|brush|highlight-source)[-: ]+([\w+#-]+)", classes)
             yield safe.code(visible("".join(element.itertext())), language[1] if language else "")
         elif element.tag == "table":
             yield from self._table(element)
@@ -309,9 +302,8 @@ class MarkdownWriter:
             mark = f"{number}. " if element.get("rend") == "ol" else "- "
             blocks = list(self.blocks(item))
             is_tight = all(re.match(r"- |1\. ", block) for block in blocks[1:])
-            lines = ("\n" if is_tight else "\n\n").join(blocks).split("\n")
             if blocks:
-                items.append("\n".join([mark + lines[0], *(" " * len(mark) + x if x else "" for x in lines[1:])]))
+                items.append(safe.list_item(mark, ("\n" if is_tight else "\n\n").join(blocks)))
         return "\n".join(items)
 
     def _table(self, element: Any) -> Iterator[str]:
@@ -322,12 +314,12 @@ class MarkdownWriter:
                 for cell in row:
                     yield from self.blocks(cell)
             return
-        cells = [[" ".join(written(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
+        cells = [[" ".join(join_parts(self.within(cell)).split()).replace("|", "\\|") for cell in row] for row in rows]
         cells[0] += [""] * (width - len(cells[0]))
-        yield "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * width, *cells[1:]))
+        yield safe.table(cells)
 
     def within(self, element: Any) -> list[str]:
-        """Return what is in an element as parts of one run of text."""
+        """Return the content of an element as parts of one run of text."""
         parts: list[str] = [PlainText(_flat(element.text))]
         for child in element:
             parts += [*self.inline(child), PlainText(_flat(child.tail))]
@@ -340,16 +332,16 @@ class MarkdownWriter:
         if element.tag == "code":
             return [safe.code_span(" ".join("".join(element.itertext()).split()))]
         if element.tag == "graphic":
-            url = _joined(self._url, element.get("src") or "")
+            url = _join(self._url, element.get("src") or "")
             return [safe.image(element.get("alt") or element.get("title") or "", url, self._label)]
         parts = self.within(element)
         if element.tag == "ref":
             target = (element.get("target") or "").strip()
-            address = "" if target.startswith("#") else _joined(self._url, target)
+            address = "" if target.startswith("#") else _join(self._url, target)
             # What is in a link may not be one.
             text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
-            return [safe.link(" ".join(written(text).split()), address)]
-        return marked("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
+            return [safe.link(" ".join(join_parts(text).split()), address)]
+        return emphasize("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
 
     def is_code_block(self, code: Any) -> bool:
         """Say whether code stands by itself, not in a line."""
@@ -357,10 +349,10 @@ class MarkdownWriter:
         return "\n" in "".join(code.itertext()).strip() or is_alone
 
 
-def marked(mark: str, parts: list[str]) -> list[str]:
+def emphasize(mark: str, parts: list[str]) -> list[str]:
     """Return a run of text between marks of emphasis, where these are sure to be read as such."""
     # Marks beside other signs are none in Korean, where a particle follows at once.
-    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", written(parts)) else parts
+    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", join_parts(parts)) else parts
 
 
 def _flat(text: str | None) -> str:

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from spellbook.archive.pages import safe
@@ -20,7 +21,6 @@ from spellbook.system.errors import InvalidInput
 _LEAST_LETTERS = 20
 _MOST_LETTERS = 10_000_000
 _MOST_SECTIONS = 5_000
-_MOST_TITLE = 300
 _EDGE = 2
 """Lines at the top and at the bottom of a page that may be running heads."""
 
@@ -54,17 +54,17 @@ def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
         raise InvalidInput(f"{what} is no PDF that can be read.", "Is it damaged? Give its text instead.") from error
     text = "".join(line for page in pages for line in page)
     letters = sum(map(str.isalnum, text))
-    broken = sum(unicodedata.category(each) in {"Co", "Cn", "Cc"} or each == "\ufffd" for each in text)
+    broken = sum(unicodedata.category(letter) in {"Co", "Cn", "Cc"} or letter == "\ufffd" for letter in text)
     if letters + broken < _LEAST_LETTERS:
         raise InvalidInput(f"{what} has no text, only pictures.", "Run OCR first, or give its text.")
     if broken > letters:
         raise InvalidInput(f"The text of {what} cannot be read: its fonts hide the letters.", "Run OCR first.")
-    found = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
+    date = _DATE.match(about.get("CreationDate") or about.get("ModDate") or "")
     return {
-        "title": safe.line(about.get("Title") or "", _MOST_TITLE),
+        "title": safe.line(about.get("Title") or ""),
         "markdown": safe.safe("\n\n".join(_sections(pages, outline))),
-        "author": safe.line(about.get("Author") or "", _MOST_TITLE),
-        "published": day("-".join(found.groups())) if found else "",
+        "author": safe.line(about.get("Author") or ""),
+        "published": day("-".join(date.groups())) if date else "",
     }
 
 
@@ -85,35 +85,32 @@ def _pages(document: Any, what: str) -> Iterator[list[str]]:
 
 def _outline(document: Any, pages: int) -> list[tuple[int, int, str]]:
     """Return the page (from 0), level (from 0) and title of each entry of the outline, in the order of pages."""
-    found = []
+    outline = []
     for entry in document.get_toc(max_depth=6):
         target = entry.get_dest()
         page = target.get_index() if target else None
-        title = safe.line(entry.get_title(), _MOST_TITLE)
+        title = safe.line(entry.get_title())
         if page is not None and 0 <= page < pages and title:
-            found.append((page, entry.level, title))
-        if len(found) == _MOST_SECTIONS:
+            outline.append((page, entry.level, title))
+        if len(outline) == _MOST_SECTIONS:
             break
-    return sorted(found, key=lambda each: each[0])
+    return sorted(outline, key=itemgetter(0))
 
 
 def _without_running_heads(pages: list[list[str]]) -> list[list[str]]:
-    """Leave out lines that stand at the edge of many pages, whatever number they hold."""
+    """Leave out lines that stand at the edge of many pages; numbers in them may differ."""
 
-    def bare(line: str) -> str:
-        return re.sub(r"\d+", "#", "".join(line.split()))
-
-    def edges(page: Sequence[str]) -> set[int]:
+    def edges(page: Sequence[str]) -> dict[int, str]:
         written = [at for at, line in enumerate(page) if line]
-        return {*written[:_EDGE], *written[-_EDGE:]}
+        return {at: re.sub(r"\d+", "#", "".join(page[at].split())) for at in written[:_EDGE] + written[-_EDGE:]}
 
-    counts = Counter(line for page in pages for line in {bare(page[at]) for at in edges(page)})
-    # Left and right pages may differ. With few pages, what repeats may be text.
+    heads = [edges(page) for page in pages]
+    counts = Counter(line for lines in heads for line in {*lines.values()})
+    # Left and right pages may differ. On few pages, lines that repeat may be text.
     running = {line for line, count in counts.items() if count >= max(3, len(pages) * 0.4)}
     return [
-        [line for at, line in enumerate(page) if not (at in page_edges and bare(line) in running)]
-        for page in pages
-        for page_edges in [edges(page)]
+        [line for at, line in enumerate(page) if lines.get(at) not in running]
+        for page, lines in zip(pages, heads, strict=True)
     ]
 
 
@@ -125,14 +122,14 @@ def _sections(pages: Sequence[Sequence[str]], outline: Sequence[tuple[int, int, 
             yield f"## p. {number + 1}"
         start = 0
         for level, title in here:
-            at, end = _found(page, title, start)
+            at, end = _find(page, title, start)
             yield from _paragraphs(page[start:at])
             yield f"{'#' * min(6, level + 2)} {safe.escaped(title)}"
             start = end
         yield from _paragraphs(page[start:])
 
 
-def _found(page: Sequence[str], title: str, start: int) -> tuple[int, int]:
+def _find(page: Sequence[str], title: str, start: int) -> tuple[int, int]:
     """Return the lines from `start` on that are the heading `title`; none at `start` if it is not there."""
     wanted = _letters(title)
     for at in range(start, len(page)):

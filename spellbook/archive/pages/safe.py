@@ -1,9 +1,9 @@
 """
-Markdown that acts nowhere: not in Obsidian or its plugins, not in Spellbook, not in a browser.
+Markdown that runs nothing and loads nothing: not in Obsidian or its plugins, not in Spellbook, not in a browser.
 
-The text is parsed and written anew from what the parser understood, each character that could start something
-escaped. So nothing gets through by being parsed differently elsewhere. Kept are headings, lists, quotes, tables, code,
-emphasis and links to the web; images become links. Pure.
+The text is parsed and written anew from what the parser understood, and each character that could start something is
+escaped. So no other parser can find more in it. Headings, lists, quotes, tables, code, emphasis and links to the web
+stay; images become links. Pure.
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ _LANGUAGES = """
 LANGUAGES = frozenset(_LANGUAGES.split())
 """Languages that a code block may name. Plugins of Obsidian run others: dataviewjs, tasks, button, mermaid, query."""
 
+MOST_TITLE = 300
+"""Letters of a title."""
+
 _MOST_NESTED = 100
-_HANGUL = re.compile("[" + HANGUL + "]")
+"""Lists and quotes in one another."""
+
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e01ef]"
 )
-"""Letters that nobody sees and that a model reads, or that turn the order of reading; not what joins letters."""
+"""Letters that a person does not see and a model reads, or that change the direction of writing; not joiners."""
 
 _ALWAYS = re.compile(
     r"[\\`*\[\]$]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)|(?<![^\W_])#|(?<!\S)\^|<(?=[a-z/!?])|&(?=#?\w+;)|!\Z", re.I
@@ -53,9 +57,11 @@ _PLUGINS = (
     (re.compile(r"(?<=:):(?=[\s\])]|\Z)"), r"\\:"),  # inline fields of Dataview
     (re.compile(r"(?i)\b(?!https?:|ftp:)([a-z][a-z0-9+.-]+):(?=//)"), r"\1\\:"),  # obsidian://, file://
 )
-_LINE_START = re.compile(r"(?m)^(?:([-+>=|:~#])|(\d{1,9})([.)])(?=\s|\Z))")
+_LINE_START = re.compile(r"(?m)^(\d{1,9}(?=[.)](?:\s|\Z))|(?=[-+>=|:~#]))")
+"""Where a line would start a list or a heading: behind its number, or before its sign."""
+
 _TEMPLATE = "<%"
-"""Templater looks for it in the raw text of a new file, code and escapes included."""
+"""Templater runs what follows it, anywhere in the raw text of a new file, also in code and behind a backslash."""
 
 _LINK = re.compile(r"(?i)(?:https?://[^\s/]|mailto:[^\s@]+@)")
 _UNSAFE_IN_LINK = re.compile(r"""[\x00-\x20<>()\[\]\\"'`{}|^%$*_~#]+""")
@@ -65,10 +71,10 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 def safe(text: str) -> str:
     """
-    Return Markdown `text` as Markdown without anything that acts, ended by a line feed ("" for nothing).
+    Return Markdown `text` as Markdown that runs and loads nothing, ended by a line feed ("" for nothing).
 
-    Frontmatter of its own is left out, and what lists and quotes nest deeper than 100 times. Safe text stays as it is.
-    Time and memory grow with the text, and hostile text can make that slow: run it within limits (`child`).
+    Its own frontmatter is left out, and what lies in more than 100 lists and quotes. Safe text stays as it is. Hostile
+    text can take long and much memory: run it within limits (`child`).
     """
     text = _without_header(visible(text)).strip("\n")
     tokens = _parser().parse(text)
@@ -78,7 +84,7 @@ def safe(text: str) -> str:
 
 def image_label(text: str) -> str:
     """Return what an image is called in a page with this text."""
-    return "그림" if _HANGUL.search(text) else "image"
+    return "그림" if re.search(f"[{HANGUL}]", text) else "image"
 
 
 def visible(text: str) -> str:
@@ -87,31 +93,27 @@ def visible(text: str) -> str:
     return unicodedata.normalize("NFC", _UNSEEN.sub("", text))
 
 
-def line(text: str, most: int) -> str:
+def line(text: str, most: int = MOST_TITLE) -> str:
     """
     Return a title or a name on one line of at most `most` letters.
 
-    It will stand in frontmatter, where `[[…]]` is a link and Templater looks too.
+    It is for frontmatter, where `[[…]]` is a link and Templater runs commands too.
     """
     return shortened(" ".join(re.sub(r"([\[\]])\1+", r"\1", visible(text)).replace(_TEMPLATE, "< %").split()), most)
 
 
 def escaped(text: str) -> str:
-    """Return plain text as Markdown that shows the same and does nothing; of one or more lines."""
-    return _LINE_START.sub(_no_start, _marks_escaped(text))
+    """Return plain text, of one or more lines, as Markdown that shows the same and does nothing."""
+    return _LINE_START.sub(r"\1\\", _escape_marks(text))
 
 
-def _escaped_later(text: str) -> str:
-    """Return what `escaped` does for text that follows something on its first line."""
+def _escape_later(text: str) -> str:
+    """Escape text that follows something on its first line."""
     first, line_end, rest = text.partition("\n")
-    return _marks_escaped(text) if not line_end else _marks_escaped(text[: len(first)]) + "\n" + escaped(rest)
+    return _escape_marks(first) + (f"\n{escaped(rest)}" if line_end else "")
 
 
-def _no_start(found: re.Match[str]) -> str:
-    return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
-
-
-def _marks_escaped(text: str) -> str:
+def _escape_marks(text: str) -> str:
     text = _ALWAYS.sub(r"\\\g<0>", text)
     for pattern, new in _PLUGINS:
         text = pattern.sub(new, text)
@@ -139,9 +141,25 @@ def code(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
+def quote_block(text: str) -> str:
+    """Return Markdown as a quote."""
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def list_item(mark: str, text: str) -> str:
+    """Return Markdown as an item of a list that begins with `mark`."""
+    first, *rest = text.split("\n")
+    return "\n".join([mark + first, *(" " * len(mark) + line if line else "" for line in rest)])
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown; the first row is its head."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+
+
 def address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
-    # What Markdown, Obsidian and Dataview could read as marks; `%20` and `#part` of an address stay what they are.
+    # Escape what Markdown, Obsidian and Dataview could read as marks, but keep `%20` and `#part`.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
     kept = re.sub(r"#(?=[^#]*\Z)", "\1", kept, count=1)
     kept = _UNSAFE_IN_LINK.sub(lambda run: "".join(c if c in "_*~\0\1" else quote(c, safe="") for c in run[0]), kept)
@@ -149,13 +167,13 @@ def address(url: str) -> str:
 
 
 def _without_header(text: str) -> str:
-    if found := FRONTMATTER.match(text):
+    if header := FRONTMATTER.match(text):
         try:
-            is_header = bool(load(found[0])[0])
+            is_header = bool(load(header[0])[0])
         except BadHeader as error:
             is_header = not error.is_text
         if is_header:
-            return text[found.end() :]
+            return text[header.end() :]
     return text
 
 
@@ -197,7 +215,7 @@ def _blocks(tokens: Iterator[Token], label: str, end: str = "", line_end: str = 
             yield "\n\n".join(_blocks(tokens, label, "paragraph_close")) + (_TIGHT if token.hidden else "")
         elif kind == "blockquote_open":
             quoted = "\n\n".join(filter(None, _blocks(tokens, label, "blockquote_close")))
-            yield "\n".join(f"> {each}".rstrip() for each in quoted.split("\n")) if quoted else ""
+            yield quote_block(quoted) if quoted else ""
         elif kind in {"bullet_list_open", "ordered_list_open"}:
             yield _list(tokens, label, token)
         elif kind == "table_open":
@@ -218,8 +236,7 @@ def _list(tokens: Iterator[Token], label: str, opened: Token) -> str:
         is_tight |= _TIGHT in body
         body = _AFTER_TIGHT.sub("\n", body).replace(_TIGHT, "")
         if body:
-            lines = body.split("\n")
-            items.append("\n".join([mark + lines[0], *(" " * len(mark) + each if each else "" for each in lines[1:])]))
+            items.append(list_item(mark, body))
             number += 1
     return ("\n" if is_tight or not any("\n\n" in item for item in items) else "\n\n").join(items)
 
@@ -234,8 +251,7 @@ def _table(tokens: Iterator[Token], label: str) -> str:
         elif token.type == "inline":
             cell = _inline(token.children or (), label, " ")
             rows[-1].append(re.sub(r"(?<!\\)((?:\\\\)*)\|", r"\1\\|", cell))
-    rule = ["---"] * len(rows[0])
-    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+    return table(rows)
 
 
 # -- inline
@@ -274,9 +290,9 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
         elif kind == "link_close":
             at, url = opened.pop()
             if _LINK.match(url):
-                parts[at:] = [link(written(parts[at:]), url)]
+                parts[at:] = [link(join_parts(parts[at:]), url)]
         elif kind == "image":
-            alt = "".join(each.content for each in token.children or ())
+            alt = "".join(part.content for part in token.children or ())
             url = str(token.attrGet("src") or "")
             if opened or not _LINK.match(url):  # a link in a link would be two brackets in a row
                 parts.append(PlainText(f"{label}: {alt}" if alt else label))
@@ -284,15 +300,15 @@ def _inline(tokens: Sequence[Token], label: str, line_end: str) -> str:
                 parts.append(image(alt, url, label))
         else:
             parts.append(PlainText(token.content))
-    return written(parts, begins_line=line_end == "\n")
+    return join_parts(parts, begins_line=line_end == "\n")
 
 
-def written(parts: Sequence[str], begins_line: bool = True) -> str:
+def join_parts(parts: Sequence[str], begins_line: bool = True) -> str:
     """
     Return Markdown of `parts`, which are Markdown but for those that are `PlainText`.
 
-    A character may be harmless or not by its neighbours, so runs of plain text are escaped as a whole. What
-    `begins_line` must not start a list or a heading.
+    Whether a character is harmless depends on its neighbours, so runs of plain text are escaped as a whole. With
+    `begins_line`, the text must not start a list or a heading.
     """
     done = ""
     for is_plain, run in groupby(parts, lambda part: isinstance(part, PlainText)):
@@ -300,7 +316,7 @@ def written(parts: Sequence[str], begins_line: bool = True) -> str:
             text = re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(run))
             is_first = begins_line if not done.strip() else done.endswith("\n")
             text = text if done.strip() else text.lstrip()
-            done += escaped(text) if is_first else _escaped_later(text)
+            done += escaped(text) if is_first else _escape_later(text)
             continue
         for mark in run:
             if mark == BREAK:

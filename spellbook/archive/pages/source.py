@@ -22,7 +22,6 @@ from spellbook.text.quoting import one_line
 _HTML = frozenset({".html", ".htm"})
 _ADDRESS = re.compile(r"(?i)https?:")
 _HEADING = re.compile(r"#{1,6} (.+)")
-_MOST_TITLE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
     Return the article at a web address, or in a file. With `text`, that is the article, and nothing is opened.
 
     `alive` is called while a page is parsed, and may raise to end that.
-
     Raises InvalidInput (no such file, encrypted, damaged, without text, no extra), PermissionDenied (not public, no
     document) and FetchError (nothing useful came).
     """
@@ -60,14 +58,16 @@ def read(source: str, text: str = "", alive: Callable[[], object] | None = None)
         parsed = child.parse("text", text.encode(), "The text", alive=alive)
         if not parsed["markdown"]:
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
-        found = _HEADING.match(parsed["markdown"])
-        title = safe.line(found[1].replace("\\", ""), _MOST_TITLE) if found else ""
+        heading = _HEADING.match(parsed["markdown"])
+        title = safe.line(heading[1].replace("\\", "")) if heading else ""
         return ArticlePage(title, parsed["markdown"], url=url, source_type="url" if is_url else "text")
     if not is_url:
         return _file(source, alive)
     got = fetch.fetch(url)
     if got.content_type == "application/pdf":
-        parsed = child.parse("pdf", _pdf(got.body, got.url), got.url, alive=alive)
+        if not got.body.startswith(b"%PDF-"):
+            raise InvalidInput(f"{got.url} says that it is a PDF, and is none.", "Give its text instead.")
+        parsed = child.parse("pdf", got.body, got.url, alive=alive)
     else:
         parsed = child.parse("html", got.body, got.url, alive=alive, url=got.url, charset=got.charset)
     canonical = urls.canonical(got.url, parsed.pop("canonical", "") or got.canonical)
@@ -114,9 +114,3 @@ def _document(source: str) -> tuple[bytes, bool]:
         raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
     except OSError as error:
         raise PermissionDenied(f"{what} cannot be read ({error.strerror}).", "Name a PDF or an HTML file.") from error
-
-
-def _pdf(body: bytes, what: str) -> bytes:
-    if not body.startswith(b"%PDF-"):
-        raise InvalidInput(f"{what} says that it is a PDF, and is none.", "Give its text instead.")
-    return body

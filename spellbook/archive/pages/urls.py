@@ -17,16 +17,14 @@ _SAME_SITE = re.compile(r"^(?:www\d?|m|mobile|amp)\.")
 
 
 def normalized(url: str) -> str:
-    """Return an address without what does not name the page: fragment, tracking parameters, default port, case."""
+    """Return an address without the parts that do not name the page: fragment, tracking, default port, case."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:
         return url
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, " "))
-    query = "&".join(
-        each for each in parts.query.split("&") if each and not _TRACKING.fullmatch(each.partition("=")[0])
-    )
-    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", query, "")))
+    query = (field for field in parts.query.split("&") if field and not _TRACKING.fullmatch(field.partition("=")[0]))
+    return quiet(urlunsplit((parts.scheme, host, parts.path or "/", "&".join(query), "")))
 
 
 def quiet(url: str) -> str:

@@ -57,7 +57,7 @@ ANSWERED = gpt_message("assistant", "Twice a year.")
 def text_of(value: dict[str, Any]) -> str:
     note = convert(value)
     assert note
-    return note.text
+    return b"".join(note.pieces).decode()
 
 
 def test_a_conversation_of_chatgpt() -> None:
@@ -73,12 +73,13 @@ def test_a_conversation_of_chatgpt() -> None:
     )
     assert note
     assert note.path == "conversation/ChatGPT/2025-06-15 Key rotation.md"
-    assert note.text == (
+    text = b"".join(note.pieces)
+    assert text.decode() == (
         "---\nid: chatgpt-68-ab\ntitle: Key rotation\ntopic: ChatGPT\ncategory: conversation\nsource: https://chatgpt.com/c/68-ab\n"
         "created: 2025-06-15T15:06:40+00:00\nupdated: 2025-06-15T16:06:40+00:00\n---\n\n"
         "## User\n\nHow do we rotate keys?\n\n## ChatGPT\n\nTwice a year.\n\n## User\n\nWhy?\n\n## ChatGPT\n\nAuditors.\n"
     )
-    parsed = parse(note.path, note.text.encode())
+    parsed = parse(note.path, text)
     assert (parsed.declared_id, parsed.faults) == ("chatgpt-68-ab", ())
     assert [chunk.text.strip().split("\n")[-1] for chunk in cut(parsed)] == [
         "How do we rotate keys?",
@@ -144,9 +145,10 @@ def test_a_conversation_of_claude() -> None:
     note = convert(given)
     assert note
     assert note.path == "conversation/Claude/2026-03-01 Harbour.md"
-    assert "id: claude-c0ffee\n" in note.text
-    assert "created: 2026-03-01T09:30:00+00:00\n" in note.text
-    assert note.text.endswith(
+    text = b"".join(note.pieces).decode()
+    assert "id: claude-c0ffee\n" in text
+    assert "created: 2026-03-01T09:30:00+00:00\n" in text
+    assert text.endswith(
         "## User\n\nWhat is a quay?\n\n(attached: map.txt)\n\n```\nthe map\n```\n\n(attached: photo.png)\n\n## Claude\n\nA wall for ships.\n"
     )
     branched = claude(("human", "first"), ("assistant", "thrown away"), ("assistant", "kept"))
