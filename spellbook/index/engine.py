@@ -17,12 +17,10 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteCosines
+from spellbook.index.vectors.nearest import Texts
 from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
 from spellbook.settings.config import Config
 from spellbook.text.expressions import Expression, Phrase
-
-Near = list[tuple[tuple[StoredChunk, ...], float]]
-"""Texts, nearest first: the chunks that have it, and its cosine."""
 
 
 class Linking(Protocol):
@@ -83,7 +81,7 @@ class Engine(Linking, Protocol):
 
     # -- by meaning
 
-    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Near:
+    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
         """Return the `wanted` texts nearest to a vector; why it took longer or may be less exact goes to `reasons`."""
 
     def standing_in(self, vector: Bytes, limits: Sequence[Condition], wanted: int) -> list[int]:

@@ -11,11 +11,10 @@ from functools import lru_cache
 from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.schema import Counts, StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteCosines, NoteVectors
-from spellbook.index.vectors.nearest import Nearest
+from spellbook.index.vectors.nearest import Nearest, Texts
 from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
 from spellbook.text.expressions import Expression, Phrase, Without
@@ -84,7 +83,7 @@ class Local:
             found.append(has.tolist())
         return found
 
-    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Near:
+    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
         return self._nearest.chunks(vector, limits, wanted, reasons)
 
     def standing_in(self, vector: Bytes, limits: Sequence[Condition], wanted: int) -> list[int]:

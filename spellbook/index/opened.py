@@ -90,7 +90,6 @@ class Index:
             disk.close(config.state, config.vault)
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[sees])
@@ -101,7 +100,7 @@ class Index:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes)
             vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole, sees)
+        return cls(config, vault, catalog, embedder, _chroma(config, embedder), reranker, second, scope, whole, sees)
 
     @property
     def visible(self) -> tuple[Condition, ...]:
@@ -155,18 +154,19 @@ class Index:
         """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
         embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
-        return replace(self, config=config, embedder=embedder, chroma=chroma, second=second, _widths=set())
+        return self._with(config, embedder, second, self.reranker)
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
-        config, embedder = replace(self.config, embedder=other.config.embedder), other.embedder
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        second, reranker = other.second, other.reranker
-        return replace(
-            self, config=config, embedder=embedder, chroma=chroma, second=second, reranker=reranker, _widths=set()
-        )
+        config = replace(self.config, embedder=other.config.embedder)
+        return self._with(config, other.embedder, other.second, other.reranker)
+
+    def _with(
+        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
+    ) -> Index:
+        index = replace(self, config=config, embedder=embedder, chroma=_chroma(config, embedder), _widths=set())
+        return replace(index, second=second, reranker=reranker)
 
     def mark_looked(self) -> None:
         """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
@@ -186,3 +186,7 @@ class Index:
         self.vault.journal.close()
         if self.config.state.is_dir():
             disk.close(self.config.state, self.config.vault)
+
+
+def _chroma(config: Config, embedder: Embedder) -> Chroma:
+    return Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)

@@ -67,7 +67,7 @@ class Waiting:
         with (
             contextlib.suppress(StorageError),
             self._database.hurried(),
-            self._database.transaction("IMMEDIATE") as connection,
+            self._database.transaction() as connection,
         ):
             connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
 
@@ -79,7 +79,7 @@ class Waiting:
         """Return the keys and texts of `keys` that are still pending and that no other process embeds."""
         now = time.time()
         marks = ",".join("?" * len(keys))
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             rows: list[tuple[str, str]] = connection.execute(
                 f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks}) AND NOT (owner <> ? AND until > ?)",
                 (*keys, owner, now),

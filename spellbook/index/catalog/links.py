@@ -44,6 +44,11 @@ class Linked:
     link: LinkRow
 
 
+def linked(path: str, name: str, target: str, fragment: str, is_markdown: object, line: int, relation: str) -> Linked:
+    """Return a link from a row of a database."""
+    return Linked(path, LinkRow(name, target, fragment, bool(is_markdown), line, relation))
+
+
 class Superseding(NamedTuple):
     """A note that supersedes another, by the link in it; `when` is its date in seconds since 1970."""
 
@@ -135,35 +140,26 @@ class StoredLinks(Links):
         """Record where removed notes are now: where their id is, else their content. Use counts follow."""
         if not left:
             return
-        asked = json.dumps([each.sha256 for each in left])
-        same = dict(
-            connection.execute(
-                "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)
-            )
-        )
-        for each in left:
-            row = connection.execute(
-                "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)
-            ).fetchone()
-            new = row[0] if row else same.get(each.sha256)
+        sql = "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))"
+        same = dict(connection.execute(sql, (json.dumps([file.sha256 for file in left]),)))
+        for file in left:
+            sql = "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC"
+            row = connection.execute(sql, (file.declared,)).fetchone()
+            new = row[0] if row else same.get(file.sha256)
             if new is None:
                 continue
             # What was moved to the former path before is at the new one now.
-            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, each.path))
-            connection.execute(
-                "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)",
-                (each.path, new, time.time(), key(each.path)),
-            )
-            if not each.declared:
-                connection.execute(
-                    "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?",
-                    (new, each.id),
-                )
+            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, file.path))
+            sql = "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)"
+            connection.execute(sql, (file.path, new, time.time(), key(file.path)))
+            if not file.declared:
+                sql = "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?"
+                connection.execute(sql, (new, file.id))
 
     # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
-        return [linked.link for linked in self._linked("path = :value", path)]
+        return [each.link for each in self._linked("path = :value", path)]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
         return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
@@ -171,15 +167,12 @@ class StoredLinks(Links):
     def once_to(self, names: Iterable[str]) -> list[Linked]:
         rows = self._database.rows(
             """
-            SELECT DISTINCT path, links.name, target, markdown, relation FROM links JOIN notes USING (note)
+            SELECT DISTINCT path, links.name, target, '', markdown, 0, relation FROM links JOIN notes USING (note)
             WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path
             """,
             (json.dumps(list(names)),),
         )
-        return [
-            Linked(path, LinkRow(name, target, "", bool(markdown), 0, relation))
-            for path, name, target, markdown, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def all(self) -> list[Linked]:
         """Return every link."""
@@ -193,10 +186,7 @@ class StoredLinks(Links):
             """,
             {"value": value},
         )
-        return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), line, relation))
-            for path, name, target, fragment, markdown, line, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
         rows = self._database.rows(

@@ -104,7 +104,7 @@ class Notes:
         to which notes were moved. Entries cut for another embedding than the
         catalog's are refused the same way.
         """
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.fingerprint != fingerprint:
                 return [], []
             before = int(connection.total_changes)
@@ -142,7 +142,7 @@ class Notes:
 
     def touch(self, entries: Iterable[FileEntry]) -> None:
         """Record that files were read again and have not changed; the generation stays."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             for entry in entries:
                 connection.execute(
                     """
@@ -162,7 +162,7 @@ class Notes:
         """Have every note read again if `rules`, the version of the chunking rules, have changed."""
         if self._meta.get("rules") == rules:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.get("rules") not in {rules, None}:
                 connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
             self._meta.put(connection, "rules", rules)
@@ -173,7 +173,7 @@ class Notes:
         old = self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3")
         if [tuple(row) for row in old] == new:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             connection.execute("DELETE FROM faults WHERE walk")
             connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
             self._meta.bump(connection, "generation")

@@ -85,7 +85,7 @@ class Usage:
     def opened(self, notes: Iterable[str]) -> None:
         """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
         now = time.time()
-        with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
+        with self._database.transaction(patience=_PATIENCE) as connection:
             connection.executemany(
                 """
                 INSERT INTO uses VALUES (?, 1, ?)
@@ -109,7 +109,7 @@ class Usage:
         """Add to this hour's counts, by name and bucket, and to the errors. Raises StorageError if another writes."""
         now = time.time()
         hour = int(now) // _HOUR
-        with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
+        with self._database.transaction(patience=_PATIENCE) as connection:
             if self._folded != hour:
                 _fold(connection, hour)
             connection.executemany(
@@ -168,7 +168,7 @@ class Usage:
     def resolve(self, id: str, by: str, reason: str) -> bool:
         """Mark an error as resolved; return whether there is one of this id that is not. Raises StorageError."""
         now = time.time()
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             moved = connection.execute(
                 "INSERT INTO resolved SELECT id || '-' || ?, code, verb, door, message, count, first, last, ?, ?, ? "
                 "FROM errors WHERE id = ?",

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
-from spellbook.index.filters import Condition, Unmatched, day_of, spelled
+from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
+from spellbook.index.filters import Condition, Unmatched, spelled
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
@@ -72,9 +72,6 @@ class PublishedCatalog(Catalog):
 
     def note(self, id: str) -> list[StoredChunk]:
         return self._engine.note(id)
-
-    def meant(self, id: str) -> list[StoredChunk]:
-        return self._engine.meant(id)
 
     def at(self, path: str) -> list[StoredChunk]:
         return self._engine.at(path)
@@ -196,20 +193,7 @@ class PublishedCatalog(Catalog):
             """,
             **values,
         )
-        found = [
-            Topic(
-                category,
-                topic,
-                notes,
-                chunks,
-                updated or day_of(mtime),
-                tuple(titles),
-                tuple(dict.fromkeys(word for words in keywords for word in json.loads(words))),
-                bool(is_outside),
-            )
-            for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
-        ]
-        return sorted(found, key=lambda each: (each.category, -each.chunks, each.topic))
+        return sorted(map(topic_of, rows), key=lambda topic: (topic.category, -topic.chunks, topic.topic))
 
     def by_category(self) -> dict[str, int]:
         found: dict[str, int] = {}

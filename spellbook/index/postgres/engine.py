@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 from spellbook.index.catalog.labels import FIRST
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched, alike
 from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import PublishedRows
 from spellbook.index.vectors.about import EACH, NEAR, NoteCosines
+from spellbook.index.vectors.nearest import Texts
 from spellbook.models.base import Bytes, Vectors
 from spellbook.system.lazy import np
 
@@ -70,7 +70,7 @@ class Postgres(Matching):
 
     # -- by meaning
 
-    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Near:
+    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
         asked = wanted
         while True:
             near = self._near("chunks", "chunk, chunks.key", vector, limits, asked)
@@ -218,15 +218,6 @@ class Postgres(Matching):
             if rows:
                 return self._read.found("notes.note = %(note)s", note=rows[0][0])
         return self.at(id) or self.at(f"{id}.md")
-
-    def meant(self, id: str) -> list[StoredChunk]:
-        """Return the chunks of `id`: all of a note for its id or path, one for a chunk's id; none if unknown."""
-        if found := self.note(id):
-            return found
-        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] == "#"):
-            if found := [each for each in self.note(id[:end]) if each.suffix == id[end:]]:
-                return found
-        return []
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         where, values = self._read.where(conditions)
