@@ -193,8 +193,8 @@ def count_tokens(index: Index, keys: Sequence[str]) -> None:
     """
     Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
 
-    All of these, since a note that was edited is of new chunks; a question then counts none of them.
-    What cannot be counted or kept now is counted there, as before.
+    All chunks of these notes, since an edited note has new chunks: then no question has to count them. Those that
+    cannot be counted or kept now are counted by the question.
     """
     tokeniser = index.embedder.tokeniser
     with contextlib.suppress(EmbeddingError, StorageError):

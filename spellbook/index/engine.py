@@ -60,8 +60,8 @@ class Engine(Linking, Protocol):
         """
         Return what tells how many chunks an expression finds; `phrases` are those that it will be asked for.
 
-        With `unprompted` the column `questions` does not count. Where `guides`, the number of their chunks, are left
-        out, it is 0 if only guides have the expression: nobody's memories know no words.
+        With `unprompted` the column `questions` does not count. A search that leaves guides out gives `guides`, the
+        number of their chunks: then an expression that only guides have counts 0.
         """
 
     def match(
@@ -111,7 +111,7 @@ class Engine(Linking, Protocol):
         """Return the chunks of the note at `path`, in order; none if there is no such note."""
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
         """Return the values of a filter that no visible note has; see `conditions.unmatched`."""
 

@@ -51,7 +51,7 @@ class Rules:
     """
     The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name.
 
-    With `sees`, notes that it does not show are as if they were not there; see `privacy`.
+    With `sees` (team or public), notes that it does not show are left out; see `privacy`.
     """
 
     chunk_tokens: int
@@ -102,7 +102,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     later = first
     room = (_REPEATED + len(note.text)) // len(pieces)
     if sum(len(label) + 1 for each in found_by for label in each) > room:
-        later = tuple(findable(text) for text in _shortened(found_by, room))
+        later = tuple(findable(text) for text in _shorten(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if _says_nothing(note, pieces):
         rows = (rows[0]._replace(key=NO_TEXT, words=NO_WORDS), *rows[1:])
@@ -171,7 +171,7 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-    """Yield what of a note is not indexed as it is written, because there is more of it than anybody writes."""
+    """Yield a fault for each part of a note that is too large to be indexed as it is written."""
     for name, values in labels.items():
         if len(values) > _MOST_LABELS:
             yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
@@ -186,7 +186,7 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
         )
 
 
-def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
     """Yield of each column the first labels, as many as there is room for in letters."""
     for labels in columns:
         kept = []

@@ -1,7 +1,7 @@
 """
 The meter: how often, how long and what failed, kept in memory and written down now and then.
 
-Whatever becomes of a count, the verb that it counts is never disturbed.
+A count that cannot be written never disturbs the verb that it counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spellbook.settings import translate
 from spellbook.system.errors import SpellbookError
 
 _FLUSH_SECONDS = 10.0
-"""Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""
+"""Seconds between two writes, each of which is a transaction. A kill loses the counts of that time at most."""
 
 _STEPS = 32
 """Buckets for each tenfold of time: a figure is right to 4 %."""
@@ -30,11 +30,17 @@ _STEPS = 32
 _ONCE = -1_000
 """The bucket of what is only counted."""
 
-CALLS, ERRORS, BY_MEANING = "calls", "errors", "searches by meaning"
-QUERY_VECTORS, SEARCHES = "query vectors", "searches"
-"""Names of counts, and of caches, of which `HITS` and `MISSES` are counted."""
+CALLS = "calls"
+ERRORS = "errors"
+BY_MEANING = "searches by meaning"
+"""Names of counts."""
 
-HITS, MISSES = "hits", "misses"
+QUERY_VECTORS = "query vectors"
+SEARCHES = "searches"
+"""Names of caches, of which `HITS` and `MISSES` are counted."""
+
+HITS = "hits"
+MISSES = "misses"
 
 _SLOWEST = 10
 """Slowest queries that are kept."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spellbook.index.engine import Engine
 
 _CALIBRATIONS = "calibration"
-"""The folder in the state folder of calibrations that were measured here. By another name they are measured anew."""
+"""The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
 
 _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
@@ -123,7 +123,7 @@ class Index:
             return
         with self.catalog.reading():
             if self.catalog.fingerprint != self.embedder.fingerprint:
-                return  # they are another process's, and never compared
+                return  # another process keeps vectors of another embedder there: they are never compared
             kept = self.catalog.vectors.width()
         if kept not in {0, width}:
             raise EmbeddingError(
@@ -170,7 +170,7 @@ class Index:
 
     def mark_looked(self) -> None:
         """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
-        with contextlib.suppress(OSError):  # a folder that cannot be written is told of where it matters
+        with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
             (self.config.state / LOOKED).touch()
 
     def looked_at(self) -> float | None:

@@ -303,10 +303,10 @@ class Catalog:
         return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
-        """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
-        return unmatched(self._database, asked, visible, paths=paths)
+        """Return the values of the filter `wanted` that no visible note has; see `conditions.unmatched`."""
+        return unmatched(self._database, wanted, visible, paths=paths)
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         """Return those of `paths` whose notes meet `conditions`."""

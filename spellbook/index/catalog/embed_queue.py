@@ -25,17 +25,16 @@ class Waiting:
 
     def in_order(self) -> list[str]:
         """
-        Return the vector keys that have no vector yet, those first that are likely to be asked for.
+        Return the vector keys that have no vector yet, those first that are likely to be sought for.
 
         First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
         are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
         to it counts as ten times as young.
         """
-        asked = self.asked_for()
-        return list(dict.fromkeys([*asked, *self._labels(), *self._texts()]))
+        return list(dict.fromkeys([*self.asked_for(), *self._labels(), *self._texts()]))
 
     def in_haste(self) -> list[str]:
-        """Return the same keys for somebody who waits for the texts edited last: labels come after the texts."""
+        """Return the same keys in the order for somebody who waits for the texts edited last: labels come last."""
         return [*self._texts(), *self._labels()]
 
     def _labels(self) -> list[str]:

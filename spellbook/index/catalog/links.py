@@ -19,10 +19,14 @@ from spellbook.system.sqlite import Database
 LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-STEPS, MOST_BETWEEN = 5, 20
+STEPS = 5
 """
-How far what supersedes a note is followed, from note to note, and how many notes are looked at beside those asked for
-and what supersedes these. By hand: each takes some 20 µs, and a row of notes that supersede one another may be long.
+Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long.
+"""
+
+MOST_BETWEEN = 20
+"""
+Notes that are looked at beside those asked for and the notes that supersede these. By hand: each takes some 20 µs.
 """
 
 
@@ -93,7 +97,7 @@ class Links(Protocol):
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the ids and titles of notes by their paths."""
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
 
     def labels(self, path: str) -> dict[str, int]:
@@ -136,7 +140,7 @@ class StoredLinks(Links):
         return [Leaving(*row) for row in rows]
 
     @staticmethod
-    def moved(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
+    def record_moves(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
         """Record where removed notes are now: where their id is, else their content. Use counts follow."""
         if not left:
             return
@@ -159,10 +163,10 @@ class StoredLinks(Links):
     # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
-        return [each.link for each in self._linked("path = :value", path)]
+        return [each.link for each in self._find("path = :value", path)]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
-        return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
+        return self._find("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
         rows = self._database.rows(
@@ -176,9 +180,9 @@ class StoredLinks(Links):
 
     def all(self) -> list[Linked]:
         """Return every link."""
-        return self._linked("1", None)
+        return self._find("1", None)
 
-    def _linked(self, where: str, value: object) -> list[Linked]:
+    def _find(self, where: str, value: object) -> list[Linked]:
         rows = self._database.rows(
             f"""
             SELECT path, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note)
@@ -252,7 +256,7 @@ class StoredLinks(Links):
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))

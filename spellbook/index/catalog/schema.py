@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _BLANK_LINES = "\r\n"
 
-TITLE, QUESTION = "title", "question"
+TITLE = "title"
+QUESTION = "question"
 """Kinds of labels."""
 
 NO_TEXT = ""

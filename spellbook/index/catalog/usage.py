@@ -24,9 +24,14 @@ KEPT_DAYS = 30
 HOURS = 48
 """Hours for which counts are kept by the hour; older ones are those of a day (UTC)."""
 
-_HOUR, _DAY = 3_600, 86_400
+_HOUR = 3_600
+"""Seconds of an hour."""
+
+_DAY = 86_400
+"""Seconds of a day."""
 
 _MOST_ERRORS = 1_000
+"""Different errors that are kept, and resolved ones."""
 
 _PATIENCE = 0.05
 """Seconds to wait for another process's write: counting must not delay anything."""
@@ -138,24 +143,24 @@ class Usage:
 
     def counts(self, hours: int = KEPT_DAYS * 24) -> dict[str, Counter[int]]:
         """Return the counts of the last `hours`, this one included, by name, then by bucket."""
-        found: dict[str, Counter[int]] = {}
+        counts: dict[str, Counter[int]] = {}
         for name, bucket, count in self._database.rows(
             "SELECT name, bucket, sum(count) FROM counters WHERE hour > ? GROUP BY name, bucket",
             (int(time.time()) // _HOUR - hours,),
         ):
-            found.setdefault(name, Counter())[bucket] = count
-        return found
+            counts.setdefault(name, Counter())[bucket] = count
+        return counts
 
     def by_hour(self, names: Sequence[str], hours: int) -> dict[int, Counter[int]]:
         """Return the counts of some names together by hour since 1970, then by bucket, of the last `hours`."""
-        found: dict[int, Counter[int]] = {}
+        counts: dict[int, Counter[int]] = {}
         marks = ", ".join("?" * len(names))
         for hour, bucket, count in self._database.rows(
             f"SELECT hour, bucket, sum(count) FROM counters WHERE hour > ? AND name IN ({marks}) GROUP BY hour, bucket",
             (int(time.time()) // _HOUR - hours, *names),
         ):
-            found.setdefault(hour, Counter())[bucket] = count
-        return found
+            counts.setdefault(hour, Counter())[bucket] = count
+        return counts
 
     def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
         """Return the errors of which one was in the last `hours`, the latest first."""

@@ -120,15 +120,15 @@ class Vectors:
         A missing value is "". If several chunks have one key, the first by path counts.
         """
         names = ("id", "path", "heading", "category", "topic")
-        found: dict[str, dict[str, str]] = {}
+        named: dict[str, dict[str, str]] = {}
         # CROSS makes SQLite start with the chunks, not with the notes by path.
         sql = """
             SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks CROSS JOIN notes USING (note)
             WHERE key IN (SELECT value FROM json_each(?)) ORDER BY path, ordinal
         """
         for key, *values in self._rows(sql, (json.dumps(list(keys)),)):
-            found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
-        return found
+            named.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
+        return named
 
     def has_up_to(self, seq: int) -> bool:
         """Return whether a chunk's vector is as old as `seq`."""

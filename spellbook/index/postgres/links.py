@@ -61,13 +61,13 @@ class PublishedLinks(Links):
         ]
 
     def of(self, path: str) -> list[LinkRow]:
-        return [each.link for each in self._linked(_AT, paths=[path])]
+        return [each.link for each in self._find(_AT, paths=[path])]
 
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         rows = self._rows(f"SELECT path, id, coalesce(title, '') FROM notes WHERE {{own}} AND {_AT}", paths=paths)
         return {path: (id, title) for path, id, title in rows}
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         return self._rows(
             f"""
             SELECT path, fields.key, value FROM fields JOIN notes USING (vault, note)
@@ -110,9 +110,9 @@ class PublishedLinks(Links):
         return [linked(*row) for row in rows]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
-        return self._linked(_NAMED.format("links.name"), names=names)
+        return self._find(_NAMED.format("links.name"), names=names)
 
-    def _linked(self, where: str, **lists: Iterable[str]) -> list[Linked]:
+    def _find(self, where: str, **lists: Iterable[str]) -> list[Linked]:
         rows = self._rows(
             f"""
             SELECT path, links.name, target, fragment, is_markdown, line, relation

@@ -180,7 +180,7 @@ class Nearest:
         if len(unseen) <= BEHIND:
             try:
                 near = dict(self._index.chroma.nearest(vector, wanted, seen))
-                near |= self._streamed(vector, [key for key, _ in unseen], wanted)
+                near |= self._search_blocks(vector, [key for key, _ in unseen], wanted)
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
@@ -194,9 +194,9 @@ class Nearest:
         """
         if keys is None or len(keys) > BLOCK:
             keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
-        return self._streamed(vector, keys, wanted)
+        return self._search_blocks(vector, keys, wanted)
 
-    def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
+    def _search_blocks(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
         """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
         best: Near = []
         for start in range(0, len(keys), BLOCK):
