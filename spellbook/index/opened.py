@@ -92,7 +92,7 @@ class Index:
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
-            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[sees])
+            listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
             vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, sees))
         elif config.beside:
             vault = Documents(config.vault, config.state, config.beside)

@@ -34,7 +34,7 @@ from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.token_counts import Counted
-from spellbook.index.catalog.usage import Usage
+from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
@@ -64,8 +64,6 @@ _SHRINK = "shrink"
 
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
-
-_DAY = 86_400
 
 _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
@@ -411,7 +409,7 @@ class Catalog:
             if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
                 return False
             with self._database.hurried(), self._database.transaction() as connection:
-                self._meta.put(connection, _SHRINK, int(time.time()) + _DAY)
+                self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
             self._database.vacuum()
             with self._database.transaction() as connection:
                 connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))

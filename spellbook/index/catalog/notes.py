@@ -54,7 +54,7 @@ class Notes:
         rows = self._rows(sql, {"paths": json.dumps(list(paths or ()))})
         return {path: KnownFile(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
 
-    def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
+    def with_only(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
         """Return the notes, with their files' stamps, that have one of `values` under `key`, and no other value."""
         rows = self._rows(
             """

@@ -27,7 +27,7 @@ HOURS = 48
 _HOUR = 3_600
 """Seconds of an hour."""
 
-_DAY = 86_400
+DAY = 86_400
 """Seconds of a day."""
 
 _MOST_ERRORS = 1_000
@@ -134,7 +134,7 @@ class Usage:
                     """,
                     [(each.kind.id, *each.kind, each.count, each.first, each.last) for each in failures],
                 )
-                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * DAY,))
                 connection.execute(
                     "DELETE FROM errors WHERE id IN (SELECT id FROM errors ORDER BY last DESC LIMIT -1 OFFSET ?)",
                     (_MOST_ERRORS,),
@@ -180,7 +180,7 @@ class Usage:
                 (time.time_ns(), now, by, reason, id),
             )
             connection.execute("DELETE FROM errors WHERE id = ?", (id,))
-            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * DAY,))
             connection.execute(
                 "DELETE FROM resolved WHERE id IN (SELECT id FROM resolved ORDER BY at DESC LIMIT -1 OFFSET ?)",
                 (_MOST_ERRORS,),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.usage import DAY
 from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
 
@@ -22,9 +23,6 @@ _SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until
 
 _LEFT = "left"
 """The key in `meta` of the name of the previous embedder."""
-
-_DAY = 86_400
-"""Seconds of a day, as `spared.until` counts."""
 
 _AT_ONCE = 1_000
 """Vectors that are read at a time: 1.5 MB as float32."""
@@ -151,7 +149,7 @@ class Vectors:
         now = int(time.time())
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM spared WHERE until < ?", (now,))
-            rows = [(key, now + days * _DAY) for key in keys]
+            rows = [(key, now + days * DAY) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO spared VALUES (?, ?)", rows)
 
     def set_left(self, embedder: str) -> None:

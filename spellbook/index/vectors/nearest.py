@@ -96,7 +96,7 @@ class Nearest:
             return
         with catalog.reading():
             if catalog.fingerprint == self._index.embedder.fingerprint:  # else it would be kept under a wrong name
-                self.sketched()
+                self.refresh_sketches()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
@@ -140,7 +140,7 @@ class Nearest:
             self.matrix, self.sketches = matrix, None
             return matrix
 
-    def sketched(self) -> Sketches:
+    def refresh_sketches(self) -> Sketches:
         """Return the sketches of all vectors in the catalog; a process before this one may have made the first ones."""
         catalog, file = self._index.catalog, self._index.config.state / _FILE
         fingerprint = self._index.embedder.fingerprint
@@ -193,7 +193,7 @@ class Nearest:
         Few vectors are all searched exactly; of many, only those with the most alike sketches.
         """
         if keys is None or len(keys) > BLOCK:
-            keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
+            keys = self.refresh_sketches().alike(vector, max(COMPARED, 2 * wanted), keys)
         return self._search_blocks(vector, keys, wanted)
 
     def _search_blocks(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
