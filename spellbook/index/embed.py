@@ -40,6 +40,9 @@ _SECOND_AT_ONCE = 256
 _COUNTED = 200
 """Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
 
+_OF_A_LIBRARY = (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
+"""Errors that a text may cause in a library."""
+
 _COPIED = 500
 """Vectors that are copied at a time from another catalog."""
 
@@ -101,7 +104,7 @@ def embed_and_store(
         return 0
     vectors = vectors_of(index, rows, refused)
     if spared_days:
-        index.catalog.spared.spare([key for key, _ in vectors], spared_days)
+        index.catalog.vectors.spare([key for key, _ in vectors], spared_days)
     labels = {key for key, text in rows if _kind(index, key, text)}
     stored = index.catalog.vectors.add(vectors, labels)
     count_tokens(index, [key for key, _ in rows])
@@ -128,16 +131,16 @@ def embed_second(
     progress: Progress | None = None,
     most: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> int:
+) -> None:
     """
-    Give the texts that wait for the second encoder their vectors, or those of them that `keys` names; return how many.
+    Give the texts that wait for the second encoder their vectors, or those of them that `keys` names.
 
     At most `most` if given. Without a second encoder nothing is done; if it fails, the texts stay as they are and the
     log says so once. What two processes do twice costs milliseconds and comes out the same.
     """
-    second, kept, done = index.second, index.catalog.second, 0
+    second, kept = index.second, index.catalog.second
     if second is None:
-        return 0
+        return
     kept.adopt(second.fingerprint)
     waiting = (kept.in_order() if keys is None else list(keys))[:most]
     for start in range(0, len(waiting), _SECOND_AT_ONCE):
@@ -148,10 +151,9 @@ def embed_second(
             for are_labels in (True, False):
                 some = [(key, text) for key, label, text in rows if bool(label) is are_labels]
                 vectors = second.vectors([text for _, text in some], query=are_labels)
-                stored = [(key, row.tobytes()) for (key, _), row in zip(some, vectors, strict=True)]
-                if stored:
+                if some:
+                    stored = [(key, row.tobytes()) for (key, _), row in zip(some, vectors, strict=True)]
                     kept.add(second.fingerprint, stored)
-                done += len(stored)
         except EmbeddingError as error:
             if error.message not in _failures:
                 _failures.add(error.message)
@@ -159,7 +161,6 @@ def embed_second(
             break
         if progress and keys is None:
             progress("second encoder", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
-    return done
 
 
 def copy_vectors(index: Index, source: Catalog) -> None:
@@ -168,9 +169,8 @@ def copy_vectors(index: Index, source: Catalog) -> None:
     for start in range(0, len(waiting), _COPIED):
         if vectors := source.vectors.of(waiting[start : start + _COPIED]):
             index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
-    if waiting:
-        for number in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
-            count_tokens(index, waiting[number : number + _COUNTED // 4])
+    for start in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
+        count_tokens(index, waiting[start : start + _COUNTED // 4])
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)
@@ -193,8 +193,8 @@ def count_tokens(index: Index, keys: Sequence[str]) -> None:
     """
     Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
 
-    All of these, since a note that was edited is of new chunks; a question then counts none of them.
-    What cannot be counted or kept now is counted there, as before.
+    All chunks of these notes, since an edited note has new chunks: then no question has to count them. Those that
+    cannot be counted or kept now are counted by the question.
     """
     tokeniser = index.embedder.tokeniser
     with contextlib.suppress(EmbeddingError, StorageError):
@@ -235,9 +235,8 @@ def vectors_of(
             try:
                 done += _vectors(index, [row])
             except EmbeddingError as error:
-                if (
-                    number and not done
-                ):  # the first two alone too: the embedder is down, and asking on would take for ever
+                # The first two fail alone too: the embedder is down, and to go on would take for ever.
+                if number and not done:
                     raise
                 refused.add(row[0])
                 _log.warning("A text that begins %r is not embedded: %s", row[1][:60], error)
@@ -266,13 +265,7 @@ def _vectors(index: Index, rows: Sequence[tuple[str, str]]) -> list[tuple[str, b
         blocks = [index.embedder.embed_passages([text for _, text in texts])] if texts else []
         blocks += [embed_queries(index.embedder, [text for _, text in labels])] if labels else []
         block = np.concatenate([np.asarray(each, dtype="<f4") for each in blocks])
-    except (
-        ValueError,
-        TypeError,
-        ArithmeticError,
-        LookupError,
-        RuntimeError,
-    ) as error:  # what a text may cause in a library
+    except _OF_A_LIBRARY as error:
         raise EmbeddingError(
             f"The embedder {index.embedder.name} failed ({type(error).__name__}: {error}).",
             "Choose another one with SPELLBOOK_EMBEDDER.",

@@ -17,12 +17,10 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteCosines
+from spellbook.index.vectors.nearest import Texts
 from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
 from spellbook.settings.config import Config
 from spellbook.text.expressions import Expression, Phrase
-
-Near = list[tuple[tuple[StoredChunk, ...], float]]
-"""Texts, nearest first: the chunks that have it, and its cosine."""
 
 
 class Linking(Protocol):
@@ -62,8 +60,8 @@ class Engine(Linking, Protocol):
         """
         Return what tells how many chunks an expression finds; `phrases` are those that it will be asked for.
 
-        With `unprompted` the column `questions` does not count. Where `guides`, the number of their chunks, are left
-        out, it is 0 if only guides have the expression: nobody's memories know no words.
+        With `unprompted` the column `questions` does not count. A search that leaves guides out gives `guides`, the
+        number of their chunks: then an expression that only guides have counts 0.
         """
 
     def match(
@@ -83,7 +81,7 @@ class Engine(Linking, Protocol):
 
     # -- by meaning
 
-    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Near:
+    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
         """Return the `wanted` texts nearest to a vector; why it took longer or may be less exact goes to `reasons`."""
 
     def standing_in(self, vector: Bytes, limits: Sequence[Condition], wanted: int) -> list[int]:
@@ -113,7 +111,7 @@ class Engine(Linking, Protocol):
         """Return the chunks of the note at `path`, in order; none if there is no such note."""
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
         """Return the values of a filter that no visible note has; see `conditions.unmatched`."""
 

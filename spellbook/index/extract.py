@@ -51,7 +51,7 @@ class Rules:
     """
     The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name.
 
-    With `sees`, notes that it does not show are as if they were not there; see `privacy`.
+    With `sees` (team or public), notes that it does not show are left out; see `privacy`.
     """
 
     chunk_tokens: int
@@ -74,9 +74,7 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
         return None
     except UnreadableNote as error:
         # Its stamp is not trusted: permissions may change without showing in it.
-        return FileEntry(
-            path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (Fault(path, error.line or 0, _reason(path, error)),)
-        )
+        return FileEntry(path, vault.stamp(path) or Stamp(0, 0, 0), 0, "", (_fault(path, error),))
     sha256 = digest(data)
     if known is not None and known.sha256 == sha256:
         return FileEntry(path, stamp, read_ns, sha256)
@@ -85,16 +83,11 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
     try:
         return entry(parse(path, data), rules, stamp, read_ns, sha256)
     except UnreadableNote as error:
-        return FileEntry(path, stamp, read_ns, sha256, (Fault(path, error.line or 0, _reason(path, error)),))
+        fault = _fault(path, error)
     except Exception as error:  # whatever one note does, the others are indexed
         _log.exception("%s cannot be read", path)
-        return FileEntry(
-            path,
-            stamp,
-            read_ns,
-            sha256,
-            (Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})"),),
-        )
+        fault = Fault(path, 0, f"Spellbook cannot read it ({type(error).__name__}: {error})")
+    return FileEntry(path, stamp, read_ns, sha256, (fault,))
 
 
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
@@ -107,10 +100,9 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     pieces = chunks.cut(note, rules.chunk_tokens)
     first = tuple(findable(" ".join(each)) for each in found_by)
     later = first
-    if sum(len(label) + 1 for each in found_by for label in each) > (
-        room := (_REPEATED + len(note.text)) // len(pieces)
-    ):
-        later = tuple(findable(text) for text in _shortened(found_by, room))
+    room = (_REPEATED + len(note.text)) // len(pieces)
+    if sum(len(label) + 1 for each in found_by for label in each) > room:
+        later = tuple(findable(text) for text in _shorten(found_by, room))
     rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if _says_nothing(note, pieces):
         rows = (rows[0]._replace(key=NO_TEXT, words=NO_WORDS), *rows[1:])
@@ -179,7 +171,7 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-    """Yield what of a note is not indexed as it is written, because there is more of it than anybody writes."""
+    """Yield a fault for each part of a note that is too large to be indexed as it is written."""
     for name, values in labels.items():
         if len(values) > _MOST_LABELS:
             yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
@@ -194,7 +186,7 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
         )
 
 
-def _shortened(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
+def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
     """Yield of each column the first labels, as many as there is room for in letters."""
     for labels in columns:
         kept = []
@@ -213,8 +205,9 @@ def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkR
     return ChunkRow(piece, folded(piece.text), vector_key(fingerprint, piece.embedded), words)
 
 
-def _reason(path: str, error: UnreadableNote) -> str:
-    return re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
+def _fault(path: str, error: UnreadableNote) -> Fault:
+    reason = re.sub(rf"^{re.escape(path)}(, line \d+)?: ", "", error.message).rstrip(".")
+    return Fault(path, error.line or 0, reason)
 
 
 def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -227,7 +220,7 @@ def _fields(named: Mapping[str, Sequence[object]], meta: Mapping[str, Any]) -> I
 
 def _language(note: Note) -> Iterator[tuple[str, str]]:
     """Yield the field `language` where the note does not declare it: by its text, if that is clear."""
-    said = note.meta.get("language") or note.meta.get("lang")
+    declared = note.meta.get("language") or note.meta.get("lang")
     # `ko-KR` is found by `ko` too, and `lang` by `language`.
-    if code := languages.code(said) if said else languages.of_note(note.body):
+    if code := languages.code(declared) if declared else languages.of_note(note.body):
         yield "language", code

@@ -54,9 +54,9 @@ _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
 
 
-def without_guides(asked: Sequence[Condition]) -> tuple[Condition, ...]:
+def without_guides(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
     """
-    Return the condition that leaves the guides out of a search; nothing if a filter in `asked` names certain notes.
+    Return the condition that leaves the guides out of a search; nothing if one of `conditions` names certain notes.
 
     Excluding notes, or a path such as `*` or `**/*.md`, names none.
 
@@ -64,8 +64,8 @@ def without_guides(asked: Sequence[Condition]) -> tuple[Condition, ...]:
     memories, and would be found before them.
     """
     named = any(
-        each.key in _NAMES_NOTES and not each.negated and not all(value.startswith("*") for value in each.values)
-        for each in asked
+        one.key in _NAMES_NOTES and not one.negated and not all(value.startswith("*") for value in one.values)
+        for one in conditions
     )
     return () if named else (NO_GUIDES,)
 
@@ -103,7 +103,7 @@ def alike(value: str, among: Iterable[str], most: int = 3) -> tuple[str, ...]:
     return tuple(spelled[each] for each in list(dict.fromkeys([*close, *begun]))[:most])
 
 
-def conditions(given: Filter | None) -> tuple[Condition, ...]:
+def conditions(filter: Filter | None) -> tuple[Condition, ...]:
     """
     Read a filter. Raises InvalidInput, naming the key, for a value that makes no sense.
 
@@ -111,13 +111,13 @@ def conditions(given: Filter | None) -> tuple[Condition, ...]:
     `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
     `{"from": …, "to": …}`.
     """
-    if given is None:
+    if filter is None:
         return ()
-    if not isinstance(given, Mapping):
+    if not isinstance(filter, Mapping):
         raise InvalidInput(
-            f"The filter must map keys to values, not be {given!r:.80}.", 'Give it as {"category": "project"}.'
+            f"The filter must map keys to values, not be {filter!r:.80}.", 'Give it as {"category": "project"}.'
         )
-    return tuple(_condition(str(key), value) for key, value in given.items())
+    return tuple(_condition(str(key), value) for key, value in filter.items())
 
 
 def from_pairs(pairs: Iterable[str]) -> dict[str, object]:
@@ -142,15 +142,16 @@ def fold(value: object) -> str:
     return unicodedata.normalize("NFC", str(value)).casefold().strip()
 
 
-def spelled(value: str, given: object) -> str:
-    """Return a filter's value as the frontmatter of a note writes it."""
-    return next((str(each) for each in (given if isinstance(given, list) else [given]) if fold(each) == value), value)
+def spelled(value: str, written: object) -> str:
+    """Return a filter's value as the frontmatter of a note writes it; `written` is what is under its key there."""
+    texts = written if isinstance(written, list) else [written]
+    return next((str(text) for text in texts if fold(text) == value), value)
 
 
 def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield a key of the frontmatter and what is in it as filters have them: texts, folded; of mappings `key.name`."""
     if len(key) > _MOST_KEY:
-        return  # all that is in it would be kept under it
+        return  # each value in it would be stored with the key
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from flat(f"{key}.{fold(name)}", item)
@@ -194,11 +195,8 @@ def last_before(seconds: float) -> float:
 def _seconds(moment: dt.datetime) -> float:
     try:
         return moment.timestamp()
-    except (
-        ValueError,
-        OverflowError,
-        OSError,
-    ):  # the system knows no local time for that year; Windows, for none before 1970
+    except (ValueError, OverflowError, OSError):
+        # The system knows no local time for that year; Windows, for none before 1970.
         return (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
 
 
@@ -266,10 +264,10 @@ def _range(key: str, value: object) -> tuple[float | None, float | None]:
     else:
         text = str(value).strip()
         first, dots, last = (part.strip() for part in text.partition(".."))
-        if not dots:
-            first, last = (
-                (text[2:], "") if text.startswith(">=") else ("", text[2:]) if text.startswith("<=") else (text, text)
-            )
+        if not dots and text.startswith(">="):
+            first = text[2:]
+        elif not dots:
+            first, last = ("", text[2:]) if text.startswith("<=") else (text, text)
     if not first and not last:
         raise InvalidInput(
             f"The filter {key}={value!r:.80} names no date.", f"For example: {key}=2026-11-01..2026-11-30"
@@ -315,9 +313,8 @@ def path_glob(path: str, pattern: str) -> bool:
     return bool(_glob(pattern).match(unicodedata.normalize("NFC", path)))
 
 
-@lru_cache(
-    maxsize=4_000
-)  # more than a filter and the scopes of a vault have together: each is compared with every path
+# More than a filter and the scopes of a vault have together: each is compared with every path.
+@lru_cache(maxsize=4_000)
 def _glob(pattern: str) -> re.Pattern[str]:
     # Since Python 3.11 what fnmatch makes of `*` takes its first match and no other, so no pattern takes long.
     inside = fnmatch.translate(f"{pattern.removesuffix('/')}/*")

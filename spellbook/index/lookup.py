@@ -33,8 +33,8 @@ def _spellings(id: str) -> Iterable[str]:
 
 def resolve(index: Index, id: str) -> StoredChunk:
     """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
-    if found := next(filter(None, map(index.catalog.meant, _spellings(id))), []) or note_chunks(index, id):
-        return found[0]
+    if chunks := next(filter(None, map(index.catalog.meant, _spellings(id))), []) or note_chunks(index, id):
+        return chunks[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
         raise MemoryNotFound(

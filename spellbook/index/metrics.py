@@ -1,7 +1,7 @@
 """
 The meter: how often, how long and what failed, kept in memory and written down now and then.
 
-Whatever becomes of a count, the verb that it counts is never disturbed.
+A count that cannot be written never disturbs the verb that it counts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import contextlib
 import math
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any
 
 from spellbook.index.catalog.usage import KEPT_DAYS, FailureKind, Failures, Usage
@@ -20,7 +22,7 @@ from spellbook.settings import translate
 from spellbook.system.errors import SpellbookError
 
 _FLUSH_SECONDS = 10.0
-"""Seconds of timings that a kill may lose: nobody misses them, and each write is a transaction."""
+"""Seconds between two writes, each of which is a transaction. A kill loses the counts of that time at most."""
 
 _STEPS = 32
 """Buckets for each tenfold of time: a figure is right to 4 %."""
@@ -28,14 +30,26 @@ _STEPS = 32
 _ONCE = -1_000
 """The bucket of what is only counted."""
 
-CALLS, ERRORS, BY_MEANING = "calls", "errors", "searches by meaning"
-QUERY_VECTORS, SEARCHES = "query vectors", "searches"
-"""Names of counts, and of caches, of which `HITS` and `MISSES` are counted."""
+CALLS = "calls"
+ERRORS = "errors"
+BY_MEANING = "searches by meaning"
+"""Names of counts."""
 
-HITS, MISSES = "hits", "misses"
+QUERY_VECTORS = "query vectors"
+SEARCHES = "searches"
+"""Names of caches, of which `HITS` and `MISSES` are counted."""
 
-_SLOWEST, _MOST_QUERY, _MOST_WARM = 10, 80, 1_000
-"""Slowest queries that are kept, letters of each, and times of warm searches."""
+HITS = "hits"
+MISSES = "misses"
+
+_SLOWEST = 10
+"""Slowest queries that are kept."""
+
+_MOST_QUERY = 80
+"""Letters that are kept of each."""
+
+_MOST_WARM = 1_000
+"""Times of warm searches that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +99,16 @@ class Meter:
 
         The slowest queries are kept in memory and nowhere else. One that `is_warm` had nothing to load first.
         """
-        self._note_slow(query[:_MOST_QUERY], ms, is_warm)
-        self.count(BY_MEANING, is_cached is not None)
-        self.cached(QUERY_VECTORS, is_cached)
-
-    def _note_slow(self, query: str, ms: float, is_warm: bool) -> None:
+        query = query[:_MOST_QUERY]
         with self._guard:
             if is_warm:
                 self._warm.append((time.monotonic(), ms))
             was_warm, slowest, count = self._slowest.pop(query, (False, 0.0, 0))
             self._slowest[query] = (is_warm or was_warm, ms if is_warm > was_warm else max(slowest, ms), count + 1)
             if len(self._slowest) > _SLOWEST:  # those that had to load something go first
-                del self._slowest[min(self._slowest, key=lambda each: self._slowest[each])]
+                del self._slowest[min(self._slowest, key=lambda slow: self._slowest[slow])]
+        self.count(BY_MEANING, is_cached is not None)
+        self.cached(QUERY_VECTORS, is_cached)
 
     def warm(self, seconds: float) -> list[float]:
         """Return the milliseconds of this process's latest searches that had nothing to load first, sorted."""
@@ -108,7 +120,7 @@ class Meter:
         """Return this process's slowest queries, cut to 80 letters: the most milliseconds each took, and how often."""
         with self._guard:
             kept = [(query, ms, count) for query, (_, ms, count) in self._slowest.items()]
-        return sorted(kept, key=lambda each: -each[1])
+        return sorted(kept, key=lambda slow: -slow[1])
 
     def cached(self, cache: str, is_hit: bool | None) -> None:
         """Count that a cache had what was asked for, or had not; None counts nothing."""
@@ -156,21 +168,15 @@ class Meter:
             except SpellbookError:
                 with self._guard:
                     self._counts.update(counts)
-                    for kind, each in failures.items():
-                        later = self._failures.get(kind, each)
-                        count = each.count + (later.count if later is not each else 0)
-                        self._failures[kind] = Failures(kind, count, each.first, later.last)
-
-    def buckets(self, hours: int) -> dict[str, Counter[int]]:
-        """Return the counts of the last `hours` by name and bucket."""
-        return self._usage.counts(hours)
+                    for kind, before in failures.items():
+                        later = self._failures.get(kind, Failures(kind, 0, before.first, before.last))
+                        self._failures[kind] = Failures(kind, before.count + later.count, before.first, later.last)
 
     def by_hour(self, names: Sequence[str], hours: int) -> list[tuple[int, Timing]]:
         """Return the timing of some verbs together in each of the last `hours`, with the hour since 1970."""
         self.flush()
-        found, now = self._usage.by_hour(names, hours), int(time.time()) // 3600
-        none = Timing(0, 0.0, 0.0)
-        return [(hour, _timing(found[hour]) if hour in found else none) for hour in range(now - hours + 1, now + 1)]
+        counts, now = self._usage.by_hour(names, hours), int(time.time()) // 3600
+        return [(hour, _timing(counts.get(hour, {}))) for hour in range(now - hours + 1, now + 1)]
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
         """
@@ -179,19 +185,17 @@ class Meter:
         They are those of all processes that wrote theirs down, and of this one.
         """
         self.flush()
-        found = self._usage.counts(hours)
-        timings = {name: _timing(buckets) for name, buckets in sorted(found.items()) if _ONCE not in buckets}
-        return timings, {name: buckets[_ONCE] for name, buckets in found.items() if _ONCE in buckets}
+        counts = self._usage.counts(hours)
+        timings = {name: _timing(buckets) for name, buckets in sorted(counts.items()) if _ONCE not in buckets}
+        return timings, {name: buckets[_ONCE] for name, buckets in counts.items() if _ONCE in buckets}
 
-
-def mean(meter: Meter, verbs: Collection[str], hours: int) -> tuple[Timing, float]:
-    """Return the timing of several verbs together in the last `hours`, and their mean in ms, right to 4 %."""
-    meter.flush()
-    found = meter.buckets(hours)
-    buckets = sum((found[name] for name in verbs if name in found), Counter[int]())
-    total = sum(buckets.values())
-    spent = sum(10 ** (each / _STEPS) * count for each, count in buckets.items())
-    return _timing(buckets) if total else Timing(0, 0.0, 0.0), round(spent / total, 1) if total else 0.0
+    def mean(self, verbs: Collection[str], hours: int) -> tuple[Timing, float]:
+        """Return the timing of several verbs together in the last `hours`, and their mean in ms, right to 4 %."""
+        self.flush()
+        counts = self._usage.counts(hours)
+        buckets = sum((counts[name] for name in verbs if name in counts), Counter[int]())
+        timing, spent = _timing(buckets), sum(10 ** (at / _STEPS) * count for at, count in buckets.items())
+        return timing, round(spent / timing.count, 1) if timing.count else 0.0
 
 
 def brief(timings: Mapping[str, Timing], totals: Mapping[str, int]) -> dict[str, Any]:
@@ -230,14 +234,9 @@ def bucket(milliseconds: float) -> int:
 
 
 def _timing(buckets: Mapping[int, int]) -> Timing:
-    total = sum(buckets.values())
-
-    def within(share: float) -> float:
-        seen = 0
-        for each in sorted(buckets):
-            seen += buckets[each]
-            if seen >= share * total:
-                break
-        return float(f"{10 ** (each / _STEPS):.3g}")
-
-    return Timing(total, within(0.5), within(0.95))
+    listed, total = sorted(buckets), sum(buckets.values())
+    if not total:
+        return Timing(0, 0.0, 0.0)
+    seen = list(accumulate(buckets[at] for at in listed))
+    p50, p95 = (10 ** (listed[bisect_left(seen, share * total)] / _STEPS) for share in (0.5, 0.95))
+    return Timing(total, float(f"{p50:.3g}"), float(f"{p95:.3g}"))

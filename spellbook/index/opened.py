@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spellbook.index.engine import Engine
 
 _CALIBRATIONS = "calibration"
-"""The folder in the state folder of calibrations that were measured here. By another name they are measured anew."""
+"""The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
 
 _MB = 1_000_000
 """Bytes of a megabyte, as in `journal_mb`."""
@@ -90,10 +90,9 @@ class Index:
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
         scope = scopes.project() if config.scope == scopes.AUTO else config.scope
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
-            listed = partial(whole.catalog.notes.saying, privacy.KEY, privacy.SHOWN[sees])
+            listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
             vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, sees))
         elif config.beside:
             vault = Documents(config.vault, config.state, config.beside)
@@ -101,7 +100,7 @@ class Index:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes)
             vault.recover()
-        return cls(config, vault, catalog, embedder, chroma, reranker, second, scope, whole, sees)
+        return cls(config, vault, catalog, embedder, _chroma(config, embedder), reranker, second, scope, whole, sees)
 
     @property
     def visible(self) -> tuple[Condition, ...]:
@@ -124,7 +123,7 @@ class Index:
             return
         with self.catalog.reading():
             if self.catalog.fingerprint != self.embedder.fingerprint:
-                return  # they are another process's, and never compared
+                return  # another process keeps vectors of another embedder there: they are never compared
             kept = self.catalog.vectors.width()
         if kept not in {0, width}:
             raise EmbeddingError(
@@ -155,22 +154,23 @@ class Index:
         """Return this index with the embedder `name`; both share the catalog. Raises InvalidInput, EmbeddingError."""
         config = replace(self.config, embedder=name)
         embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
         second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
-        return replace(self, config=config, embedder=embedder, chroma=chroma, second=second, _widths=set())
+        return self._with(config, embedder, second, self.reranker)
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
-        config, embedder = replace(self.config, embedder=other.config.embedder), other.embedder
-        chroma = Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
-        second, reranker = other.second, other.reranker
-        return replace(
-            self, config=config, embedder=embedder, chroma=chroma, second=second, reranker=reranker, _widths=set()
-        )
+        config = replace(self.config, embedder=other.config.embedder)
+        return self._with(config, other.embedder, other.second, other.reranker)
+
+    def _with(
+        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
+    ) -> Index:
+        index = replace(self, config=config, embedder=embedder, chroma=_chroma(config, embedder), _widths=set())
+        return replace(index, second=second, reranker=reranker)
 
     def mark_looked(self) -> None:
         """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""
-        with contextlib.suppress(OSError):  # a folder that cannot be written is told of where it matters
+        with contextlib.suppress(OSError):  # where it matters that the folder cannot be written, an error says so
             (self.config.state / LOOKED).touch()
 
     def looked_at(self) -> float | None:
@@ -186,3 +186,7 @@ class Index:
         self.vault.journal.close()
         if self.config.state.is_dir():
             disk.restrict(self.config.state, self.config.vault)
+
+
+def _chroma(config: Config, embedder: Embedder) -> Chroma:
+    return Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)

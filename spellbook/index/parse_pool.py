@@ -2,8 +2,8 @@
 Readers: processes that read notes while this one writes the catalog.
 
 Commands of their own: a fork beside threads may hang, and multiprocessing
-would run the program's main module again. They open files and nothing else,
-and whatever becomes of them, this process reads what they did not.
+would run the program's main module again. They only open files, and if one
+of them fails, this process reads what it did not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Piece = Mapping[str, KnownFile | None]
 """Files to read, and what is known of them."""
 
 _COUNT = 2
-"""More would wait for the one that writes."""
+"""Processes that read: more would wait for the one that writes."""
 
 _AHEAD = 3
 """Pieces that are read before they are wanted, for each reader."""
@@ -66,10 +66,11 @@ class Readers:
 
     def __exit__(self, *_: object) -> None:
         for reader in self._all:
-            reader.kill()  # which ends what its thread waits for
+            reader.process.kill()  # which ends what its thread waits for
         self._threads.shutdown(cancel_futures=True)
         for reader in self._all:
-            reader.close()
+            with contextlib.suppress(OSError):  # what was written and not flushed goes nowhere
+                reader.process.communicate()
 
     @property
     def processes(self) -> list[subprocess.Popen[bytes]]:
@@ -81,13 +82,13 @@ class Readers:
         if not self._all:
             yield from (entries(self._vault, self._rules, piece) for piece in pieces)
             return
-        asked: deque[tuple[Piece, Future[bytes]]] = deque()
+        waiting: deque[tuple[Piece, Future[bytes]]] = deque()
         for piece in pieces:
-            asked.append((piece, self._threads.submit(self._ask, piece)))
-            if len(asked) >= _AHEAD * _COUNT:
-                yield self._answered(*asked.popleft())
-        while asked:
-            yield self._answered(*asked.popleft())
+            waiting.append((piece, self._threads.submit(self._ask, piece)))
+            if len(waiting) >= _AHEAD * _COUNT:
+                yield self._result(*waiting.popleft())
+        while waiting:
+            yield self._result(*waiting.popleft())
 
     def _ask(self, piece: Piece) -> bytes:
         reader = self._idle.get()
@@ -96,15 +97,15 @@ class Readers:
         finally:
             self._idle.put(reader)  # a dead one too: it fails at once, and nobody waits for it
 
-    def _answered(self, piece: Piece, answer: Future[bytes]) -> list[FileEntry]:
+    def _result(self, piece: Piece, answer: Future[bytes]) -> list[FileEntry]:
         # Taken apart here and not in the threads, which would keep this one from writing meanwhile.
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
             try:
-                found: list[FileEntry] = pickle.loads(answer.result(PATIENCE))
-                return found
+                read: list[FileEntry] = pickle.loads(answer.result(PATIENCE))
+                return read
             except Late:
                 for reader in self._all:
-                    reader.kill()
+                    reader.process.kill()
         return entries(self._vault, self._rules, piece)
 
 
@@ -113,29 +114,20 @@ class _ParseProcess:
 
     def __init__(self, root: Path, rules: Rules) -> None:
         self.process = processes.child(__name__)
-        self._told: tuple[Path, Rules] | None = (root, rules)
+        self._first: tuple[Path, Rules] | None = (root, rules)
 
     def ask(self, piece: Piece) -> bytes:
         """Return the pickled entries of a piece. Raises OSError or EOFError if the process is no more."""
-        given, answers = self.process.stdin, self.process.stdout
-        assert given
+        questions, answers = self.process.stdin, self.process.stdout
+        assert questions
         assert answers
-        if self._told:
-            pickle.dump(self._told, given)
-            self._told = None
-        pickle.dump(piece, given)
-        given.flush()
+        if self._first:
+            pickle.dump(self._first, questions)
+            self._first = None
+        pickle.dump(piece, questions)
+        questions.flush()
         size = _SIZE.unpack(_exactly(answers, _SIZE.size))[0]
         return _exactly(answers, size)
-
-    def kill(self) -> None:
-        """End the process, and with it the wait of whoever asked it."""
-        self.process.kill()
-
-    def close(self) -> None:
-        """Let go of it."""
-        with contextlib.suppress(OSError):  # what was written and not flushed goes nowhere
-            self.process.communicate()
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:
@@ -151,7 +143,7 @@ def _may_help() -> bool:
 
 
 def serve() -> None:
-    """Answer what `_ParseProcess` asks on stdin, on what was stdout; returns when nobody is there to ask."""
+    """Be the process of `_ParseProcess`: read pieces from stdin, answer on stdout, and end when stdin ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints elsewhere
     gc.disable()  # notes hold no cycles, and looking for them takes a tenth of the time

@@ -17,7 +17,9 @@ from spellbook.index.filters import flat, fold
 from spellbook.notes.frontmatter import FRONTMATTER, load
 from spellbook.notes.note import decode
 
-KEY, TRUST, SOURCE = "privacy_scope", "trust", "source"
+KEY = "privacy_scope"
+TRUST = "trust"
+SOURCE = "source"
 RULED = frozenset({KEY, TRUST})
 """Keys whose value in a text that was made of several notes `needed` decides."""
 
@@ -40,7 +42,7 @@ def shows(sees: str, path: str, data: bytes) -> bool:
         match = FRONTMATTER.match(decode(path, data)[0])
         meta = load(match[0])[0] if match else {}
         return privacy_of(meta) in SHOWN[sees]
-    except Exception:  # whatever is wrong with it, it does not say that it may be shown
+    except Exception:  # a note that cannot be read does not say that it may be shown
         return False
 
 
@@ -69,4 +71,4 @@ def kept_label(meta: Meta, *parts: Meta) -> dict[str, str]:
 
 
 def _values(meta: Meta, key: str) -> set[str]:
-    return {value for name, given in meta.items() for at, value in flat(fold(name), given) if at == key}
+    return {value for name, written in meta.items() for at, value in flat(fold(name), written) if at == key}

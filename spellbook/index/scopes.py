@@ -33,9 +33,9 @@ def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
 
     `rules` map globs of paths to scopes; the first that matches holds.
     """
-    said = note.meta.get(_KEY)
-    if said is not None:
-        named = [str(each) for each in said] if isinstance(said, list) else [str(said)]
+    written = note.meta.get(_KEY)
+    if written is not None:
+        named = [str(each) for each in written] if isinstance(written, list) else [str(written)]
     elif (ruled := next((scope for glob, scope in rules.items() if path_glob(note.path, glob)), None)) is not None:
         named = [ruled]
     elif note.path.startswith(_FOLDER) and note.path.count("/") > 1:

@@ -14,28 +14,31 @@ from contextlib import suppress
 from spellbook.settings import environment, paths
 from spellbook.settings.translate import translated
 
-FILE, LOOKED = "seal", "looked"
-"""Files in the folder of the index: what to print, as a sentence and as JSON, and what was seen; a look's time."""
+FILE = "seal"
+"""The file in the folder of the index that holds what to print, as a sentence and as JSON, and what was seen."""
+
+LOOKED = "looked"
+"""The file there whose time is that of the last look."""
 
 _PASSING = (".lock", ".log", ".log.1", "-shm", FILE, LOOKED)
-"""Files in the folder of the index that say nothing of what is in it; nor do empty ones, which readers leave."""
+"""Endings of files in the folder of the index that do not tell what it holds. Empty files are left by readers."""
 
 _SHORT: tuple[list[str], ...] = ([], ["--quiet"], ["--json"])
 
 
-def nothing_to_do(asked: list[str]) -> bool:
+def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
-    at = asked.index("--vault") if "--vault" in asked[:-1] else len(asked)
-    options = asked[:at] + asked[at + 2 :]
+    at = arguments.index("--vault") if "--vault" in arguments[:-1] else len(arguments)
+    options = arguments[:at] + arguments[at + 2 :]
     if options[:1] != ["reindex"] or options[1:] not in _SHORT or "SPELLBOOK_CONTAINER" in os.environ:
         return False
-    text = said("".join(asked[at + 1 : at + 2]), as_json="--json" in options)
+    text = answer("".join(arguments[at + 1 : at + 2]), as_json="--json" in options)
     if text and "--quiet" not in options:
         print(text if "--json" in options else translated(text), flush=True)
     return bool(text)
 
 
-def said(named: str, *, as_json: bool = False) -> str | None:
+def answer(named: str, *, as_json: bool = False) -> str | None:
     """Return what a `reindex` of the vault that `named` means would say; None if there is no valid seal."""
     try:
         root = os.path.realpath(paths.vault(named))
@@ -58,9 +61,10 @@ def look(root: str, state: str) -> bytes:
     settings = [os.path.join(root, name) for name in (f"{paths.MARKER}/config.toml", ".spellbookignore")]
     try:
         files = [os.path.exists(file) and _stamp(os.stat(file)) for file in (os.path.dirname(package), *settings)]
-        entries = [each for each in os.scandir(state) if each.is_dir() or each.stat().st_size]
         index = [
-            (each.name, each.is_dir() or _stamp(each.stat())) for each in entries if not each.name.endswith(_PASSING)
+            (entry.name, entry.is_dir() or _stamp(entry.stat()))
+            for entry in os.scandir(state)
+            if (entry.is_dir() or entry.stat().st_size) and not entry.name.endswith(_PASSING)
         ]
         return ascii([root, package, variables, files, index, *_tree(package, ".py"), *_tree(root, ".md")]).encode()
     except OSError:

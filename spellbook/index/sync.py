@@ -26,7 +26,7 @@ from spellbook.models.base import vector_key
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
-from spellbook.system.lock import take
+from spellbook.system.lock import held
 from spellbook.system.processes import EMBEDDING, present
 from spellbook.vault.folder import digest
 
@@ -153,9 +153,8 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
         known: list[str] = []
 
         def reading(stage: str, done: int, total: int) -> None:
-            if not (
-                words_only or known
-            ):  # from the first piece on something waits; where nothing is read, no lock is needed
+            # From the first piece on something waits; where nothing is read, no lock is needed.
+            if not (words_only or known):
                 known.append(stage)
                 shown.enter_context(present(index.config.state, EMBEDDING))
             if progress:
@@ -192,20 +191,20 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full, hinted=hinted)
         unlikely = may_lose and is_unlikely(work, known)
-        if not unlikely:  # else a folder may just have been moved from where the walk was not yet to where it had been
+        # Somebody may have moved a folder during the walk, to a place that the walk had passed already.
+        if not unlikely:
             break
     report = Report(scanned=len(listing.files), unchanged=len(listing.files) - len(work.read))
+    complaint = ""
     if unlikely:
-        lost, work = len(work.gone), Plan(work.read)
+        complaint = f"{index.vault.root}: {len(work.gone)} of {len(known)} notes are gone. Is a drive not mounted?"
+        work = Plan(work.read)
     index.catalog.notes.set_walk_faults(listing.faults)
     index.vault.sweep(listing.litter)
     _take(index, work, listing.files, known, report, full=full, hinted=hinted, progress=progress)
-    complaint = ""
-    if unlikely:
-        complaint = f"{index.vault.root}: {lost} of {len(known)} notes are gone. Is a drive not mounted?"
     index.catalog.set_looked(complaint)
     index.mark_looked()
-    if unlikely:
+    if complaint:
         raise StorageError(complaint, "Nothing was forgotten. If you deleted them, run `spellbook reindex --full`.")
     return report
 
@@ -381,11 +380,7 @@ def _sparing(index: Index) -> Iterator[None]:
 
     The catalog's transactions keep it correct, so a busy lock is no reason to wait long.
     """
-    lock = None
-    with contextlib.suppress(OSError):
-        lock = take(index.config.state / "sync.lock", _SPARING)
-    try:
+    with contextlib.ExitStack() as lock:
+        with contextlib.suppress(OSError):
+            lock.enter_context(held(index.config.state / "sync.lock", _SPARING))
         yield
-    finally:
-        if lock is not None:
-            lock.release()

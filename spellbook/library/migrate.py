@@ -179,8 +179,8 @@ def switch(index: Index, aside: Index) -> None:
     """Make the embedder of `aside` the vault's, in settings and index. Raises Conflict if the settings change."""
     before = index.catalog.fingerprint
     if before == index.embedder.fingerprint != aside.embedder.fingerprint:
-        index.catalog.spared.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
-        index.catalog.spared.set_left(index.config.embedder)
+        index.catalog.vectors.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
+        index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
         _write_setting(index, aside.config.embedder)
     sync.adopt(aside)
@@ -188,7 +188,7 @@ def switch(index: Index, aside: Index) -> None:
 
 def previous(index: Index) -> str:
     """Return the name of the previous embedder, "" for the default. Raises InvalidInput if there was no migration."""
-    name = index.catalog.spared.left()
+    name = index.catalog.vectors.left()
     if name is None:
         raise InvalidInput("This index was never migrated.", "`spellbook migrate --to MODEL` does so.")
     return name

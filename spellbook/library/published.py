@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from spellbook.index.opened import Index
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, PostgresDatabase, configured
-from spellbook.index.postgres.opened import PublishedSource
+from spellbook.index.postgres.engine import PublishedSource
 from spellbook.index.postgres.reader import VaultRow, vaults
 from spellbook.library.reader import Reader
 from spellbook.search import related

@@ -27,7 +27,7 @@ from platformdirs import user_cache_path
 
 from spellbook.index.extract import folded
 from spellbook.index.postgres.database import PostgresDatabase
-from spellbook.index.postgres.opened import PublishedSource
+from spellbook.index.postgres.engine import PublishedSource
 from spellbook.index.postgres.publish import publish
 from spellbook.library.book import Spellbook
 from spellbook.models.base import score

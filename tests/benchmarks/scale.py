@@ -25,8 +25,7 @@ from spellbook.index.filters import conditions
 from spellbook.index.opened import Index
 from spellbook.index.postgres import publish, words
 from spellbook.index.postgres.database import PostgresDatabase, literal
-from spellbook.index.postgres.engine import Postgres
-from spellbook.index.postgres.opened import PublishedSource
+from spellbook.index.postgres.engine import Postgres, PublishedSource
 from spellbook.index.postgres.publish import NUMBERS, own
 from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import VERBS, Question

@@ -38,8 +38,8 @@ def older(vault, write_note, tmp_path):
         catalog = index.catalog
         catalog.usage.opened(["a"])
         catalog.sessions.begin("one", 3600)
-        catalog.spared.spare(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
-        catalog.spared.set_left("another")
+        catalog.vectors.spare(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
+        catalog.vectors.set_left("another")
     as_before(catalog.file)
     return catalog.file
 
@@ -92,7 +92,7 @@ def test_what_notes_do_not_say_is_kept(vault, older):
         assert catalog.sessions.live("one").language == "en"
         assert rows(catalog, "SELECT old, new, name FROM moves") == [("once.md", "now.md", "once")]
         assert rows(catalog, "SELECT until FROM spared WHERE key IN (SELECT key FROM vectors)") == spare
-        assert (catalog.spared.left(), catalog.vectors.seq) == ("another", seq)
+        assert (catalog.vectors.left(), catalog.vectors.seq) == ("another", seq)
         assert rows(catalog, "SELECT * FROM counters ORDER BY 1") == [
             ("calls", -1000, 480_000, 7),
             ("search", 32, 480_000, 5),  # in 32 buckets for each tenfold, once 8
@@ -118,7 +118,7 @@ def test_a_later_form_is_carried_whole(vault, write_note, monkeypatch):
         catalog.usage.add({("search", 8): 2}, [Failures(FailureKind("X", "show", "cli", "no"), 1, now, now)])
         catalog.usage.resolve(catalog.usage.failures()[0].kind.id, "me", "done")
         catalog.usage.add({}, [Failures(FailureKind("Y", "show", "cli", "no"), 1, now, now)])
-        catalog.spared.spare(["k"], 3)
+        catalog.vectors.spare(["k"], 3)
         rows(catalog, "INSERT INTO second (key, vector) VALUES ('k', x'00')")
         rows(catalog, "INSERT INTO moves VALUES ('old.md', 'a.md', 1, 'old')")
         before, name = kept(catalog), catalog.changes.catalog

@@ -145,7 +145,9 @@ def test_after_much_was_embedded_the_first_question_makes_nothing(
     for i in range(NOTES):
         write_note(f"{i:03}.md", f"lighthouse {i}")
     made: list[Sketches] = []
-    monkeypatch.setattr(Nearest, "sketched", lambda self, made=made, whole=Nearest.sketched: made.append(whole(self)))
+    monkeypatch.setattr(
+        Nearest, "refresh_sketches", lambda self, made=made, whole=Nearest.refresh_sketches: made.append(whole(self))
+    )
     with opened(vault, exact_most=exact_most) as index:
         sync.run(index)
         assert (

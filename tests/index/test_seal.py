@@ -42,7 +42,7 @@ def _embedder(monkeypatch):
 def sealing(vault):
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
     end = time.monotonic() + PATIENCE
-    while (sentence := seal.said(str(vault))) is None:
+    while (sentence := seal.answer(str(vault))) is None:
         assert time.monotonic() < end
         reindex(vault)
     return sentence
@@ -63,7 +63,7 @@ def sealed(vault, write_note):
     write_note("a.md", "# A\n\nfirst", age=100)
     write_note("deep/er/b.md", "# B\n\nsecond", age=100)
     reindex(vault)
-    assert seal.said(str(vault)) is None, "a run that took in notes seals nothing"
+    assert seal.answer(str(vault)) is None, "a run that took in notes seals nothing"
     assert sealing(vault) == SENTENCE
     return vault
 
@@ -108,21 +108,21 @@ def replace_alike(file):
 def test_whatever_there_is_to_do_breaks_the_seal(sealed, change):
     """After any change of notes, settings or index the seal is invalid."""
     change(sealed)
-    assert seal.said(str(sealed)) is None
+    assert seal.answer(str(sealed)) is None
 
 
 @pytest.mark.parametrize("name", ["SPELLBOOK_EMBEDDER", "SPELLBOOK_CHROMA_URL", "OLLAMA_HOST"])
 def test_another_embedder_breaks_the_seal(sealed, monkeypatch, name):
     """Another embedder or Chroma setting in the environment makes the seal invalid."""
     monkeypatch.setenv(name, "http://localhost:1")
-    assert seal.said(str(sealed)) is None
+    assert seal.answer(str(sealed)) is None
 
 
 def test_a_change_of_the_index_by_another_process_breaks_the_seal(sealed):
     """A change of the index by another process makes the seal invalid for the next run."""
     code = "import sys, spellbook; book = spellbook.open(sys.argv[1]); book.erase('a'); book.restore('.trash/a.md'); book.close()"
     finished(python(code, sealed))
-    assert seal.said(str(sealed)) is None
+    assert seal.answer(str(sealed)) is None
     reindex(sealed)
 
 
@@ -132,11 +132,11 @@ def test_other_files_do_not_matter(sealed):
     (sealed / ".git" / "note.md").write_text("x")
     (sealed / "picture.png").write_bytes(b"x")
     (sealed / "empty").mkdir()
-    assert seal.said(str(sealed)) is None, "a new folder may hold notes"
+    assert seal.answer(str(sealed)) is None, "a new folder may hold notes"
     reindex(sealed)
     (sealed / "picture.png").write_bytes(b"xyz")
     (sealed / ".git" / "note.md").write_text("xyz")
-    assert seal.said(str(sealed)) == SENTENCE
+    assert seal.answer(str(sealed)) == SENTENCE
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path,
     write_note(path, text, age=-3600 if path == "young.md" else 100)
     for _ in range(3):
         CliRunner().invoke(main, ["--vault", str(sealed), "reindex"])
-        assert seal.said(str(sealed)) is None
+        assert seal.answer(str(sealed)) is None
 
 
 def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
@@ -157,7 +157,7 @@ def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
     write_note("c.md", "third", age=100)
     for _ in range(2):
         reindex(sealed, "--words-only")
-        assert seal.said(str(sealed)) is None
+        assert seal.answer(str(sealed)) is None
 
 
 def run(*arguments, **environment):
@@ -256,7 +256,7 @@ def test_every_folder_is_listed_once(sealed, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", noted)
     expected = sorted(str(sealed / folder) for folder in ("", "deep", "deep/er"))
-    assert seal.said(str(sealed)) == SENTENCE
+    assert seal.answer(str(sealed)) == SENTENCE
     assert sorted(place.rstrip("/") for place in listed if place.startswith(str(sealed))) == expected
     listed.clear()
     Vault(sealed, state(sealed)).walk()
@@ -269,17 +269,17 @@ def test_half_a_seal_is_none(sealed):
     whole = file.read_bytes()
     for size in (*range(0, len(whole) - 100, 97), *range(len(whole) - 100, len(whole))):
         file.write_bytes(whole[:size])
-        assert seal.said(str(sealed)) is None, size
+        assert seal.answer(str(sealed)) is None, size
     file.write_bytes(whole[:-50] + bytes(50))
-    assert seal.said(str(sealed)) is None, "zeros"
+    assert seal.answer(str(sealed)) is None, "zeros"
     file.write_bytes(whole)
-    assert seal.said(str(sealed)) == SENTENCE
+    assert seal.answer(str(sealed)) == SENTENCE
 
 
 def test_another_spellbook_looks_for_itself(sealed, tmp_path):
     """A seal of another Spellbook version is invalid, even with equal files."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.said(sys.argv[1]))"
+        "import sys; sys.path.insert(0, sys.argv[2]); from spellbook.index import seal; print(seal.answer(sys.argv[1]))"
     )
     package = Path(seal.__file__).parents[1]
     (tmp_path / "elsewhere").symlink_to(package.parent)
@@ -301,7 +301,7 @@ def test_a_seal_of_another_making_is_none(sealed, other):
     file = state(sealed) / seal.FILE
     sentence, text, seen = file.read_bytes().split(b"\n", 2)
     file.write_bytes(b"%b\n%b\n%b" % (sentence, text, other(seen)))
-    assert seal.said(str(sealed)) is None
+    assert seal.answer(str(sealed)) is None
 
 
 def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
@@ -310,14 +310,14 @@ def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
     for note in notes:
         sentence = sealing(sealed)
         edit_in_place(note)
-        assert seal.said(str(sealed)) is None
+        assert seal.answer(str(sealed)) is None
         sentence = sealing(sealed)
         note.parent.rename(note.parent.with_name("elsewhere"))
-        assert seal.said(str(sealed)) is None
+        assert seal.answer(str(sealed)) is None
         note.parent.with_name("elsewhere").rename(note.parent)
-        assert seal.said(str(sealed)) == sentence
+        assert seal.answer(str(sealed)) == sentence
     sealed.joinpath("new").mkdir()
-    assert seal.said(str(sealed)) is None
+    assert seal.answer(str(sealed)) is None
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -536,7 +536,7 @@ def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path
     with pytest.raises(MemoryNotFound):
         team.index.vault.read("a.md")
     rules = privacy.SHOWN["team"]
-    assert book.index.catalog.notes.saying(privacy.KEY, rules), "the index has not seen it yet"
+    assert book.index.catalog.notes.with_only(privacy.KEY, rules), "the index has not seen it yet"
     sync.scan(team.index)
     assert not leaks(team.index.catalog.at("a.md"))
     book.refresh()

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spellbook.index.catalog import text_bytes, tuning, vector_bytes, words
+from spellbook.index.catalog import text_bytes, vector_bytes, words
 from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
@@ -29,15 +29,14 @@ from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links, StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
+from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
-from spellbook.index.catalog.spared import Spared
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.token_counts import Counted
-from spellbook.index.catalog.usage import Usage
+from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, day_of, instant, moment, path_glob, spelled
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
@@ -66,8 +65,6 @@ _SHRINK = "shrink"
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
 
-_DAY = 86_400
-
 _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
 
@@ -87,7 +84,6 @@ class Catalog:
         self.notes = Notes(self._database, self._meta, self.stored_links)
         self.free_bytes = self._database.free_bytes
         self.vectors = Vectors(self._database, self._meta)
-        self.spared = Spared(self._database, self._meta)
         self.waiting = Waiting(self._database)
         self.counted = Counted(self._database)
         self.labels = Labels(self._database)
@@ -118,9 +114,6 @@ class Catalog:
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which all reads see one state of the catalog."""
         return self._database.reading()
-
-    def _transaction(self, kind: str) -> AbstractContextManager[sqlite3.Connection]:
-        return self._database.transaction(kind)
 
     # -- its own state
 
@@ -181,7 +174,7 @@ class Catalog:
 
         The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
         """
-        others = [each for each in conditions if each != NO_GUIDES]
+        others = [condition for condition in conditions if condition != NO_GUIDES]
         where, values = in_sql(self._database, others)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if others else ""
         if len(others) < len(conditions):
@@ -210,8 +203,8 @@ class Catalog:
         """Return the numbers of the chunks that match an FTS5 expression, in order."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT json_group_array(rowid) FROM words WHERE words MATCH ?"
-        found: list[int] = json.loads(self._matches(sql, (expression,))[0][0])
-        return found
+        numbers: list[int] = json.loads(self._matches(sql, (expression,))[0][0])
+        return numbers
 
     def frequency(self, expression: str, guides: int = 0) -> int:
         """Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all."""
@@ -229,25 +222,22 @@ class Catalog:
             return []
         # As one value, the statement is the same for all keys, and SQLite can cache it.
         where = f"key IN (SELECT value FROM json_each(:keys)) AND {where}"
-        return self._found(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
+        return self._find(where, {**values, "keys": json.dumps(list(keys))}, "chunks CROSS JOIN notes")
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by their numbers, in no order."""
-        return (
-            self._found("chunk IN (SELECT value FROM json_each(:numbers))", {"numbers": json.dumps(list(numbers))})
-            if numbers
-            else []
-        )
+        where = "chunk IN (SELECT value FROM json_each(:numbers))"
+        return self._find(where, {"numbers": json.dumps(list(numbers))}) if numbers else []
 
     def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         where = f"same IN (SELECT value FROM json_each(:same)) AND {where}"
-        return self._found(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
+        return self._find(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
-        return self._found("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
+        return self._find("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
 
     def meant(self, id: str) -> list[StoredChunk]:
         """
@@ -255,23 +245,23 @@ class Catalog:
 
         `<note>~2`, the id that the second part of a note's beginning had in earlier versions, is `<note>#~2`.
         """
-        found = self.note(id)
-        ends = (i for i in range(len(id) - 1, 0, -1) if id[i] in "#~") if not found else ()
-        for end in ends:
+        if chunks := self.note(id):
+            return chunks
+        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] in "#~"):
             suffix = id[end:] if id[end] == "#" else f"#{id[end:]}"
-            if found := [each for each in self.note(id[:end]) if each.suffix == suffix]:
-                break
-        return found
+            if chunks := [chunk for chunk in self.note(id[:end]) if chunk.suffix == suffix]:
+                return chunks
+        return []
 
     def at(self, path: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note at `path`; none if there is no such note."""
-        return self._found("notes.path = :path", {"path": path})
+        return self._find("notes.path = :path", {"path": path})
 
     def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""
         where, values = in_sql(self._database, conditions)
-        asked = "notes.topic = :topic AND (:category IS NULL OR notes.category = :category)"
-        return self._found(f"{asked} AND {where}", {"topic": topic, "category": category, **values})
+        where = f"notes.topic = :topic AND (:category IS NULL OR notes.category = :category) AND {where}"
+        return self._find(where, {"topic": topic, "category": category, **values})
 
     def paths(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the paths of the notes that meet `conditions`."""
@@ -295,8 +285,8 @@ class Catalog:
                 {**values, "limit": limit, "offset": offset},
             )
             notes = ",".join(str(note) for note, _ in rows)
-            found = {each.path: each for each in self._found(f"note IN ({notes}) AND ordinal = 0", {})}
-        return [found[path] for _, path in rows], total
+            first = {chunk.path: chunk for chunk in self._find(f"note IN ({notes}) AND ordinal = 0", {})}
+        return [first[path] for _, path in rows], total
 
     def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
         """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
@@ -304,17 +294,17 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT value, count(*), max(meta) FROM fields JOIN notes USING (note)
-            WHERE fields.key = :asked_for AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
+            WHERE fields.key = :field AND {where} GROUP BY value ORDER BY count(*) DESC, value LIMIT :most
             """,
-            {**values, "asked_for": key, "most": most},
+            {**values, "field": key, "most": most},
         )
         return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
-        """Return the values of the filter `asked` that no visible note has; see `conditions.unmatched`."""
-        return unmatched(self._database, asked, visible, paths=paths)
+        """Return the values of the filter `wanted` that no visible note has; see `conditions.unmatched`."""
+        return unmatched(self._database, wanted, visible, paths=paths)
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         """Return those of `paths` whose notes meet `conditions`."""
@@ -339,7 +329,7 @@ class Catalog:
             """,
             {**values, "prefix": prefix, "length": len(prefix), "most": limit},
         )
-        return [each for (each,) in rows]
+        return [value for (value,) in rows]
 
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         """Return every topic, largest first within its category."""
@@ -354,19 +344,7 @@ class Catalog:
             """,
             values,
         )
-        return [
-            Topic(
-                category,
-                topic,
-                notes,
-                chunks,
-                updated or day_of(mtime),
-                tuple(json.loads(titles)),
-                tuple(dict.fromkeys(word for words in json.loads(keywords) for word in json.loads(words))),
-                bool(is_outside),
-            )
-            for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
-        ]
+        return [topic_of((*row[:6], json.loads(row[6]), json.loads(row[7]), row[8])) for row in rows]
 
     def by_category(self) -> dict[str, int]:
         """Return the number of chunks of each category."""
@@ -390,7 +368,7 @@ class Catalog:
             # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic has no maximum length.
             {"category": category, "topic": topic, "file": f"/{topic}.md", **values},
         )
-        return self._found("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
+        return self._find("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
 
     def named(self, name: str, conditions: Sequence[Condition] = ()) -> list[str]:
         """Return the paths of the notes with the file name `name`, in any case, that meet `conditions`."""
@@ -425,24 +403,37 @@ class Catalog:
         pragmas = ("page_count", "freelist_count", "page_size")
         pages, free, size = self._rows(f"SELECT * FROM {', '.join(f'pragma_{name}' for name in pragmas)}")[0]
         due = self._meta.get(_SHRINK)
-        if due is None and (free <= pages // 2 or free * size < _MUCH):
-            return False
-        if (due or 0) > time.time():
+        if (due or 0) > time.time() or (due is None and (free <= pages // 2 or free * size < _MUCH)):
             return False
         with contextlib.suppress(StorageError, OSError):
             if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
                 return False
-            with self._database.hurried(), self._transaction("IMMEDIATE") as connection:
-                self._meta.put(connection, _SHRINK, int(time.time()) + _DAY)
+            with self._database.hurried(), self._database.transaction() as connection:
+                self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
             self._database.vacuum()
-            with self._transaction("IMMEDIATE") as connection:
+            with self._database.transaction() as connection:
                 connection.execute("DELETE FROM meta WHERE key = ?", (_SHRINK,))
             return True
         return False
 
     def optimize(self, action: str) -> int:
-        """Do `analyze`, `index` (of words) or `vacuum`; return how many tables it was about. Raises StorageError."""
-        return tuning.run(self._database, action)
+        """
+        Do `analyze`, `index` (of words) or `vacuum`; return how many tables it was about.
+
+        Raises StorageError, also if another process is writing.
+        """
+        where = "sql LIKE '%USING fts5%'" if action == "index" else "type = 'table' AND name NOT LIKE 'sqlite%'"
+        tables = [name for (name,) in self._rows(f"SELECT name FROM sqlite_master WHERE {where}")]
+        if action == "vacuum":
+            self._database.vacuum()
+            return len(tables)
+        with self._database.transaction() as connection:
+            if action == "analyze":
+                connection.execute("ANALYZE")
+            else:
+                for table in tables:
+                    connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+        return len(tables)
 
     def average_bytes(self) -> int:
         """Return the mean size of a note's file."""
@@ -451,7 +442,7 @@ class Catalog:
     def verify(self) -> list[str]:
         """Return the problems that SQLite's own checks find; none for a healthy catalog."""
         problems = [row[0] for row in self._rows("PRAGMA integrity_check(5)") if row[0] != "ok"]
-        with self._transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             try:
                 words.check(connection)
             except sqlite3.DatabaseError as error:
@@ -460,33 +451,30 @@ class Catalog:
                 )
         return problems
 
-    def _found(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
+    def _find(self, where: str, values: Mapping[str, object], tables: str = "chunks JOIN notes") -> list[StoredChunk]:
         """Return chunks. CROSS in `tables` makes SQLite start with the chunks, not with the notes of a condition."""
-        short = ", ".join(
-            f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in ("keywords", "tags", "meta")
-        )
+        labels = ("keywords", "tags", "meta")
+        short = ", ".join(f"CASE WHEN length({name}) <= {_LONG} THEN {name} END" for name in labels)
         rows = self._rows(
             f"""
-            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''),
-                   topic, category,
-                   importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
+            SELECT chunk, notes.id || suffix, path, line, end_line, title, heading, text, coalesce(key, ''), topic,
+                   category, importance, created, updated, mtime_ns, ordinal, {short}, lead, tail
             FROM {tables} USING (note) WHERE {where}
             """,
             values,
         )
-        rows.sort(key=_in_vault)  # SQLite would copy the texts while sorting
+        rows.sort(key=itemgetter(2, 15))  # by path and ordinal; SQLite would copy the texts while sorting
         # Long labels are read once for each note, not for each of its chunks.
         long = {row[2] for row in rows if None in row[16:19]}
         rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
-        found = []
+        chunks = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            text, labels = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
-            found.append(StoredChunk._make((*row[:7], text, *row[8:16], *labels, *row[19:])))
-        return found
+            text, parsed = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
+            chunks.append(StoredChunk._make((*row[:7], text, *row[8:16], *parsed, *row[19:])))
+        return chunks
 
 
-_in_vault = itemgetter(2, 15)  # path, ordinal
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
 
 

@@ -29,6 +29,10 @@ WITH RECURSIVE each(word) AS (
 ) SELECT word FROM each WHERE word IS NOT NULL
 """
 """One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
+
+_COLUMNS = {"importance": "importance", "created": "instant(created)", "when": "moment(created, updated, mtime_ns)"}
+"""What a range of numbers is compared with; any other key is `updated`."""
+
 _COMMON = "category topic tags keywords entities kind scope importance path created updated when"
 COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
@@ -66,49 +70,44 @@ def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, di
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object]) -> str:
     key = condition.key
     if condition.low is not None or condition.high is not None:
-        column = {
-            "importance": "importance",
-            "created": "instant(created)",
-            "when": "moment(created, updated, mtime_ns)",
-        }.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
+        column = _COLUMNS.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
         values |= {f"{name}low": condition.low, f"{name}high": condition.high}
-        bounds = [f"{column} >= :{name}low"] * (condition.low is not None) + [f"{column} <= :{name}high"] * (
-            condition.high is not None
-        )
+        bounds = [f"{column} >= :{name}low"] * (condition.low is not None)
+        bounds += [f"{column} <= :{name}high"] * (condition.high is not None)
         return f"coalesce({' AND '.join(bounds)}, 0)"
     # One value for the whole list: SQLite limits the number of values and the depth of an expression.
     values[f"{name}any"] = json.dumps(condition.values)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
+    has_value = f"value IN (SELECT value FROM json_each(:{name}any))"
     if key == NO_GUIDES.key:
-        guides = f"SELECT note FROM fields WHERE key = 'guide' AND value IN (SELECT value FROM json_each(:{name}any))"
+        guides = f"SELECT note FROM fields WHERE key = 'guide' AND {has_value}"
         return f"category = 'system' AND note IN ({guides})"
     values[name] = key
-    if not database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,)) and key not in (
-        COMMON_FIELDS | OF_TOOLS
-    ):
+    is_there = database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,))
+    if not is_there and key not in COMMON_FIELDS | OF_TOOLS:
         raise unknown(key, _distinct(database, "key", "1"))
-    has = (
-        f"note IN (SELECT note FROM fields WHERE key = :{name} AND value IN (SELECT value FROM json_each(:{name}any)))"
-    )
+    has = f"note IN (SELECT note FROM fields WHERE key = :{name} AND {has_value})"
     return f"{has} OR note NOT IN (SELECT note FROM fields WHERE key = :{name})" if condition.or_absent else has
 
 
 def unmatched(
-    database: Database, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool
+    database: Database, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool
 ) -> tuple[Unmatched, ...]:
     """
-    Return the values of `asked` that no note has among those that meet `visible`, with the nearest that one has.
+    Return the values of `wanted` that no note has among those that meet `visible`, with the nearest that one has.
 
     That is a look into the index a value. Globs of paths are compared with every path, and only if `paths` says so.
     """
-    return tuple(
-        Unmatched(
-            condition.key, value, _suggested(database, condition.key, value, visible) if condition.key != "path" else ()
-        )
-        for condition in asked
+    missing = [
+        (condition.key, value)
+        for condition in wanted
         if condition.values and (paths or condition.key != "path")
         for value in _missing(database, condition.key, condition.values, visible)
+    ]
+    return tuple(
+        Unmatched(key, value, () if key == "path" else _nearest_values(database, key, value, visible))
+        for key, value in missing
     )
 
 
@@ -117,29 +116,27 @@ def _missing(database: Database, key: str, listed: Sequence[str], visible: Seque
     where, values = in_sql(database, visible)
     if key == "path":
         there = f"SELECT 1 FROM notes WHERE path_glob(path, given.value) AND {where}"
-    elif visible:
+    else:
         there = f"""
         SELECT 1 FROM fields CROSS JOIN notes USING (note)
         WHERE key = :key AND fields.value = given.value AND {where}
     """
-    else:
-        there = "SELECT 1 FROM fields WHERE key = :key AND fields.value = given.value"
     # By their numbers: SQLite cannot return every text.
     sql = f"SELECT given.key FROM json_each(:given) AS given WHERE NOT EXISTS ({there})"
     return [listed[number] for (number,) in database.rows(sql, {**values, "key": key, "given": json.dumps(listed)})]
 
 
-def _suggested(database: Database, key: str, value: str, visible: Sequence[Condition]) -> tuple[str, ...]:
+def _nearest_values(database: Database, key: str, value: str, visible: Sequence[Condition]) -> tuple[str, ...]:
     there = _distinct(database, "value", "key = :key", key)
     if len(there) >= _MOST_COMPARED:  # then those that begin like it
         there = [
-            each
+            text
             for share in (1, 2, 3)
-            for each in _distinct(database, "value", "key = :key", key, value[: len(value) * share // 4])
+            for text in _distinct(database, "value", "key = :key", key, value[: len(value) * share // 4])
         ]
-    found = alike(value, filter(None, there), 10 if visible else 3)
-    hidden = set(_missing(database, key, found, visible)) if found and visible else set()
-    return tuple(each for each in found if each not in hidden)[:3]
+    suggestions = alike(value, filter(None, there), 10 if visible else 3)
+    hidden = set(_missing(database, key, suggestions, visible)) if suggestions and visible else set()
+    return tuple(each for each in suggestions if each not in hidden)[:3]
 
 
 def _distinct(database: Database, column: str, where: str, key: str = "", first: str = "") -> list[str]:

@@ -25,17 +25,16 @@ class Waiting:
 
     def in_order(self) -> list[str]:
         """
-        Return the vector keys that have no vector yet, those first that are likely to be asked for.
+        Return the vector keys that have no vector yet, those first that are likely to be sought for.
 
         First the texts that searches found by words, those of the latest search first. Then the labels of notes, which
         are short and name all their texts, titles before questions. Then the texts edited last; a note with nine links
         to it counts as ten times as young.
         """
-        asked = self.asked_for()
-        return list(dict.fromkeys([*asked, *self._labels(), *self._texts()]))
+        return list(dict.fromkeys([*self.asked_for(), *self._labels(), *self._texts()]))
 
     def in_haste(self) -> list[str]:
-        """Return the same keys for somebody who waits for the texts edited last: labels come after the texts."""
+        """Return the same keys in the order for somebody who waits for the texts edited last: labels come last."""
         return [*self._texts(), *self._labels()]
 
     def _labels(self) -> list[str]:
@@ -67,7 +66,7 @@ class Waiting:
         with (
             contextlib.suppress(StorageError),
             self._database.hurried(),
-            self._database.transaction("IMMEDIATE") as connection,
+            self._database.transaction() as connection,
         ):
             connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
 
@@ -79,7 +78,7 @@ class Waiting:
         """Return the keys and texts of `keys` that are still pending and that no other process embeds."""
         now = time.time()
         marks = ",".join("?" * len(keys))
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             rows: list[tuple[str, str]] = connection.execute(
                 f"SELECT key, {_TEXT} FROM pending WHERE key IN ({marks}) AND NOT (owner <> ? AND until > ?)",
                 (*keys, owner, now),

@@ -19,10 +19,14 @@ from spellbook.system.sqlite import Database
 LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-STEPS, MOST_BETWEEN = 5, 20
+STEPS = 5
 """
-How far what supersedes a note is followed, from note to note, and how many notes are looked at beside those asked for
-and what supersedes these. By hand: each takes some 20 µs, and a row of notes that supersede one another may be long.
+Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long.
+"""
+
+MOST_BETWEEN = 20
+"""
+Notes that are looked at beside those asked for and the notes that supersede these. By hand: each takes some 20 µs.
 """
 
 
@@ -42,6 +46,11 @@ class Linked:
 
     source: str
     link: LinkRow
+
+
+def linked(path: str, name: str, target: str, fragment: str, is_markdown: object, line: int, relation: str) -> Linked:
+    """Return a link from a row of a database."""
+    return Linked(path, LinkRow(name, target, fragment, bool(is_markdown), line, relation))
 
 
 class Superseding(NamedTuple):
@@ -88,7 +97,7 @@ class Links(Protocol):
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return the ids and titles of notes by their paths."""
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
 
     def labels(self, path: str) -> dict[str, int]:
@@ -131,61 +140,49 @@ class StoredLinks(Links):
         return [Leaving(*row) for row in rows]
 
     @staticmethod
-    def moved(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
+    def record_moves(connection: sqlite3.Connection, left: Sequence[Leaving]) -> None:
         """Record where removed notes are now: where their id is, else their content. Use counts follow."""
         if not left:
             return
-        asked = json.dumps([each.sha256 for each in left])
-        same = dict(
-            connection.execute(
-                "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))", (asked,)
-            )
-        )
-        for each in left:
-            row = connection.execute(
-                "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC", (each.declared,)
-            ).fetchone()
-            new = row[0] if row else same.get(each.sha256)
+        sql = "SELECT sha256, path FROM files WHERE sha256 IN (SELECT value FROM json_each(?))"
+        same = dict(connection.execute(sql, (json.dumps([file.sha256 for file in left]),)))
+        for file in left:
+            sql = "SELECT path FROM notes WHERE declared = ? ORDER BY id = declared DESC"
+            row = connection.execute(sql, (file.declared,)).fetchone()
+            new = row[0] if row else same.get(file.sha256)
             if new is None:
                 continue
             # What was moved to the former path before is at the new one now.
-            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, each.path))
-            connection.execute(
-                "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)",
-                (each.path, new, time.time(), key(each.path)),
-            )
-            if not each.declared:
-                connection.execute(
-                    "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?",
-                    (new, each.id),
-                )
+            connection.execute("UPDATE moves SET new = ? WHERE new = ?", (new, file.path))
+            sql = "INSERT OR REPLACE INTO moves (old, new, at, name) VALUES (?, ?, ?, ?)"
+            connection.execute(sql, (file.path, new, time.time(), key(file.path)))
+            if not file.declared:
+                sql = "UPDATE OR IGNORE uses SET note = (SELECT id FROM notes WHERE path = ?) WHERE note = ?"
+                connection.execute(sql, (new, file.id))
 
     # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
-        return [linked.link for linked in self._linked("path = :value", path)]
+        return [each.link for each in self._find("path = :value", path)]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
-        return self._linked("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
+        return self._find("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
         rows = self._database.rows(
             """
-            SELECT DISTINCT path, links.name, target, markdown, relation FROM links JOIN notes USING (note)
+            SELECT DISTINCT path, links.name, target, '', markdown, 0, relation FROM links JOIN notes USING (note)
             WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path
             """,
             (json.dumps(list(names)),),
         )
-        return [
-            Linked(path, LinkRow(name, target, "", bool(markdown), 0, relation))
-            for path, name, target, markdown, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def all(self) -> list[Linked]:
         """Return every link."""
-        return self._linked("1", None)
+        return self._find("1", None)
 
-    def _linked(self, where: str, value: object) -> list[Linked]:
+    def _find(self, where: str, value: object) -> list[Linked]:
         rows = self._database.rows(
             f"""
             SELECT path, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note)
@@ -193,10 +190,7 @@ class StoredLinks(Links):
             """,
             {"value": value},
         )
-        return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), line, relation))
-            for path, name, target, fragment, markdown, line, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
         rows = self._database.rows(
@@ -262,7 +256,7 @@ class StoredLinks(Links):
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))

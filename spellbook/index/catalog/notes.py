@@ -49,13 +49,12 @@ class Notes:
     def known(self, paths: Sequence[str] | None = None) -> dict[str, KnownFile]:
         """Return what the catalog remembers of every file, or of `paths`."""
         sql = "SELECT path, read_ns, sha256, size, mtime_ns, inode, ctime_ns FROM files"
-        if paths is None:
-            rows = self._rows(sql)
-        else:
-            rows = self._rows(f"{sql} WHERE path IN (SELECT value FROM json_each(?))", (json.dumps(list(paths)),))
+        if paths is not None:
+            sql += " WHERE path IN (SELECT value FROM json_each(:paths))"
+        rows = self._rows(sql, {"paths": json.dumps(list(paths or ()))})
         return {path: KnownFile(Stamp(*stamp), read_ns, sha256) for path, read_ns, sha256, *stamp in rows}
 
-    def saying(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
+    def with_only(self, key: str, values: Collection[str]) -> dict[str, Stamp]:
         """Return the notes, with their files' stamps, that have one of `values` under `key`, and no other value."""
         rows = self._rows(
             """
@@ -104,7 +103,7 @@ class Notes:
         to which notes were moved. Entries cut for another embedding than the
         catalog's are refused the same way.
         """
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.fingerprint != fingerprint:
                 return [], []
             before = int(connection.total_changes)
@@ -118,7 +117,7 @@ class Notes:
             current = [entry for entry in entries if now(entry.path) == entry.stamp]
             affected |= self._take(connection, current)
             self._settle_ids(connection, affected, heirs)
-            self._links.moved(connection, leaving)
+            self._links.record_moves(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
@@ -140,40 +139,37 @@ class Notes:
             fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
             return self._take(connection, [FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
 
-    def touch(self, entries: Iterable[FileEntry]) -> None:
+    def touch(self, entries: Sequence[FileEntry]) -> None:
         """Record that files were read again and have not changed; the generation stays."""
-        with self._database.transaction("IMMEDIATE") as connection:
-            for entry in entries:
-                connection.execute(
-                    """
-                    UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ?
-                    WHERE path = ? AND sha256 = ?
-                    """,
-                    (*entry.stamp, entry.read_ns, entry.path, entry.sha256),
-                )
-                mtime = entry.stamp.mtime_ns
-                connection.execute(
-                    # A row that is written counts as a change, for who keeps a copy of the catalog.
-                    "UPDATE notes SET mtime_ns = ? WHERE path = ? AND mtime_ns <> ?",
-                    (mtime, entry.path, mtime),
-                )
+        with self._database.transaction() as connection:
+            connection.executemany(
+                """
+                UPDATE files SET size = ?, mtime_ns = ?, inode = ?, ctime_ns = ?, read_ns = ?
+                WHERE path = ? AND sha256 = ?
+                """,
+                [(*entry.stamp, entry.read_ns, entry.path, entry.sha256) for entry in entries],
+            )
+            # A row that is written counts as a change, for who keeps a copy of the catalog.
+            connection.executemany(
+                "UPDATE notes SET mtime_ns = :mtime WHERE path = :path AND mtime_ns <> :mtime",
+                [{"mtime": entry.stamp.mtime_ns, "path": entry.path} for entry in entries],
+            )
 
     def recut(self, rules: str) -> None:
         """Have every note read again if `rules`, the version of the chunking rules, have changed."""
         if self._meta.get("rules") == rules:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.get("rules") not in {rules, None}:
                 connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
             self._meta.put(connection, "rules", rules)
 
     def set_walk_faults(self, faults: Sequence[Fault]) -> None:
         """Store the faults of the last walk, apart from those of notes."""
-        new = sorted((f.path, f.line, f.reason) for f in faults)
-        old = self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3")
-        if [tuple(row) for row in old] == new:
+        new = sorted((fault.path, fault.line, fault.reason) for fault in faults)
+        if self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3") == new:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             connection.execute("DELETE FROM faults WHERE walk")
             connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
             self._meta.bump(connection, "generation")
@@ -204,13 +200,11 @@ class Notes:
     def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
         """Remove a note's chunks, words, fields, links and labels; return the keys of its chunks and labels."""
         words.drop(connection, note)
-        rows = connection.execute("SELECT key FROM chunks WHERE note = ?", (note,)).fetchall()
-        connection.execute("DELETE FROM chunks WHERE note = ?", (note,))
-        connection.execute("DELETE FROM fields WHERE note = ?", (note,))
-        connection.execute("DELETE FROM links WHERE note = ?", (note,))
-        labels = connection.execute("SELECT key FROM labels WHERE note = ?", (note,)).fetchall()
-        connection.execute("DELETE FROM labels WHERE note = ?", (note,))
-        keys = {key for (key,) in (*rows, *labels)}
+        sql = "SELECT key FROM chunks WHERE note = :note UNION ALL SELECT key FROM labels WHERE note = :note"
+        rows = connection.execute(sql, {"note": note}).fetchall()
+        for table in ("chunks", "fields", "links", "labels"):
+            connection.execute(f"DELETE FROM {table} WHERE note = ?", (note,))
+        keys = {key for (key,) in rows}
         now = int(time.time())
         connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for key in keys])
         return keys
@@ -227,11 +221,8 @@ class Notes:
             columns = {**entry.note, "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
             row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
             if row is None:
-                marks = ", ".join(f":{name}" for name in columns)
-                note = (
-                    connection.execute(f"INSERT INTO notes ({', '.join(columns)}) VALUES ({marks})", columns).lastrowid
-                    or 0
-                )
+                sql = f"INSERT INTO notes ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+                note = connection.execute(sql, columns).lastrowid or 0
             else:
                 note = row[0]
                 affected |= {row[1]} if row[1] else set()
@@ -252,9 +243,8 @@ class Notes:
 
     @staticmethod
     def _add_chunks(connection: sqlite3.Connection, rows: Sequence[tuple[int, ChunkRow]]) -> None:
-        last = connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[
-            0
-        ]
+        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'"
+        [last] = connection.execute(sql).fetchone()
         numbered = list(enumerate(rows, last + 1))
         connection.executemany(
             """

@@ -27,9 +27,8 @@ _TWINS = """
 def begin(catalog: Path, to: Path) -> None:
     """Copy a catalog's file to the new file `to`, without what is of today alone. Raises StorageError."""
     with (
-        _told(to),
+        _writing(to) as target,
         contextlib.closing(sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
-        contextlib.closing(sqlite3.connect(to, isolation_level=None)) as target,
     ):
         source.backup(target)
         target.execute("BEGIN")
@@ -42,14 +41,15 @@ def begin(catalog: Path, to: Path) -> None:
 
 
 def finish(file: Path) -> None:
-    """Forget that notes of today went away: no link of then follows what happened later. Raises StorageError."""
-    with _told(file), contextlib.closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as target:
+    """Delete what was recorded of moves: a link of an earlier time must not follow a later one. Raises StorageError."""
+    with _writing(file) as target:
         target.execute("DELETE FROM moves")
 
 
 @contextlib.contextmanager
-def _told(file: Path) -> Iterator[None]:
+def _writing(file: Path) -> Iterator[sqlite3.Connection]:
     try:
-        yield
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as connection:
+            yield connection
     except sqlite3.Error as error:
         raise StorageError(f"{file}: cannot be written ({error}).", "Mend that and try again.") from error

@@ -4,7 +4,8 @@ The rows of the catalog's tables as plain values; `tables` has the tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 _BLANK_LINES = "\r\n"
 
-TITLE, QUESTION = "title", "question"
+TITLE = "title"
+QUESTION = "question"
 """Kinds of labels."""
 
 NO_TEXT = ""
@@ -186,6 +188,14 @@ class Topic:
     titles: tuple[str, ...]
     keywords: tuple[str, ...]
     is_outside: bool = False  # all of its notes say that they are untrusted
+
+
+def topic_of(row: Sequence[Any]) -> Topic:
+    """Return a topic from a row: its columns, with the file's time after `updated`, and JSON lists as keywords."""
+    category, topic, notes, chunks, updated, mtime_ns, titles, keywords, is_outside = row
+    words = dict.fromkeys(word for listed in keywords for word in json.loads(listed))
+    day = updated or day_of(mtime_ns)
+    return Topic(category, topic, notes, chunks, day, tuple(titles), tuple(words), bool(is_outside))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Second:
         """Keep vectors of the encoder `fingerprint` from now on; those of another one are deleted."""
         if self._meta.get("second") == fingerprint:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.get("second") == fingerprint:
                 return
             self._meta.put(connection, "second", fingerprint)
@@ -70,7 +70,7 @@ class Second:
 
     def add(self, fingerprint: str, rows: Iterable[tuple[str, bytes]]) -> None:
         """Store vectors (int8) by key, unless another process went over to another encoder than `fingerprint`."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.get("second") == fingerprint:
                 connection.executemany("INSERT OR IGNORE INTO second (key, vector) VALUES (?, ?)", rows)
                 self._meta.bump(connection, "generation")
@@ -95,7 +95,7 @@ class Second:
 
     def evict(self) -> None:
         """Delete the vectors of texts that neither a note nor the embedder's cache holds."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             connection.execute(
                 """
                 DELETE FROM second WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.key = second.key)

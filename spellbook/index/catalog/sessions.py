@@ -29,7 +29,7 @@ class Sessions:
     def begin(self, id: str, seconds: float, language: str = "en") -> Session:
         """Open a session that lasts `seconds`."""
         now = time.time()
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             connection.execute("DELETE FROM sessions WHERE expires < ?", (now - 30 * 86400,))
             sql = "INSERT INTO sessions (id, created, expires, language) VALUES (?, ?, ?, ?)"
             connection.execute(sql, (id, now, now + seconds, language))
@@ -53,18 +53,18 @@ class Sessions:
 
     def count(self, id: str, number: int) -> None:
         """Add to what a session has written."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             connection.execute("UPDATE sessions SET scribed = scribed + ? WHERE id = ?", (number, id))
 
     def end(self, id: str) -> Session:
         """End a live session and return it."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             session = self.live(id)
             connection.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), id))
             return session
 
     def forget_ended(self) -> int:
         """Delete sessions that are over; return how many."""
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             done = connection.execute("DELETE FROM sessions WHERE ended IS NOT NULL OR expires < ?", (time.time(),))
             return done.rowcount

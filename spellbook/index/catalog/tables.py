@@ -230,8 +230,11 @@ Forms before 10 have whole hashes as keys and vectors of float32, forms before 1
 _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "read_as", "unseen")
 """The keys of `meta` that are not carried over: what is in a catalog, its name, and how the vault was looked at."""
 
-_HOURLY, _FINE = 17, 19
-"""The forms from which on counts are by the hour, not by the day in `measures`, and times in 32 buckets, not in 8."""
+_HOURLY = 17
+"""The form from which on counts are by the hour, not by the day in `measures`."""
+
+_FINE = 19
+"""The form from which on times are in 32 buckets, not in 8."""
 
 
 def build(connection: sqlite3.Connection, form: int) -> None:
@@ -281,7 +284,7 @@ def _set_aside(connection: sqlite3.Connection) -> set[str]:
 def _carry(connection: sqlite3.Connection, table: str, values: Mapping[str, str]) -> None:
     """Copy the rows of `old_…` into the table; `values` are what columns hold that are not copied as they are."""
     new, old = (
-        [name for _, name, *_ in connection.execute(f"PRAGMA table_info({each})")] for each in (table, f"old_{table}")
+        [name for _, name, *_ in connection.execute(f"PRAGMA table_info({t})")] for t in (table, f"old_{table}")
     )
     columns = [name for name in new if name in old or name in values]
     selected = ", ".join(values.get(name, name) for name in columns)

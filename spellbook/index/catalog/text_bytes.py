@@ -11,7 +11,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_LEVEL, _MEMORY = 6, 5
+_LEVEL = 6
+_MEMORY = 5
+"""zlib's level of compression and of memory."""
+
 _WINDOW = -13
 """Deflate without a header, within 8 kB: few chunks are longer, and a larger window takes three times as long."""
 

@@ -46,7 +46,7 @@ class Counted:
         """Store the tokens of chunks (number, key, tokens) that still exist."""
         if not rows:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             # The key is compared too: a new catalog has other chunks with these numbers.
             connection.executemany(
                 "INSERT OR REPLACE INTO counted SELECT chunk, ?, ? FROM chunks WHERE chunk = ? AND key IS ?",

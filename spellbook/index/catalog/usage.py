@@ -24,9 +24,14 @@ KEPT_DAYS = 30
 HOURS = 48
 """Hours for which counts are kept by the hour; older ones are those of a day (UTC)."""
 
-_HOUR, _DAY = 3_600, 86_400
+_HOUR = 3_600
+"""Seconds of an hour."""
+
+DAY = 86_400
+"""Seconds of a day."""
 
 _MOST_ERRORS = 1_000
+"""Different errors that are kept, and resolved ones."""
 
 _PATIENCE = 0.05
 """Seconds to wait for another process's write: counting must not delay anything."""
@@ -85,7 +90,7 @@ class Usage:
     def opened(self, notes: Iterable[str]) -> None:
         """Count that these notes, by id, were opened now. Raises StorageError if another process is writing."""
         now = time.time()
-        with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
+        with self._database.transaction(patience=_PATIENCE) as connection:
             connection.executemany(
                 """
                 INSERT INTO uses VALUES (?, 1, ?)
@@ -109,7 +114,7 @@ class Usage:
         """Add to this hour's counts, by name and bucket, and to the errors. Raises StorageError if another writes."""
         now = time.time()
         hour = int(now) // _HOUR
-        with self._database.transaction("IMMEDIATE", _PATIENCE) as connection:
+        with self._database.transaction(patience=_PATIENCE) as connection:
             if self._folded != hour:
                 _fold(connection, hour)
             connection.executemany(
@@ -129,7 +134,7 @@ class Usage:
                     """,
                     [(each.kind.id, *each.kind, each.count, each.first, each.last) for each in failures],
                 )
-                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+                connection.execute("DELETE FROM errors WHERE last < ?", (now - KEPT_DAYS * DAY,))
                 connection.execute(
                     "DELETE FROM errors WHERE id IN (SELECT id FROM errors ORDER BY last DESC LIMIT -1 OFFSET ?)",
                     (_MOST_ERRORS,),
@@ -138,24 +143,24 @@ class Usage:
 
     def counts(self, hours: int = KEPT_DAYS * 24) -> dict[str, Counter[int]]:
         """Return the counts of the last `hours`, this one included, by name, then by bucket."""
-        found: dict[str, Counter[int]] = {}
+        counts: dict[str, Counter[int]] = {}
         for name, bucket, count in self._database.rows(
             "SELECT name, bucket, sum(count) FROM counters WHERE hour > ? GROUP BY name, bucket",
             (int(time.time()) // _HOUR - hours,),
         ):
-            found.setdefault(name, Counter())[bucket] = count
-        return found
+            counts.setdefault(name, Counter())[bucket] = count
+        return counts
 
     def by_hour(self, names: Sequence[str], hours: int) -> dict[int, Counter[int]]:
         """Return the counts of some names together by hour since 1970, then by bucket, of the last `hours`."""
-        found: dict[int, Counter[int]] = {}
+        counts: dict[int, Counter[int]] = {}
         marks = ", ".join("?" * len(names))
         for hour, bucket, count in self._database.rows(
             f"SELECT hour, bucket, sum(count) FROM counters WHERE hour > ? AND name IN ({marks}) GROUP BY hour, bucket",
             (int(time.time()) // _HOUR - hours, *names),
         ):
-            found.setdefault(hour, Counter())[bucket] = count
-        return found
+            counts.setdefault(hour, Counter())[bucket] = count
+        return counts
 
     def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
         """Return the errors of which one was in the last `hours`, the latest first."""
@@ -168,14 +173,14 @@ class Usage:
     def resolve(self, id: str, by: str, reason: str) -> bool:
         """Mark an error as resolved; return whether there is one of this id that is not. Raises StorageError."""
         now = time.time()
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             moved = connection.execute(
                 "INSERT INTO resolved SELECT id || '-' || ?, code, verb, door, message, count, first, last, ?, ?, ? "
                 "FROM errors WHERE id = ?",
                 (time.time_ns(), now, by, reason, id),
             )
             connection.execute("DELETE FROM errors WHERE id = ?", (id,))
-            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * _DAY,))
+            connection.execute("DELETE FROM resolved WHERE last < ?", (now - KEPT_DAYS * DAY,))
             connection.execute(
                 "DELETE FROM resolved WHERE id IN (SELECT id FROM resolved ORDER BY at DESC LIMIT -1 OFFSET ?)",
                 (_MOST_ERRORS,),

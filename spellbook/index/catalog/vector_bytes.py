@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spellbook.system.lazy import np, npt
+from spellbook.system.lazy import np
 
 _MOST = 2_047
 
@@ -22,30 +22,24 @@ def compact(vector: bytes) -> bytes:
     first, second = whole[0::2], np.zeros(-(-len(whole) // 2), np.int16)
     second[: len(whole) // 2] = whole[1::2]
     stored = np.stack([first & 0xFF, first >> 8 | (second & 0xF) << 4, second >> 4], axis=1).astype(np.uint8)
-    return stored.tobytes()[: _bytes(len(whole))]
+    return stored.tobytes()[: -(-len(whole) * 3 // 2)]
 
 
 def restored(stored: Sequence[bytes]) -> list[bytes]:
     """Return stored vectors as unit vectors of float32, little endian, each as wide as it was."""
-    if len({len(each) for each in stored}) > 1:
-        return [restored([each])[0] for each in stored]
-    return [row.tobytes() for row in _rows(stored)] if stored else []
+    if len({len(vector) for vector in stored}) > 1:
+        return [restored([vector])[0] for vector in stored]
+    if not stored:
+        return []
+    width = width_of(len(stored[0]))
+    filled = b"".join(vector.ljust(-(-width // 2) * 3, b"\0") for vector in stored)
+    low, middle, high = np.frombuffer(filled, np.uint8).reshape(len(stored), -1, 3).astype(np.int16).transpose(2, 0, 1)
+    whole = np.stack([low | (middle & 0xF) << 8, middle >> 4 | high << 4], axis=2).reshape(len(stored), -1)
+    rows = (whole[:, :width] - (_MOST + 1)).astype("<f4")
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+    return [row.tobytes() for row in rows]
 
 
 def width_of(size: int) -> int:
     """Return how many numbers a stored vector of `size` bytes has."""
     return size * 2 // 3
-
-
-def _rows(stored: Sequence[bytes]) -> npt.NDArray[np.float32]:
-    width = width_of(len(stored[0]))
-    filled = b"".join(each.ljust(-(-width // 2) * 3, b"\0") for each in stored)
-    low, middle, high = np.frombuffer(filled, np.uint8).reshape(len(stored), -1, 3).astype(np.int16).transpose(2, 0, 1)
-    whole = np.stack([low | (middle & 0xF) << 8, middle >> 4 | high << 4], axis=2).reshape(len(stored), -1)
-    rows = (whole[:, :width] - (_MOST + 1)).astype("<f4")
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
-    return rows
-
-
-def _bytes(width: int) -> int:
-    return -(-width * 3 // 2)

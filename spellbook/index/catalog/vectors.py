@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.usage import DAY
 from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
 
@@ -19,6 +20,9 @@ OF_CHUNKS = "EXISTS (SELECT 1 FROM chunks WHERE chunks.key = vectors.key)"
 OF_LABELS = "EXISTS (SELECT 1 FROM labels WHERE labels.key = vectors.key)"
 IN_USE = f"({OF_CHUNKS} OR {OF_LABELS})"
 _SPARED = "EXISTS (SELECT 1 FROM spared WHERE spared.key = vectors.key AND until >= ?)"
+
+_LEFT = "left"
+"""The key in `meta` of the name of the previous embedder."""
 
 _AT_ONCE = 1_000
 """Vectors that are read at a time: 1.5 MB as float32."""
@@ -36,7 +40,7 @@ class Vectors:
         """Give all chunks and labels their keys under the embedding `fingerprint`; old vectors stay as a cache."""
         if self._meta.fingerprint == fingerprint:
             return
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             if self._meta.fingerprint == fingerprint:
                 return
             connection.create_function("vector_key", 1, key, deterministic=True)
@@ -49,9 +53,8 @@ class Vectors:
             # A seq for each, so that a reader of a few at a time knows how far it is.
             seq = self._meta.bump(connection, "seq")
             connection.execute(f"UPDATE vectors SET seq = ? + rowid WHERE {IN_USE}", (seq,))
-            self._meta.bump(
-                connection, "seq", connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()[0]
-            )
+            [last] = connection.execute("SELECT coalesce(max(rowid), 0) FROM vectors").fetchone()
+            self._meta.bump(connection, "seq", last)
             self._meta.bump(connection, "generation")
 
     @property
@@ -69,12 +72,11 @@ class Vectors:
 
     def add(self, rows: Iterable[tuple[str, bytes]], labels: Collection[str] = ()) -> int:
         """Store vectors (float32, little endian) by key; return how many were new, `labels` (keys) not counted."""
-        given = list(rows)
-        with self._database.transaction("IMMEDIATE") as connection:
+        now = int(time.time())
+        with self._database.transaction() as connection:
             seq = self._meta.bump(connection, "seq")
-            now = int(time.time())
             sql = "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?, ?)"
-            stored = [(key, compact(vector), seq, now) for key, vector in given]
+            stored = [(key, compact(vector), seq, now) for key, vector in rows]
             connection.executemany(sql, [row for row in stored if row[0] in labels])
             added = connection.executemany(sql, [row for row in stored if row[0] not in labels]).rowcount
             self._meta.bump(connection, "generation")
@@ -116,15 +118,15 @@ class Vectors:
         A missing value is "". If several chunks have one key, the first by path counts.
         """
         names = ("id", "path", "heading", "category", "topic")
-        found: dict[str, dict[str, str]] = {}
+        named: dict[str, dict[str, str]] = {}
         # CROSS makes SQLite start with the chunks, not with the notes by path.
         sql = """
             SELECT key, notes.id || suffix, path, heading, category, topic FROM chunks CROSS JOIN notes USING (note)
             WHERE key IN (SELECT value FROM json_each(?)) ORDER BY path, ordinal
         """
         for key, *values in self._rows(sql, (json.dumps(list(keys)),)):
-            found.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
-        return found
+            named.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
+        return named
 
     def has_up_to(self, seq: int) -> bool:
         """Return whether a chunk's vector is as old as `seq`."""
@@ -137,6 +139,28 @@ class Vectors:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
         sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
         return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))}
+
+    def spare(self, keys: Iterable[str], days: int) -> None:
+        """
+        Keep the vectors of `keys` for so many days from now, even while unused and beyond the limit of the cache.
+
+        A migration to another embedder does so, to lead back. Entries that have expired are dropped.
+        """
+        now = int(time.time())
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM spared WHERE until < ?", (now,))
+            rows = [(key, now + days * DAY) for key in keys]
+            connection.executemany("INSERT OR REPLACE INTO spared VALUES (?, ?)", rows)
+
+    def set_left(self, embedder: str) -> None:
+        """Store the name of the previous embedder."""
+        with self._database.transaction() as connection:
+            self._meta.put(connection, _LEFT, json.dumps(embedder))
+
+    def left(self) -> str | None:
+        """Return the name of the previous embedder, None if there was none."""
+        name = self._meta.get(_LEFT)
+        return None if name is None else str(json.loads(name))
 
     def width(self) -> int:
         """Return the dimensions of the vectors in use, 0 if there are none."""
@@ -157,7 +181,7 @@ class Vectors:
         surplus = math.ceil(excess / ((size + second_size) or 1))
         if surplus <= 0:
             return 0
-        with self._database.transaction("IMMEDIATE") as connection:
+        with self._database.transaction() as connection:
             return connection.execute(
                 f"""
                 DELETE FROM vectors WHERE key IN (

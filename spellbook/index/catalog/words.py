@@ -18,7 +18,7 @@ Words = tuple[str, str, str, str, str, str]
 """The columns of the index: title, heading, keywords, questions, body, parts."""
 
 NO_WORDS: Words = ("", "", "", "", "", "")
-"""Of a chunk without text of its own: nothing finds it."""
+"""The words of a chunk without text of its own, so that no search finds it."""
 
 _COLUMNS = "title, heading, keywords, questions, body, parts"
 

@@ -7,13 +7,14 @@ What a server counts for itself (calls, errors) stays in its own catalog on this
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic
-from spellbook.index.filters import Condition, Unmatched, day_of, spelled
+from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
+from spellbook.index.filters import Condition, Unmatched, spelled
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
 from spellbook.notes import frontmatter
@@ -47,8 +48,8 @@ class PublishedCatalog(Catalog):
     def generation(self) -> int:
         # A batch of notes or vectors is seen before the vault's own generation is.
         marks = "sum(1000000007 * vault + generation + notes_seq + vectors_seq + second_seq)"
-        [[found]] = self._read.rows(f"SELECT {marks} FROM vaults WHERE vault = ANY(%(vaults)s)")
-        return int(found or 0)
+        [[number]] = self._read.rows(f"SELECT {marks} FROM vaults WHERE vault = ANY(%(vaults)s)")
+        return int(number or 0)
 
     @property
     def fingerprint(self) -> str:
@@ -73,17 +74,16 @@ class PublishedCatalog(Catalog):
     def note(self, id: str) -> list[StoredChunk]:
         return self._engine.note(id)
 
-    def meant(self, id: str) -> list[StoredChunk]:
-        return self._engine.meant(id)
-
     def at(self, path: str) -> list[StoredChunk]:
         return self._engine.at(path)
 
     def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         where, values = self._read.where(conditions)
-        asked = "coalesce(topic, '') = %(topic)s AND (%(of)s::text IS NULL OR coalesce(category, '') = %(of)s)"
-        given = {"topic": clean(topic), "of": None if category is None else clean(category)}
-        return self._chunks(f"{asked} AND {where}", {**values, **given})
+        where = (
+            f"coalesce(topic, '') = %(topic)s AND (%(of)s::text IS NULL OR coalesce(category, '') = %(of)s) AND {where}"
+        )
+        of = None if category is None else clean(category)
+        return self._chunks(where, {**values, "topic": clean(topic), "of": of})
 
     def opening(self, category: str, topic: str, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         where, values = self._read.where(conditions)
@@ -102,7 +102,7 @@ class PublishedCatalog(Catalog):
         return self._chunks("notes.note = %(note)s AND ordinal < 3", {"note": rows[0][0]}) if rows else []
 
     def _chunks(self, where: str, values: Any) -> list[StoredChunk]:
-        return sorted(self._read.found(where, **values), key=lambda each: (each.path, each.ordinal))
+        return sorted(self._read.chunks(where, **values), key=lambda chunk: (chunk.path, chunk.ordinal))
 
     # -- notes
 
@@ -124,29 +124,29 @@ class PublishedCatalog(Catalog):
                 most=limit,
                 after=offset,
             )
-            given = {"notes": [note for note, _ in rows]}
-            found = {each.path: each for each in self._chunks("notes.note = ANY(%(notes)s) AND ordinal = 0", given)}
+            notes = {"notes": [note for note, _ in rows]}
+            first = {chunk.path: chunk for chunk in self._chunks("notes.note = ANY(%(notes)s) AND ordinal = 0", notes)}
             paths = [self._read.shown(*row) for row in rows]
-        return [found[path] for path in paths if path in found], total
+        return [first[path] for path in paths if path in first], total
 
     def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
         where, values = self._read.where(conditions)
         rows = self._read.rows(
             f"""
             SELECT value, count(*), max(meta) FROM fields JOIN notes USING (vault, note)
-            WHERE {_OF} AND md5(fields.key) = md5(%(asked)s) AND fields.key = %(asked)s AND {where}
+            WHERE {_OF} AND md5(fields.key) = md5(%(field)s) AND fields.key = %(field)s AND {where}
             GROUP BY value ORDER BY count(*) DESC, value COLLATE "C" LIMIT %(most)s
             """,
             **values,
-            asked=clean(key),
+            field=clean(key),
             most=most,
         )
         return [(spelled(value, json.loads(meta or "{}").get(key)), count) for value, count, meta in rows]
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
-        return self._engine.unmatched(asked, visible, paths=paths)
+        return self._engine.unmatched(wanted, visible, paths=paths)
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         return self._engine.among(paths, conditions)
@@ -159,15 +159,13 @@ class PublishedCatalog(Catalog):
             raise ValueError(column)
         where, values = self._read.where(conditions)
         name, listed = _COLUMNS[column], self._read.vaults
-        begun: list[tuple[str, str, list[int]]] = [("", prefix, [each.number for each in listed])]
+        begun: list[tuple[str, str, list[int]]] = [("", prefix, [vault.number for vault in listed])]
         if column == "id" and len(listed) > 1:  # an id begins with the name of its vault
-            heads = [(f"{each.name}/", [each.number]) for each in listed]
+            heads = [(f"{vault.name}/", [vault.number]) for vault in listed]
             begun = [
-                (head, prefix[len(head) :], number)
-                for head, number in heads
-                if head.startswith(prefix) or prefix.startswith(head)
+                (h, prefix[len(h) :], number) for h, number in heads if h.startswith(prefix) or prefix.startswith(h)
             ]
-        found: set[str] = set()
+        names: set[str] = set()
         for head, rest, numbers in begun:
             rows = self._read.rows(
                 f"""
@@ -180,8 +178,8 @@ class PublishedCatalog(Catalog):
                 length=len(rest),
                 most=limit,
             )
-            found |= {head + each for (each,) in rows}
-        return sorted(found)[:limit]
+            names |= {head + value for (value,) in rows}
+        return sorted(names)[:limit]
 
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         where, values = self._read.where(conditions)
@@ -196,26 +194,13 @@ class PublishedCatalog(Catalog):
             """,
             **values,
         )
-        found = [
-            Topic(
-                category,
-                topic,
-                notes,
-                chunks,
-                updated or day_of(mtime),
-                tuple(titles),
-                tuple(dict.fromkeys(word for words in keywords for word in json.loads(words))),
-                bool(is_outside),
-            )
-            for category, topic, notes, chunks, updated, mtime, titles, keywords, is_outside in rows
-        ]
-        return sorted(found, key=lambda each: (each.category, -each.chunks, each.topic))
+        return sorted(map(topic_of, rows), key=lambda topic: (topic.category, -topic.chunks, topic.topic))
 
     def by_category(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        counts = Counter[str]()
         for topic in self.topics():
-            found[topic.category] = found.get(topic.category, 0) + topic.chunks
-        return found
+            counts[topic.category] += topic.chunks
+        return dict(counts)
 
     def topic_counts(self, conditions: Sequence[Condition] = ()) -> list[tuple[str, str, int]]:
         where, values = self._read.where(conditions)
@@ -266,12 +251,12 @@ def composed(chunks: Sequence[StoredChunk]) -> str:
     """Return the Markdown of a note, of which all chunks are given in order; each begins on the line of its file."""
     head = [f"{frontmatter.dump(str(key))}: {frontmatter.dump(value)}" for key, value in chunks[0].meta.items()]
     lines = ["---", *head, "---"] if head and len(head) + 2 < chunks[0].line else []
-    for each in chunks:
-        text = each.text.splitlines()
-        if len(lines) >= each.line and lines and each.ordinal:  # the second part of a long line
+    for chunk in chunks:
+        text = chunk.text.splitlines()
+        if len(lines) >= chunk.line and lines and chunk.ordinal:  # the second part of a long line
             lines[-1] = f"{lines[-1]} {text[0]}" if text else lines[-1]
             text = text[1:]
         else:
-            lines += [""] * (each.line - 1 - len(lines))
+            lines += [""] * (chunk.line - 1 - len(lines))
         lines += text
     return "\n".join([*lines, ""])

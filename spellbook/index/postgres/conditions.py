@@ -99,6 +99,6 @@ def _regex(glob: str) -> str:
 
 def _ranges(listed: str) -> str:
     """Return the letters and ranges of a set; a range that runs backwards holds none, as in `fnmatch`."""
-    found = re.findall(r"(.)-(.)|(.)", listed, re.DOTALL)
-    pairs = [(ord(low or one), ord(high or one)) for low, high, one in found]
+    parts = re.findall(r"(.)-(.)|(.)", listed, re.DOTALL)
+    pairs = [(ord(low or one), ord(high or one)) for low, high, one in parts]
     return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in pairs if low <= high)

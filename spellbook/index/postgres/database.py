@@ -23,16 +23,22 @@ if TYPE_CHECKING:
 URL = "SPELLBOOK_DATABASE_URL"
 
 CONNECT_SECONDS = 5
-ANSWER_SECONDS, WRITE_SECONDS = 20, 600
-"""How long a statement may take: one of a question, and one of publishing, for which nobody waits."""
+"""How long it may take to connect."""
+
+ANSWER_SECONDS = 20
+"""How long a statement of a question may take."""
+
+WRITE_SECONDS = 600
+"""How long a statement of publishing may take, for which nobody waits."""
 
 GRACE_SECONDS = 5
-"""How much longer a server may be silent, which should have ended a statement by itself."""
+"""Seconds beyond these after which a server that should have ended a statement by itself is given up."""
 
 _LOCK = 0x5BE11B00
 """The number of the advisory lock under which one process migrates."""
 
 PARTITIONS = 16
+"""Parts of each large table, each with its own indexes: a vault is in one of them."""
 
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it would log addresses
 
@@ -170,7 +176,8 @@ class PostgresDatabase:
             connection.execute("CREATE SCHEMA IF NOT EXISTS spellbook")
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
-            version = self._version(connection)
+            row = connection.execute("SELECT version FROM schema_version").fetchone()
+            version = int(row[0]) if row else 0
             if version == len(MIGRATIONS):
                 return
             self._expect_not_newer(version)
@@ -202,17 +209,12 @@ class PostgresDatabase:
                 "Upgrade Spellbook here.",
             )
 
-    @staticmethod
-    def _version(connection: psycopg.Connection[Any]) -> int:
-        row = connection.execute("SELECT version FROM schema_version").fetchone()
-        return int(row[0]) if row else 0
-
     def close(self) -> None:
         """Close the connections of all threads."""
         with self._guard:
-            for each in self._opened.values():
+            for connection in self._opened.values():
                 with contextlib.suppress(Exception):
-                    each.close()
+                    connection.close()
             self._opened.clear()
         self._local = threading.local()
 
@@ -246,7 +248,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Say what an error of the server means to a person, without its address: callers of a server see it, too."""
+        """Turn an error of the server into one that says what to do. It never shows the address: callers see it too."""
         try:
             import psycopg
         except ImportError as error:
@@ -262,7 +264,7 @@ class PostgresDatabase:
             ) from error
         except psycopg.errors.InvalidRegularExpression as error:
             raise InvalidInput(
-                f"The database cannot read the glob of a path ({_said(error)}).", "Write a simpler one."
+                f"The database cannot read the glob of a path ({_reason(error)}).", "Write a simpler one."
             ) from error
         except psycopg.errors.UndefinedFile as error:
             raise StorageError(
@@ -270,17 +272,17 @@ class PostgresDatabase:
             ) from error
         except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as error:
             raise StorageError(
-                f"The database stopped: the server is full ({_said(error)}).",
+                f"The database stopped: the server is full ({_reason(error)}).",
                 "Give it room; what is missing is published then.",
             ) from error
         except psycopg.errors.InsufficientPrivilege as error:
             raise StorageError(
-                f"The database's user may not do this ({_said(error)}).", "Grant it the right."
+                f"The database's user may not do this ({_reason(error)}).", "Grant it the right."
             ) from error
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None:  # the address could not be read
                 raise InvalidInput(f"{URL} is no address of a database.", _HINT) from None
-            raise StorageError(f"The database failed ({_said(error)}).", "Run `spellbook publish` again.") from error
+            raise StorageError(f"The database failed ({_reason(error)}).", "Run `spellbook publish` again.") from error
         except psycopg.OperationalError as error:
             if error.sqlstate in {"28P01", "28000"} or "authentication failed" in str(error):
                 raise StorageError("The database refused the user or the password.", f"Correct {URL}.") from None
@@ -288,7 +290,7 @@ class PostgresDatabase:
                 "The database does not answer: it cannot be reached.", f"Start it, or correct {URL}, and try again."
             ) from error
         except psycopg.Error as error:
-            raise StorageError(f"The database failed ({_said(error)}).", "Run `spellbook publish` again.") from error
+            raise StorageError(f"The database failed ({_reason(error)}).", "Run `spellbook publish` again.") from error
 
 
 def _kind(seconds: Callable[[], float]) -> type[psycopg.Connection[Any]]:
@@ -300,7 +302,7 @@ def _kind(seconds: Callable[[], float]) -> type[psycopg.Connection[Any]]:
             try:
                 return super().wait(_until(time.monotonic() + seconds(), gen), *args, **settings)
             except TimeoutError:
-                self.pgconn.finish()  # nobody knows what it is at
+                self.pgconn.finish()  # its state is unknown
                 raise
 
     return PostgresConnection
@@ -347,6 +349,6 @@ def _place(url: str) -> str:
         return "PostgreSQL"
 
 
-def _said(error: Any) -> str:
+def _reason(error: Any) -> str:
     """Return the server's own first line, which never has an address."""
     return str(getattr(error.diag, "message_primary", None) or type(error).__name__)[:200]

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
+from spellbook.index import scopes
 from spellbook.index.catalog.labels import FIRST
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
-from spellbook.index.engine import Near
 from spellbook.index.filters import Condition, Unmatched, alike
+from spellbook.index.opened import Index
 from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
 from spellbook.index.postgres.reader import PublishedRows
 from spellbook.index.vectors.about import EACH, NEAR, NoteCosines
-from spellbook.models.base import Bytes, Vectors
+from spellbook.index.vectors.nearest import Texts
+from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
+from spellbook.settings.config import Config
 from spellbook.system.lazy import np
 
 _EXACT_MOST = 20_000
@@ -32,7 +36,7 @@ _COMPARED = 1_000
 
 class Postgres(Matching):
     """
-    See `engine.E5Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
+    See `engine.Engine` for each method. `names` are the vaults to read, all that are there if it is empty.
 
     With several, ids and paths begin with the vault's name and a slash. `sees` is team or public for a reader that
     sees only such notes, "" for all. `only` are the vaults that the reader may see, None for all; others do not exist.
@@ -60,8 +64,8 @@ class Postgres(Matching):
 
     @property
     def fingerprint(self) -> str:
-        found = {each.fingerprint for each in self._read.vaults}
-        return found.pop() if len(found) == 1 else ""
+        fingerprints = {each.fingerprint for each in self._read.vaults}
+        return fingerprints.pop() if len(fingerprints) == 1 else ""
 
     @property
     def second_fingerprint(self) -> str:
@@ -70,22 +74,21 @@ class Postgres(Matching):
 
     # -- by meaning
 
-    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Near:
-        asked = wanted
+    def nearest(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
+        most = wanted
         while True:
-            near = self._near("chunks", "chunk, chunks.key", vector, limits, asked)
-            keys = dict.fromkeys(key for _, key, _ in near)
-            if len(keys) >= wanted or len(near) < asked:
+            near = self._near("chunks", "chunk, chunks.key", vector, limits, most)
+            if len({key for _, key, _ in near}) >= wanted or len(near) < most:
                 break
-            asked *= 2
+            most *= 2
         cosines: dict[str, float] = {}
         for _, key, cosine in near:
             cosines.setdefault(key, cosine)
         best = list(cosines)[:wanted]
         chunks: dict[str, list[StoredChunk]] = defaultdict(list)
         where, values = self._read.where(limits)
-        for each in self._read.found(f"chunks.key = ANY(%(keys)s) AND {where}", keys=best, **values):
-            chunks[each.key].append(each)
+        for chunk in self._read.chunks(f"chunks.key = ANY(%(keys)s) AND {where}", keys=best, **values):
+            chunks[chunk.key].append(chunk)
         return [(tuple(chunks[key]), cosines[key]) for key in best if key in chunks]
 
     def standing_in(self, vector: Bytes, limits: Sequence[Condition], wanted: int) -> list[int]:
@@ -121,7 +124,7 @@ class Postgres(Matching):
             WHERE vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width} AND {where}
             ORDER BY ({{near}}) {{exactly}} LIMIT %(wanted)s
             """
-        given = {**values, "vector": literal(vector.tolist()), "wanted": wanted}
+        values |= {"vector": literal(vector.tolist()), "wanted": wanted}
         total = sum(each.chunks for each in self._read.vaults)
         with self._read.reading():
             if total > _EXACT_MOST:
@@ -130,14 +133,14 @@ class Postgres(Matching):
                     f" set_config('hnsw.ef_search', '{min(1_000, max(100, 2 * wanted))}', true),"
                     " set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)"
                 )
-                rows = self._read.rows(sql.replace("{near}", near).replace("{exactly}", ""), **given)
+                rows = self._read.rows(sql.replace("{near}", near).replace("{exactly}", ""), **values)
                 self._read.database.rows(
                     "SELECT set_config('enable_sort', 'on', true), set_config('enable_bitmapscan', 'on', true)"
                 )
                 if len(rows) >= wanted:
                     return sorted(rows, key=lambda row: -row[2])
             # The index gave up before it had enough, or there is no need of it. What is added keeps it out.
-            return self._read.rows(sql.replace("{near}", near).replace("{exactly}", "+ 0"), **given)
+            return self._read.rows(sql.replace("{near}", near).replace("{exactly}", "+ 0"), **values)
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         return dict(
@@ -153,7 +156,7 @@ class Postgres(Matching):
 
     def about(self, vector: Vectors | None, chunks: Iterable[StoredChunk]) -> dict[str, NoteCosines]:
         paths = {chunk.path for chunk in chunks}
-        asked = None if vector is None else literal(vector.tolist())
+        question = None if vector is None else literal(vector.tolist())
         with self._read.reading():
             notes = self._read.notes_at(paths)
             rows = self._read.rows(
@@ -161,7 +164,7 @@ class Postgres(Matching):
                 SELECT note, min(chunk), max(chunk), -(l2_normalize(avg(vector)) <#> %(vector)s::halfvec) FROM chunks
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s GROUP BY note
                 """,
-                vector=asked,
+                vector=question,
                 notes=list(notes),
                 first=FIRST,
             )
@@ -170,7 +173,7 @@ class Postgres(Matching):
                 SELECT note, kind, key, -(vector <#> %(vector)s::halfvec) FROM labels
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s)
                 """,
-                vector=asked,
+                vector=question,
                 notes=list(notes),
             )
         labels: dict[int, list[tuple[str, str, float | None]]] = defaultdict(list)
@@ -186,11 +189,11 @@ class Postgres(Matching):
             " WHERE vault = ANY(%(vaults)s) AND key = ANY(%(keys)s) AND vector IS NOT NULL {of_seen}",
             keys=list(keys),
         )
-        found: dict[str, Vectors] = {}
+        vectors: dict[str, Vectors] = {}
         for key, numbers in rows:
             vector = np.array(numbers, dtype=np.float32)
-            found[key] = vector / np.float32(np.linalg.norm(vector) or 1.0)
-        return found
+            vectors[key] = vector / np.float32(np.linalg.norm(vector) or 1.0)
+        return vectors
 
     def seconds(self, keys: Iterable[str]) -> dict[str, bytes]:
         one = "SELECT key, second FROM {0} WHERE vault = ANY(%(vaults)s) AND key = ANY(%(keys)s) AND second IS NOT NULL"
@@ -201,11 +204,11 @@ class Postgres(Matching):
     # -- rows
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
-        return self._read.found("chunk = ANY(%(numbers)s)", numbers=list(numbers)) if numbers else []
+        return self._read.chunks("chunk = ANY(%(numbers)s)", numbers=list(numbers)) if numbers else []
 
     def at(self, path: str) -> list[StoredChunk]:
         notes = list(self._read.notes_at([path]))
-        return self._read.found("notes.note = ANY(%(notes)s)", notes=notes) if notes else []
+        return self._read.chunks("notes.note = ANY(%(notes)s)", notes=notes) if notes else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else at this path, also without `.md`; or none."""
@@ -216,17 +219,8 @@ class Postgres(Matching):
                 id=named,
             )
             if rows:
-                return self._read.found("notes.note = %(note)s", note=rows[0][0])
+                return self._read.chunks("notes.note = %(note)s", note=rows[0][0])
         return self.at(id) or self.at(f"{id}.md")
-
-    def meant(self, id: str) -> list[StoredChunk]:
-        """Return the chunks of `id`: all of a note for its id or path, one for a chunk's id; none if unknown."""
-        if found := self.note(id):
-            return found
-        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] == "#"):
-            if found := [each for each in self.note(id[:end]) if each.suffix == id[end:]]:
-                return found
-        return []
 
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         where, values = self._read.where(conditions)
@@ -239,19 +233,19 @@ class Postgres(Matching):
         return {notes[note] for (note,) in rows}
 
     def unmatched(
-        self, asked: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
+        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
     ) -> tuple[Unmatched, ...]:
-        found = []
-        for condition in asked:
+        missing = []
+        for condition in wanted:
             for value in condition.values if paths or condition.key != "path" else ():
                 one = Condition(condition.key, (value,))
                 where, values = self._read.where((one, *visible))
                 sql = f"SELECT 1 FROM notes WHERE vault = ANY(%(vaults)s) AND {where} LIMIT 1"
                 if not self._read.rows(sql, **values):
-                    found.append(Unmatched(condition.key, value, self._suggested(one, visible)))
-        return tuple(found)
+                    missing.append(Unmatched(condition.key, value, self._nearest_values(one, visible)))
+        return tuple(missing)
 
-    def _suggested(self, missing: Condition, visible: Sequence[Condition]) -> tuple[str, ...]:
+    def _nearest_values(self, missing: Condition, visible: Sequence[Condition]) -> tuple[str, ...]:
         if missing.key == "path":
             return ()
         where, values = self._read.where(visible)
@@ -275,3 +269,35 @@ class Postgres(Matching):
 
     def embed_next(self, keys: Iterable[str]) -> None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSource:
+    """
+    Vaults that were published to a database; see `engine.Source`.
+
+    `names` are those to read, all if it is empty. `sees` is team or public for a reader that sees only such notes, and
+    `only` are the vaults that it may see, None for all.
+    """
+
+    config: Config
+    database: PostgresDatabase
+    embedder: Embedder
+    second: SecondEncoder | None = None
+    reranker: Reranker | None = None
+    names: tuple[str, ...] = ()
+    sees: str = ""
+    only: tuple[str, ...] | None = None
+    whole: Index | None = None
+
+    @property
+    def visible(self) -> tuple[Condition, ...]:
+        """What limits searches to the scope."""
+        return scopes.visible(self.config.scope)
+
+    def engine(self) -> Postgres:
+        """Return what answers questions from these vaults."""
+        return Postgres(self.database, self.names, self.sees, self.only)
+
+    def fits(self, width: int) -> None:
+        """Do nothing: vectors of another width have another fingerprint, which is compared before them."""

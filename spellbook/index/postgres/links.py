@@ -7,8 +7,9 @@ Of several vaults at once no links are read: a name in one could mean a note of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Links, Superseding
+from spellbook.index.catalog.links import LABELS, MOST_BETWEEN, STEPS, Linked, Links, Superseding, linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.reader import PublishedRows
@@ -25,8 +26,8 @@ class PublishedLinks(Links):
     def __init__(self, read: PublishedRows) -> None:
         self._read = read
 
-    def _rows(self, sql: str, **lists: Iterable[str]) -> list[tuple[str, ...]]:
-        values = {name: [clean(each) for each in listed] for name, listed in lists.items()}
+    def _rows(self, sql: str, **lists: Iterable[str]) -> list[Any]:
+        values = {name: list(map(clean, texts)) for name, texts in lists.items()}
         if len(self._read.vaults) != 1 or not all(values.values()):
             return []
         return self._read.rows(sql.replace("{own}", "notes.vault = ANY(%(vaults)s) AND {seen}"), **values)
@@ -60,32 +61,21 @@ class PublishedLinks(Links):
         ]
 
     def of(self, path: str) -> list[LinkRow]:
-        rows = self._rows(
-            f"""
-            SELECT links.name, target, fragment, is_markdown, line, relation
-            FROM links JOIN notes USING (vault, note) WHERE {{own}} AND {_AT} ORDER BY ordinal
-            """,
-            paths=[path],
-        )
-        return [
-            LinkRow(name, target, fragment, bool(markdown), int(line), relation)
-            for name, target, fragment, markdown, line, relation in rows
-        ]
+        return [each.link for each in self._find(_AT, paths=[path])]
 
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
         rows = self._rows(f"SELECT path, id, coalesce(title, '') FROM notes WHERE {{own}} AND {_AT}", paths=paths)
         return {path: (id, title) for path, id, title in rows}
 
-    def said(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
-        rows = self._rows(
+    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+        return self._rows(
             f"""
             SELECT path, fields.key, value FROM fields JOIN notes USING (vault, note)
             WHERE {{own}} AND fields.key = ANY(%(keys)s) AND {_AT}
             """,
             paths=paths,
-            keys=[*keys],
+            keys=keys,
         )
-        return [(path, key, value) for path, key, value in rows]
 
     def labels(self, path: str) -> dict[str, int]:
         rows = self._rows(
@@ -97,44 +87,40 @@ class PublishedLinks(Links):
             """,
             paths=[path],
         )
-        return {value: int(count) for value, count in rows}
+        return dict(rows)
 
     def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
-        rows = self._rows(
+        return self._rows(
             f"""
             SELECT DISTINCT path, value FROM fields JOIN notes USING (vault, note)
             WHERE {{own}} AND fields.key IN {LABELS} AND {_NAMED.format("value")}
             """,
             names=values,
         )
-        return [(path, value) for path, value in rows]
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
         rows = self._rows(
             f"""
-            SELECT DISTINCT path, links.name, target, is_markdown, relation FROM links JOIN notes USING (vault, note)
+            SELECT DISTINCT path, links.name, target, '', is_markdown, 0, relation
+            FROM links JOIN notes USING (vault, note)
             WHERE {{own}} AND {_NAMED.format("links.name")} ORDER BY path
             """,
             names=names,
         )
-        return [
-            Linked(path, LinkRow(name, target, "", bool(markdown), 0, relation))
-            for path, name, target, markdown, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
+        return self._find(_NAMED.format("links.name"), names=names)
+
+    def _find(self, where: str, **lists: Iterable[str]) -> list[Linked]:
         rows = self._rows(
             f"""
             SELECT path, links.name, target, fragment, is_markdown, line, relation
-            FROM links JOIN notes USING (vault, note)
-            WHERE {{own}} AND {_NAMED.format("links.name")} ORDER BY path, ordinal
+            FROM links JOIN notes USING (vault, note) WHERE {{own}} AND {where} ORDER BY path, ordinal
             """,
-            names=names,
+            **lists,
         )
-        return [
-            Linked(path, LinkRow(name, target, fragment, bool(markdown), int(line), relation))
-            for path, name, target, fragment, markdown, line, relation in rows
-        ]
+        return [linked(*row) for row in rows]
 
     def names_of(self, paths: Collection[str]) -> set[str]:
         rows = self._rows(
@@ -160,7 +146,7 @@ class PublishedLinks(Links):
             """,
             names=names,
         )
-        return {name: path for name, path in rows}
+        return dict(rows)
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         rows = self._rows(
@@ -170,7 +156,7 @@ class PublishedLinks(Links):
             """,
             names=names,
         )
-        return {name: path for name, path in rows}
+        return dict(rows)
 
     def went(self, names: Iterable[str]) -> dict[str, str]:
         rows = self._rows(
@@ -185,4 +171,4 @@ class PublishedLinks(Links):
             """,
             names=names,
         )
-        return {old: path for old, path in rows}
+        return dict(rows)

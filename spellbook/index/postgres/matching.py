@@ -29,12 +29,12 @@ _COUNTED = 5_000
 MANY = (5_000, 100_000)
 """Where a question's words find more chunks than this, its rare words, which find fewer, are tried alone first."""
 
-_Asked = tuple[words.Sought, Expression]
-"""A phrase of a question to be scored, and as it was asked."""
+_SoughtPart = tuple[words.Sought, Expression]
+"""A phrase of a question to be scored, and the part of the question that it is."""
 
 
 class Matching:
-    """See `engine.E5Engine` for each method."""
+    """See `engine.Engine` for each method."""
 
     def __init__(self, read: PublishedRows) -> None:
         self._read = read
@@ -53,22 +53,22 @@ class Matching:
         return Counts(counts.generation, notes, chunks, pending, 0)
 
     def guides(self) -> int:
-        guides, given = conditions.in_sql([replace(NO_GUIDES, negated=False)], set)
+        guides, values = conditions.in_sql([replace(NO_GUIDES, negated=False)], set)
         sql = f"SELECT count(*) FROM {OF_NOTE} WHERE notes.vault = ANY(%(vaults)s) AND {guides} AND {{seen}}"
-        return int(self._read.rows(sql, **given)[0][0])
+        return int(self._read.rows(sql, **values)[0][0])
 
     def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
-        def asked(part: Expression) -> Expression:
+        def leave_out_questions(part: Expression) -> Expression:
             return Without("questions", part) if unprompted else part
 
         with self._read.reading():
-            known = dict(zip(phrases, self._count([asked(each) for each in phrases]), strict=True))
+            known = dict(zip(phrases, self._count([leave_out_questions(phrase) for phrase in phrases]), strict=True))
 
         def count(part: Expression) -> int:
-            found = known.get(part) if isinstance(part, Phrase) else None
-            if found is None:
-                found = self._count([asked(part)])[0]
-            return found if not 0 < found <= guides or self.match(asked(part), (NO_GUIDES,), 1) else 0
+            number = known.get(part) if isinstance(part, Phrase) else None
+            if number is None:
+                [number] = self._count([leave_out_questions(part)])
+            return number if not 0 < number <= guides or self.match(leave_out_questions(part), (NO_GUIDES,), 1) else 0
 
         return count
 
@@ -78,7 +78,7 @@ class Matching:
         queries = [words.tsquery(each) for each in expressions]
         missing = {each: part for each, part in zip(queries, expressions, strict=True) if each and each not in known}
         if missing and not self._read.sees:
-            known |= self._written_down(missing)
+            known |= self._published_counts(missing)
         if rest := [each for each in missing if each not in known]:
             rows = self._read.rows(
                 f"""
@@ -91,14 +91,14 @@ class Matching:
             known |= dict(zip(rest, (row[0] for row in rows), strict=True))
         return [known.get(each, 0) for each in queries]
 
-    def _written_down(self, asked: Mapping[str, Expression]) -> dict[str, int]:
+    def _published_counts(self, queries: Mapping[str, Expression]) -> dict[str, int]:
         """
         Return the counts that publishing wrote down, of queries for one word or for words that begin alike.
 
         Where several words begin alike and many chunks have one, the count is what it would be if chunks had them
         independently of one another; where few have, the query is left out, to be counted.
         """
-        ranges = {query: words.span(part) for query, part in asked.items()}
+        ranges = {query: words.span(part) for query, part in queries.items()}
         rows = self._read.rows(
             """
             SELECT first, last, sum(chunks)::bigint
@@ -112,13 +112,15 @@ class Matching:
         for first, last, chunks in rows:
             counts[first, last].append(chunks)
         total = sum(each.chunks for each in self._read.vaults)
-        found = {}
+        published = {}
         for query, span in ranges.items():
-            each = counts[span] if span else []
-            if span and (len(each) < 2 or sum(each) > _COUNTED):
-                without = math.prod(1 - min(count, total) / total for count in each)
-                found[query] = sum(each) if len(each) < 2 else round(total * (1 - without))
-        return found
+            of_words = counts[span] if span else []
+            if span and len(of_words) < 2:
+                published[query] = sum(of_words)
+            elif sum(of_words) > _COUNTED:
+                without = math.prod(1 - min(count, total) / total for count in of_words)
+                published[query] = round(total * (1 - without))
+        return published
 
     def _own(self, query: str) -> str:
         """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
@@ -135,20 +137,20 @@ class Matching:
             if not query or not sought:
                 return []
             pool = max(POOL, 2 * limit)
-            found: list[tuple[int, float]] = []
+            best: list[tuple[int, float]] = []
             for rare, bound in self._rare(expression, sought):
-                found = self._pool(rare, sought, limits, pool)
-                if len(found) == pool and found[-1][1] >= bound:
+                best = self._pool(rare, sought, limits, pool)
+                if len(best) == pool and best[-1][1] >= bound:
                     break
             else:
-                found = self._pool(query, sought, limits, pool)
+                best = self._pool(query, sought, limits, pool)
             wanted = set(self._of(also, query, limits))
-            numbers = list(dict.fromkeys([*(number for number, _ in found), *wanted]))
-            scored = self._scored([each for each, _ in sought], numbers)
+            numbers = list(dict.fromkeys([*(number for number, _ in best), *wanted]))
+            scored = self._score([phrase for phrase, _ in sought], numbers)
         ranked = sorted(scored, key=lambda row: (-row[1], row[0]))
         return ranked[:limit] + [row for row in ranked[limit:] if row[0] in wanted]
 
-    def _rare(self, expression: Expression, sought: Sequence[_Asked]) -> Iterator[tuple[str, float]]:
+    def _rare(self, expression: Expression, sought: Sequence[_SoughtPart]) -> Iterator[tuple[str, float]]:
         """
         Yield rare phrases of a question as a query, more and more, and the most that the others can give a chunk.
 
@@ -158,8 +160,8 @@ class Matching:
         if not (isinstance(expression, AnyOf) and all(isinstance(part, Phrase) for part in expression.parts)):
             return
         idfs: dict[Expression, float] = defaultdict(float)
-        for each, asked in sought:
-            idfs[asked] += each.idf * (words.K1 + 2)  # as a word in the bag, and as a phrase
+        for phrase, part in sought:
+            idfs[part] += phrase.idf * (words.K1 + 2)  # as a word in the bag, and as a phrase
         counts = sorted(zip(self._count(list(idfs)), idfs, strict=True), key=lambda pair: pair[0])
         for most in MANY:
             total, rare = 0, []
@@ -173,18 +175,18 @@ class Matching:
                 yield words.tsquery(AnyOf(tuple(rare))), sum(idfs.values()) - sum(idfs[part] for part in rare)
 
     def _pool(
-        self, query: str, sought: Sequence[_Asked], limits: Sequence[Condition], most: int
+        self, query: str, sought: Sequence[_SoughtPart], limits: Sequence[Condition], most: int
     ) -> list[tuple[int, float]]:
         """Return the best chunks that `query` finds, with their scores by sparse vectors."""
         bag: dict[int, float] = {}
         parts: list[tuple[str, float]] = []
-        for each, asked in sought:
-            for token in each.tokens:
+        for phrase, part in sought:
+            for token in phrase.tokens:
                 number = words.number_of(token)
-                bag[number] = bag.get(number, 0.0) + each.idf / len(each.tokens)
-            if len(each.tokens) > 1 or each.is_prefix:
+                bag[number] = bag.get(number, 0.0) + phrase.idf / len(phrase.tokens)
+            if len(phrase.tokens) > 1 or phrase.is_prefix:
                 # A sparse vector knows neither order nor beginnings: whether the phrase is there counts beside it.
-                parts.append((words.tsquery(asked), each.idf))
+                parts.append((words.tsquery(part), phrase.idf))
         where, values = self._read.where(limits)
         return self._read.rows(
             f"""
@@ -220,22 +222,22 @@ class Matching:
 
     def match_among(self, expression: Expression, numbers: Sequence[int]) -> list[tuple[int, float]]:
         with self._read.reading():
-            found = self._of(numbers, words.tsquery(expression))
-            return self._scored([each for each, _ in self._sought(expression)], found) if found else []
+            matching = self._of(numbers, words.tsquery(expression))
+            return self._score([phrase for phrase, _ in self._sought(expression)], matching) if matching else []
 
-    def _sought(self, expression: Expression) -> list[_Asked]:
+    def _sought(self, expression: Expression) -> list[_SoughtPart]:
         """Return the phrases of an expression with their idf, as bm25 scores them."""
         listed = [(phrase, Without(column, phrase) if column else phrase) for phrase, column in phrases(expression)]
         total = self.counts().chunks
-        counts = self._count([asked for _, asked in listed])
+        counts = self._count([part for _, part in listed])
         return [
-            (words.Sought(tokens, phrase.is_prefix, letters, idf(total, count)), asked)
-            for (phrase, asked), count in zip(listed, counts, strict=True)
+            (words.Sought(tokens, phrase.is_prefix, letters, idf(total, count)), part)
+            for (phrase, part), count in zip(listed, counts, strict=True)
             if count and (tokens := words.tokens(phrase))
-            for letters in [words.OUT_OF_QUESTIONS if isinstance(asked, Without) else words.LETTERS]
+            for letters in [words.OUT_OF_QUESTIONS if isinstance(part, Without) else words.LETTERS]
         ]
 
-    def _scored(self, sought: Sequence[words.Sought], numbers: Sequence[int]) -> list[tuple[int, float]]:
+    def _score(self, sought: Sequence[words.Sought], numbers: Sequence[int]) -> list[tuple[int, float]]:
         """Return chunks with their bm25, by the places of the words."""
         if not numbers:
             return []
@@ -274,10 +276,9 @@ class Matching:
         ]
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
-        found = [[False] * len(notes) for _ in expressions]
-        queries = [words.tsquery(each) for each in expressions]
-        asked = [i for i, each in enumerate(queries) if each]
-        if asked and notes:
+        held = [[False] * len(notes) for _ in expressions]
+        queries = {i: query for i, part in enumerate(expressions) if (query := words.tsquery(part))}
+        if queries and notes:
             rows = self._read.rows(
                 """
                 SELECT DISTINCT part.i, note.n FROM unnest(%(first)s::bigint[], %(last)s::bigint[])
@@ -287,9 +288,9 @@ class Matching:
                 """,
                 first=[first for first, _ in notes],
                 last=[last for _, last in notes],
-                i=asked,
-                parts=[queries[i] for i in asked],
+                i=list(queries),
+                parts=list(queries.values()),
             )
             for i, n in rows:
-                found[i][n - 1] = True
-        return found
+                held[i][n - 1] = True
+        return held

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spellbook.index.catalog.changes import ChangedChunk, batches_by_seq
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 NUMBERS = 1 << 40
 """The numbers of a vault's notes and chunks are those of its catalog, and so many times the number of the vault."""
 
-NOTES, VECTORS = 200, 1_000
-"""Notes and vectors in a transaction. By hand: each takes under a second."""
+NOTES = 200
+"""Notes in a transaction. By hand: it takes under a second."""
+
+VECTORS = 1_000
+"""Vectors in a transaction. By hand: it takes under a second."""
 
 _MOST_WIDTH = 4_000
 """Numbers of a halfvec that an HNSW index takes."""
 
 _TABLES = ("notes", "fields", "links", "labels", "chunks")
 _MARKS = "notes_seq, vectors_seq, second_seq"
-
-Progress = Callable[[int, int], None]
-"""Is told how many notes were published, of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PublishReport:
 
     def as_dict(self) -> dict[str, object]:
         """Return it as the command line's JSON shows it."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 @dataclass(slots=True)
@@ -63,10 +63,6 @@ class _CopyState:
 
     vault: int
     marks: tuple[int, int, int]
-
-    @property
-    def own(self) -> str:
-        return own(self.vault)
 
 
 class _Overtaken(Exception):
@@ -78,7 +74,7 @@ def own(vault: int) -> str:
     return f"v:{vault}"
 
 
-def publish(index: Index, database: PostgresDatabase, progress: Progress | None = None) -> PublishReport:
+def publish(index: Index, database: PostgresDatabase) -> PublishReport:
     """
     Bring the copy of a vault up to its catalog. Several processes may do so at once.
 
@@ -87,16 +83,13 @@ def publish(index: Index, database: PostgresDatabase, progress: Progress | None 
     started = time.monotonic()
     database.prepare()
     vault = _vault(index, database)
-    catalog, notes, removed, vectors, done = index.catalog, 0, 0, 0, 0
-    whole = catalog.changes.left(vault.marks[0])
+    catalog = index.catalog
+    notes = removed = vectors = 0
     while True:
         try:
             while changed := catalog.changes.since(vault.marks[0], NOTES):
-                counted = _notes(index, database, vault, changed)
-                notes, removed, vectors = notes + counted[0], removed + counted[1], vectors + counted[2]
-                done += len(changed)
-                if progress is not None:
-                    progress(min(done, whole), whole)
+                of_batch = _notes(index, database, vault, changed)
+                notes, removed, vectors = notes + of_batch[0], removed + of_batch[1], vectors + of_batch[2]
             for which, mark in ((0, vault.marks[1]), (1, vault.marks[2])):
                 rows = catalog.changes.seconds(mark) if which else catalog.vectors.since(mark, IN_USE)
                 for batch in batches_by_seq(rows, VECTORS):
@@ -127,10 +120,16 @@ def _names(index: Index) -> dict[str, object]:
 
 
 def _vault(index: Index, database: PostgresDatabase) -> _CopyState:
-    names = _names(index)
     catalog = index.catalog
-    # Read before any note: a note that is published later has the vectors up to here with it.
-    marks = {"vectors": catalog.vectors.seq, "second": catalog.second.last()}
+    values = {
+        **_names(index),
+        "embedder": index.embedder.name,
+        "fingerprint": catalog.fingerprint,
+        "encoder": catalog.second.fingerprint,
+        # Read before any note: a note that is published later has the vectors up to here with it.
+        "vectors": catalog.vectors.seq,
+        "second": catalog.second.last(),
+    }
     with database.writing() as connection:
         connection.execute(
             """
@@ -139,26 +138,18 @@ def _vault(index: Index, database: PostgresDatabase) -> _CopyState:
                 (%(name)s, %(owner)s, %(origin)s, %(embedder)s, %(fingerprint)s, %(encoder)s, %(vectors)s, %(second)s)
             ON CONFLICT (owner, origin) DO NOTHING
             """,
-            {
-                **names,
-                **marks,
-                "embedder": index.embedder.name,
-                "fingerprint": catalog.fingerprint,
-                "encoder": catalog.second.fingerprint,
-            },
+            values,
         )
-        row = connection.execute(
-            f"SELECT vault, {_MARKS} FROM vaults WHERE owner = %(owner)s AND origin = %(origin)s", names
-        ).fetchone()
+        sql = f"SELECT vault, {_MARKS} FROM vaults WHERE owner = %(owner)s AND origin = %(origin)s"
+        row = connection.execute(sql, values).fetchone()
     assert row is not None
     return _CopyState(row[0], (row[1], row[2], row[3]))
 
 
 def _lock(connection: psycopg.Connection[Any], vault: _CopyState) -> tuple[int, int]:
     """Lock the vault's row and return its chunks and words. Raises _Overtaken if the copy is not where it was."""
-    row = connection.execute(
-        f"SELECT {_MARKS}, chunks, tokens FROM vaults WHERE vault = %s FOR UPDATE", (vault.vault,)
-    ).fetchone()
+    sql = f"SELECT {_MARKS}, chunks, tokens FROM vaults WHERE vault = %s FOR UPDATE"
+    row = connection.execute(sql, (vault.vault,)).fetchone()
     if row is None or row[:3] != vault.marks:
         raise _Overtaken
     return row[3], row[4]
@@ -172,59 +163,49 @@ def _notes(
     with index.catalog.reading():
         notes, chunks, fields = changes.notes(numbers), changes.chunks(numbers), changes.fields(numbers)
         labels, links = changes.labels(numbers), changes.links(numbers)
-        keys = [*{*(each.key for each in chunks), *(key for *_, key in labels)}]
+        keys = [*{*(chunk.key for chunk in chunks), *(key for *_, key in labels)}]
         vectors, seconds = index.catalog.vectors.of(keys), index.catalog.second.of(keys)
     stored = {key: _halfvec(blob) for key, blob in vectors.items()}
     with database.writing() as connection:
         count, tokens = _lock(connection, vault)
-        cut = words.of_chunks([each.words for each in chunks], vault.own, tokens / count if count else _mean(chunks))
-        its = (vault.vault, [base + note for note in numbers])
-        _frequencies(connection, its, -1)
+        mean = tokens / count if count else _mean(chunks)
+        cut = words.of_chunks([chunk.words for chunk in chunks], own(vault.vault), mean)
+        changed_notes = (vault.vault, [base + note for note in numbers])
+        _frequencies(connection, changed_notes, -1)
         gone = connection.execute(
             "WITH gone AS (DELETE FROM chunks WHERE vault = %s AND note = ANY(%s) RETURNING length)"
             " SELECT count(*), coalesce(sum(length), 0) FROM gone",
-            its,
+            changed_notes,
         ).fetchone()
-        dropped: list[int] = []
-        for table in _TABLES[:-1]:
-            rows = connection.execute(f"DELETE FROM {table} WHERE vault = %s AND note = ANY(%s) RETURNING note", its)
-            dropped = [note - base for (note,) in rows] if table == "notes" else dropped
-        _copy(connection, "notes", ((vault.vault, base + row[0], *row[1:]) for row in notes))
-        _copy(connection, "fields", ((vault.vault, base + note, *rest) for note, *rest in fields))
-        _copy(
-            connection,
-            "links",
-            ((vault.vault, base + row[0], *row[1:5], bool(row[5]), *row[6:]) for row in links),
-        )
-        _copy(
-            connection,
-            "labels",
-            ((vault.vault, base + note, kind, key, stored.get(key), seconds.get(key)) for note, kind, key in labels),
-        )
-        _copy(
-            connection,
-            "chunks",
-            (
-                (
-                    *(vault.vault, base + each.chunk, base + each.note, *each[2:11]),
-                    *(made.length, made.places, made.bag, stored.get(each.key), seconds.get(each.key)),
-                )
-                for each, made in zip(chunks, cut, strict=True)
-            ),
-        )
-        _frequencies(connection, its, 1)
         assert gone is not None
+        for table in ("fields", "links", "labels"):
+            connection.execute(f"DELETE FROM {table} WHERE vault = %s AND note = ANY(%s)", changed_notes)
+        sql = "DELETE FROM notes WHERE vault = %s AND note = ANY(%s) RETURNING note"
+        dropped = [note - base for (note,) in connection.execute(sql, changed_notes)]
+        copies: dict[str, Iterable[Sequence[object]]] = {
+            "notes": ((base + row[0], *row[1:]) for row in notes),
+            "fields": ((base + note, *field) for note, *field in fields),
+            "links": ((base + row[0], *row[1:5], bool(row[5]), *row[6:]) for row in links),
+            "labels": ((base + note, kind, key, stored.get(key), seconds.get(key)) for note, kind, key in labels),
+            "chunks": (
+                (
+                    *(base + chunk.chunk, base + chunk.note, *chunk[2:11]),
+                    *(*made, stored.get(chunk.key), seconds.get(chunk.key)),
+                )
+                for chunk, made in zip(chunks, cut, strict=True)
+            ),
+        }
+        for table, rows in copies.items():
+            _copy(connection, table, ((vault.vault, *row) for row in rows))
+        _frequencies(connection, changed_notes, 1)
         connection.execute(
             """
             UPDATE vaults SET notes_seq = %s, notes = notes + %s, chunks = chunks + %s, tokens = tokens + %s,
                 published = now() WHERE vault = %s
             """,
             (
-                changed[-1][0],
-                len(notes) - len(dropped),
-                len(chunks) - gone[0],
-                sum(each.length for each in cut) - gone[1],
-                vault.vault,
+                *(changed[-1][0], len(notes) - len(dropped), len(chunks) - gone[0]),
+                *(sum(made.length for made in cut) - gone[1], vault.vault),
             ),
         )
     vault.marks = (changed[-1][0], *vault.marks[1:])
@@ -255,9 +236,9 @@ def _vectors(
         for table in ("chunks", "labels"):
             connection.execute(
                 f"""
-                UPDATE {table} SET {column} = given.value::{kind}
-                FROM unnest(%s::text[], %s::{"bytea" if which else "text"}[]) AS given (key, value)
-                WHERE vault = %s AND {table}.key = given.key
+                UPDATE {table} SET {column} = fresh.value::{kind}
+                FROM unnest(%s::text[], %s::{"bytea" if which else "text"}[]) AS fresh (key, value)
+                WHERE vault = %s AND {table}.key = fresh.key
                 """,
                 ([key for key, _, _ in batch], values, vault.vault),
             )
@@ -326,7 +307,7 @@ def make_indexes(database: PostgresDatabase, width: int) -> None:
 def _copy(connection: psycopg.Connection[Any], table: str, rows: Iterable[Sequence[object]]) -> None:
     with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
         for row in rows:
-            copy.write_row([clean(each) if isinstance(each, str) else each for each in row])
+            copy.write_row([clean(value) if isinstance(value, str) else value for value in row])
 
 
 def _halfvec(blob: bytes) -> str:
@@ -334,4 +315,4 @@ def _halfvec(blob: bytes) -> str:
 
 
 def _mean(chunks: Sequence[ChangedChunk]) -> float:
-    return sum(len(" ".join(each.words).split()) for each in chunks) / (len(chunks) or 1)
+    return sum(len(" ".join(chunk.words).split()) for chunk in chunks) / (len(chunks) or 1)

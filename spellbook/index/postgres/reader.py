@@ -54,14 +54,14 @@ def vaults(database: PostgresDatabase, names: Sequence[str] = ()) -> list[VaultR
         FROM vaults WHERE is_live ORDER BY name
         """
     )
-    found = {row[1]: VaultRow(*row) for row in rows}
+    published = {row[1]: VaultRow(*row) for row in rows}
     for name in names:
-        if name not in found:
+        if name not in published:
             raise VaultNotFound(
                 f"The database answers, but no vault {name[:100]!r} is published there.",
-                f"There are {', '.join(list(found)[:20]) or 'none'}.",
+                f"There are {', '.join(list(published)[:20]) or 'none'}.",
             )
-    return [found[name] for name in dict.fromkeys(names or found)]
+    return [published[name] for name in dict.fromkeys(names or published)]
 
 
 class PublishedRows:
@@ -79,7 +79,7 @@ class PublishedRows:
         with self.database.reading():
             outermost = not hasattr(self._local, "vaults")
             if outermost:
-                self._local.vaults = self._seen()
+                self._local.vaults = self._read_vaults()
                 self._local.frequencies = {}
             try:
                 yield
@@ -90,21 +90,21 @@ class PublishedRows:
     @property
     def frequencies(self) -> dict[str, int]:
         """What was counted since `reading` was entered, by query; forgotten with it."""
-        found: dict[str, int] = getattr(self._local, "frequencies", {})
-        return found
+        counts: dict[str, int] = getattr(self._local, "frequencies", {})
+        return counts
 
     @property
     def vaults(self) -> list[VaultRow]:
         """The vaults that are read."""
-        found: list[VaultRow] | None = getattr(self._local, "vaults", None)
-        return self._seen() if found is None else found
+        vaults: list[VaultRow] | None = getattr(self._local, "vaults", None)
+        return self._read_vaults() if vaults is None else vaults
 
-    def _seen(self) -> list[VaultRow]:
+    def _read_vaults(self) -> list[VaultRow]:
         if self._only is None:
             return vaults(self.database, self._names)
-        # An error would name the others: one that is not there is as one that nobody published.
+        # Without names, since an error would list all vaults. One that may not be seen counts as not published.
         there = vaults(self.database)
-        return [each for each in there if each.name in self._only and each.name in (self._names or self._only)]
+        return [vault for vault in there if vault.name in self._only and vault.name in (self._names or self._only)]
 
     def rows(self, sql: str, **values: object) -> list[Any]:
         """
@@ -112,14 +112,14 @@ class PublishedRows:
 
         It has `{seen}` where that is said of `notes`, `{of_seen}` of rows that belong to a note.
         """
-        seen, given = conditions.only(privacy.KEY, sorted(privacy.SHOWN[self.sees])) if self.sees else ("true", {})
-        numbers = values.pop("vaults", None) or [each.number for each in self.vaults]
+        seen, shown = conditions.only(privacy.KEY, sorted(privacy.SHOWN[self.sees])) if self.sees else ("true", {})
+        numbers = values.pop("vaults", None) or [vault.number for vault in self.vaults]
         sql = sql.replace("{of_seen}", _OF_SEEN if self.sees else "").replace("{seen}", seen)
-        return self.database.rows(sql, {**values, **given, "vaults": numbers})
+        return self.database.rows(sql, {**values, **shown, "vaults": numbers})
 
     def notes_at(self, paths: Iterable[str]) -> dict[int, str]:
         """Return the paths, as they are shown, of the notes at `paths`, by the numbers of the notes."""
-        found: dict[int, str] = {}
+        notes: dict[int, str] = {}
         for number, listed in self.by_vault(paths).items():
             rows = self.rows(
                 "SELECT note, path FROM notes WHERE vault = ANY(%(vaults)s) AND {seen}"
@@ -127,8 +127,8 @@ class PublishedRows:
                 vaults=[number],
                 paths=listed,
             )
-            found |= {note: self.shown(note, path) for note, path in rows}
-        return found
+            notes |= {note: self.shown(note, path) for note, path in rows}
+        return notes
 
     def where(self, limits: Sequence[Condition]) -> tuple[str, dict[str, object]]:
         """Return SQL for the notes that meet `limits` and may be seen, with its values."""
@@ -140,36 +140,36 @@ class PublishedRows:
         where, values = in_sql(limits, keys)
         return f"({where}) AND {{seen}}", values
 
-    def found(self, where: str, **values: object) -> list[StoredChunk]:
+    def chunks(self, where: str, **values: object) -> list[StoredChunk]:
+        """Return the chunks of notes that may be seen, in order within each note."""
         seen = "" if "{seen}" in where else " AND {seen}"
         rows = self.rows(
             f"SELECT {_CHUNK} FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND {where}{seen} ORDER BY path, ordinal",
             **values,
         )
-        found = []
+        chunks = []
         for row in rows:
             labels = tuple(json.loads(row[16] or "[]")), tuple(json.loads(row[17] or "[]"))
             meta = MappingProxyType(json.loads(row[18] or "{}"))
             names = self.shown(row[0], row[1]), self.shown(row[0], row[2])
-            found.append(StoredChunk._make((row[0], *names, *row[3:16], *labels, meta, *row[19:])))
-        return found
+            chunks.append(StoredChunk._make((row[0], *names, *row[3:16], *labels, meta, *row[19:])))
+        return chunks
 
     def shown(self, number: int, name: str) -> str:
         """Return an id or a path of the vault that `number` (of a note or a chunk) is of, as a reader sees it."""
         listed = self.vaults
         if len(listed) == 1:
             return name
-        vault = next((each.name for each in listed if each.number == number // NUMBERS), "")
+        vault = next((vault.name for vault in listed if vault.number == number // NUMBERS), "")
         return f"{vault}/{name}"
 
     def by_vault(self, names: Iterable[str]) -> dict[int, list[str]]:
         """Return ids or paths, as they are shown, by the numbers of their vaults, as they are there."""
         listed = self.vaults
-        found: dict[int, list[str]] = defaultdict(list)
+        inside: dict[int, list[str]] = defaultdict(list)
         for name in names:
-            for each in listed:
-                if len(listed) == 1:
-                    found[each.number].append(clean(name))
-                elif name.startswith(f"{each.name}/"):
-                    found[each.number].append(clean(name.removeprefix(f"{each.name}/")))
-        return found
+            for vault in listed:
+                prefix = f"{vault.name}/" if len(listed) > 1 else ""
+                if name.startswith(prefix):
+                    inside[vault.number].append(clean(name.removeprefix(prefix)))
+        return inside

@@ -13,13 +13,17 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.index.catalog.tables import WEIGHTS
 from spellbook.text.expressions import AllOf, Expression, Phrase, Without
 from spellbook.text.unicode import mended
 
-K1, B = 1.2, 0.75
-"""The constants of FTS5's bm25."""
+K1 = 1.2
+"""How soon a further occurrence of a word adds little, as in FTS5's bm25."""
+
+B = 0.75
+"""How much the length of a chunk counts, as in FTS5's bm25."""
 
 COLUMNS = ("title", "heading", "keywords", "questions", "body", "parts")
 LETTERS = "AAABCD"
@@ -31,8 +35,11 @@ OUT_OF_QUESTIONS = "ACD"
 WIDTH = 1_000_000_000
 """Dimensions of the sparse vectors: pgvector's most. Two words of one vault rarely share a number."""
 
-_LAST_PLACE, _MOST_PLACES = 16_383, 255
-"""What a tsvector holds: the last place of a word, and places a word."""
+_LAST_PLACE = 16_383
+"""The last place of a word that a tsvector holds."""
+
+_MOST_PLACES = 255
+"""Places of a word that a tsvector holds."""
 
 _GAP = 8
 """Places between two columns, so that no phrase reaches from one into the next."""
@@ -40,13 +47,12 @@ _GAP = 8
 _local = threading.local()
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkWords:
-    """A chunk's words: as a tsvector, as a sparse vector, and how many there are, in all columns."""
+class ChunkWords(NamedTuple):
+    """A chunk's words: how many there are, in all columns, as a tsvector, and as a sparse vector."""
 
+    length: int
     places: str
     bag: str
-    length: int
 
 
 def of_chunks(rows: Sequence[Sequence[str]], own: str, average: float) -> list[ChunkWords]:
@@ -69,7 +75,7 @@ def of_chunks(rows: Sequence[Sequence[str]], own: str, average: float) -> list[C
             number = number_of(token)
             bag[number] = bag.get(number, 0.0) + weight * (K1 + 1) / (weight + norm)
         lexemes = [_lexeme(token, listed) for token, listed in places.items()]
-        result.append(ChunkWords(" ".join([_quoted(own), *filter(None, lexemes)]), sparse(bag), length))
+        result.append(ChunkWords(length, " ".join([_quote(own), *filter(None, lexemes)]), sparse(bag)))
     return result
 
 
@@ -84,28 +90,27 @@ def tokens(phrase: Phrase) -> tuple[str, ...]:
     return tuple(_cut([phrase.text])[0])
 
 
-def span(asked: Expression) -> tuple[str, str] | None:
+def span(expression: Expression) -> tuple[str, str] | None:
     """Return the first and last of the words that an expression of one word, or one word's beginning, means."""
-    listed = tokens(asked) if isinstance(asked, Phrase) else ()
-    if not isinstance(asked, Phrase) or len(listed) != 1:
+    if not isinstance(expression, Phrase) or len(listed := tokens(expression)) != 1:
         return None
-    return listed[0], listed[0] + "\U0010ffff" * asked.is_prefix
+    return listed[0], listed[0] + "\U0010ffff" * expression.is_prefix
 
 
-def tsquery(asked: Expression, column: str = "") -> str:
+def tsquery(expression: Expression, column: str = "") -> str:
     """Return an expression as a tsquery, "" if it can find nothing; `column` (questions) does not count."""
-    if isinstance(asked, Without):
-        return tsquery(asked.part, asked.column)
-    if isinstance(asked, Phrase):
-        listed = tokens(asked)
+    if isinstance(expression, Without):
+        return tsquery(expression.part, expression.column)
+    if isinstance(expression, Phrase):
+        listed = tokens(expression)
         letters = OUT_OF_QUESTIONS if column else ""
         marks = [letters] * len(listed)
-        if listed and asked.is_prefix:
+        if listed and expression.is_prefix:
             marks[-1] = "*" + letters
-        parts = [_quoted(token) + (f":{mark}" if mark else "") for token, mark in zip(listed, marks, strict=True)]
+        parts = [_quote(token) + (f":{mark}" if mark else "") for token, mark in zip(listed, marks, strict=True)]
         return " <-> ".join(parts)
-    parts = [tsquery(each, column) for each in asked.parts]
-    if isinstance(asked, AllOf):
+    parts = [tsquery(part, column) for part in expression.parts]
+    if isinstance(expression, AllOf):
         return " & ".join(f"({each})" for each in parts) if all(parts) else ""
     return " | ".join(f"({each})" for each in parts if each)
 
@@ -121,17 +126,18 @@ class Sought:
 
     def bm25(self, places: Mapping[str, Mapping[int, str]], length: int, average: float) -> float:
         """Return its share of a chunk's bm25, by the places of words in the chunk, with each place's letter."""
-        weight = sum(WEIGHT[letter] for letter in self._met(places) if letter in self.letters)
+        weight = sum(WEIGHT[letter] for letter in self._columns(places) if letter in self.letters)
         norm = K1 * (1 - B + B * length / (average or 1.0))
         return self.idf * weight * (K1 + 1) / (weight + norm) if weight else 0.0
 
-    def _met(self, places: Mapping[str, Mapping[int, str]]) -> Iterable[str]:
+    def _columns(self, places: Mapping[str, Mapping[int, str]]) -> Iterable[str]:
+        """Yield the letter of the column for each place where the phrase ends."""
         *before, last = self.tokens
-        ends = [each for token, each in places.items() if token == last or (self.is_prefix and token.startswith(last))]
-        for each in ends:
-            for at, letter in each.items():
-                if all(at - n in places.get(token, ()) for n, token in enumerate(reversed(before), 1)):
-                    yield letter
+        for word, ends in places.items():
+            if word == last or (self.is_prefix and word.startswith(last)):
+                for at, letter in ends.items():
+                    if all(at - n in places.get(token, ()) for n, token in enumerate(reversed(before), 1)):
+                        yield letter
 
 
 def number_of(token: str) -> int:
@@ -142,10 +148,10 @@ def number_of(token: str) -> int:
 def _lexeme(token: str, listed: Sequence[tuple[int, str]]) -> str:
     places = [f"{at}{letter}" for at, letter in listed if at <= _LAST_PLACE][:_MOST_PLACES]
     # PostgreSQL bounds a word to 2,046 bytes. Nobody asks for a longer one.
-    return f"{_quoted(token)}:{','.join(places)}" if places and len(token) < 500 else ""
+    return f"{_quote(token)}:{','.join(places)}" if places and len(token) < 500 else ""
 
 
-def _quoted(token: str) -> str:
+def _quote(token: str) -> str:
     return "'" + token.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
@@ -164,8 +170,8 @@ def _cut(texts: Sequence[str]) -> list[list[str]]:
     connection.execute("BEGIN")
     rows = [(i, mended(text)) for i, text in enumerate(texts, 1) if text]
     connection.executemany("INSERT INTO cut (rowid, text) VALUES (?, ?)", rows)
-    found: list[list[tuple[int, str]]] = [[] for _ in texts]
+    placed: list[list[tuple[int, str]]] = [[] for _ in texts]
     for token, i, at in connection.execute('SELECT term, doc, "offset" FROM places'):
-        found[i - 1].append((at, token))
+        placed[i - 1].append((at, token))
     connection.execute("ROLLBACK")
-    return [[token for _, token in sorted(each)] for each in found]
+    return [[token for _, token in sorted(tokens)] for tokens in placed]

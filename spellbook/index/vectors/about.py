@@ -26,8 +26,11 @@ NEAR = 4
 EACH = 3
 """Chunks that such a note gives: those nearest to the question. By hand."""
 
-_REMEMBERED, _MOST_LABELS = 4_000, 20
-"""Notes whose means and labels are kept, 2 to 5 KB each, and the most labels of such a note."""
+_REMEMBERED = 4_000
+"""Notes whose means and labels are kept, 2 to 5 KB each."""
+
+_MOST_LABELS = 20
+"""Labels of a note up to which it is kept."""
 
 _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
@@ -115,16 +118,16 @@ class NoteVectors:
         `firsts` has the number of each note's first chunk, which is another one in each version of the note.
         """
 
-        found: dict[str, _VectorsOfNote] = {}
+        notes: dict[str, _VectorsOfNote] = {}
         with self._guard:
             for path, first in firsts.items():
                 known = self._notes.get(path)
                 if known is not None and known.first == first:
                     self._notes.move_to_end(path)
-                    found[path] = known
-        missing = [path for path in firsts if path not in found]
+                    notes[path] = known
+        missing = [path for path in firsts if path not in notes]
         if not missing:
-            return found
+            return notes
         members: dict[str, list[tuple[int, str]]] = {}
         for path, number, key in self._index.catalog.labels.chunks(missing):
             members.setdefault(path, []).append((number, key))
@@ -137,14 +140,14 @@ class NoteVectors:
             vectors, stored = self._nearest.vectors(keys, _MOST_READ - read)
             read += stored
             note = _VectorsOfNote(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
-            found[path] = note
+            notes[path] = note
             is_whole = len(vectors) == len(keys)  # else more come
             if is_whole and len(note.labels) <= _MOST_LABELS:
                 with self._guard:
                     self._notes[path] = note
                     while len(self._notes) > _REMEMBERED:
                         self._notes.popitem(last=False)
-        return found
+        return notes
 
     def _refresh(self) -> Matrix | None:
         """Bring the labels in memory up to the catalog and return them; None if there are too many."""

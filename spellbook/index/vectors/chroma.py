@@ -106,8 +106,7 @@ class Chroma:
     @property
     def seq(self) -> int:
         """The last change that Chroma has seen; 0 if it is missing, broken or of another embedding."""
-        current = self.current()
-        return current.seq if self._usable(current) else 0
+        return self._usable().seq
 
     def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[tuple[str, float]]:
         """
@@ -119,8 +118,8 @@ class Chroma:
         next `catch_up`.
         """
         with self.locked(_PATIENCE):
-            current = self.current()
-            if not self._usable(current) or not current.seq or not current.rows:
+            current = self._usable()
+            if not current.seq or not current.rows:
                 raise Unavailable("there is no index yet")
             if current.seq < least:
                 raise Unavailable("it is being built anew")
@@ -136,19 +135,18 @@ class Chroma:
     @property
     def place(self) -> str:
         """The folder that holds the index, or the server's URL; "" if there is none yet."""
-        current = self.current()
-        return (self._url or str(self.state / current.folder)) if self._usable(current) else ""
+        folder = self._usable().folder
+        return (self._url or str(self.state / folder)) if folder else ""
 
     @property
     def rows(self) -> int:
         """How many vectors it holds; 0 if it is missing, broken or of another embedding."""
-        current = self.current()
-        return current.rows if self._usable(current) else 0
+        return self._usable().rows
 
     def age(self, generation: int) -> float:
         """Return the seconds since it caught up if the catalog is of another `generation` now, else 0."""
-        current = self.current()
-        if not self._usable(current):
+        current = self._usable()
+        if not current.folder:
             return math.inf
         return 0.0 if current.generation == generation else abs(time.time() - current.at)
 
@@ -162,9 +160,9 @@ class Chroma:
         """
         until, added = time.monotonic() + seconds, 0
         with self.locked(_WAIT):
-            current = self.current()
-            if not self._usable(current):
-                current = self.begin_writing(current)
+            current = self._usable()
+            if not current.folder:
+                current = self.begin_writing(self.current())
             todo = source.changes(current.seq)
             size = current.rows + current.dropped
             if size > BATCH and size > 2 * most:
@@ -188,8 +186,8 @@ class Chroma:
         Only rows that differ are written. Raises Unavailable as `catch_up` does.
         """
         with self.locked(_WAIT):
-            current = self.current()
-            if not self._usable(current):
+            current = self._usable()
+            if not current.folder:
                 raise Unavailable("there is no index yet")
         in_use = [key for key, _ in source.changes(0)]
         for start in range(0, 0 if self._url else len(in_use), BATCH):
@@ -206,11 +204,8 @@ class Chroma:
                 with self._writing(current) as (collection, _):
                     collection.update(ids=list(stale), metadatas=list(stale.values()))
         with self.reading(current) as collection:
-            lost = (
-                []
-                if collection.count() <= len(in_use)
-                else sorted(set(collection.get(include=[])["ids"]) - set(in_use))
-            )
+            is_more = collection.count() > len(in_use)
+            lost = sorted(set(collection.get(include=[])["ids"]) - set(in_use)) if is_more else []
         for start in range(0, len(lost), BATCH):
             batch = lost[start : start + BATCH]
             # A key that came into use again since has a new seq, and is added again.
@@ -229,8 +224,8 @@ class Chroma:
         Raises Unavailable if there is no index or another process holds it, OSError if `to` cannot be written.
         """
         with self.locked(_WAIT):
-            current = self.current()
-            if not self._usable(current) or self._url:
+            current = self._usable()
+            if not current.folder or self._url:
                 raise Unavailable("there is no index on this disk")
             self.close()  # all that is written is in its files then
             partial = to.with_name(f".{to.name}-{os.getpid()}.tmp")
@@ -248,8 +243,8 @@ class Chroma:
     def reading(self, began: _Current) -> Iterator[Any]:
         """Yield the collection under the lock. Raises Unavailable if it is no longer the folder that `began` names."""
         with self.locked(_WAIT):
-            current = self.current()
-            if not self._usable(current) or current.folder != began.folder:
+            current = self._usable()
+            if not current.folder or current.folder != began.folder:
                 raise Unavailable("the index was given up meanwhile")
             with self._given_up_on_error(current):
                 yield self._open(current)
@@ -336,9 +331,8 @@ class Chroma:
             self.close()
             if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
                 raise
-            _log.warning(
-                "The Chroma index in %s failed (%s); it will be built anew.", self.state / current.folder, error
-            )
+            folder = self.state / current.folder
+            _log.warning("The Chroma index in %s failed (%s); it will be built anew.", folder, error)
             with contextlib.suppress(OSError):
                 self._save(replace(current, seq=0, fingerprint=""))
             raise Unavailable(str(error)) from error
@@ -364,15 +358,15 @@ class Chroma:
         if not self._url:
             return chromadb.PersistentClient(str(self.state / folder), settings=settings)
         url = urlsplit(self._url)
-        asked = parse_qs(url.query)
+        options = parse_qs(url.query)
         return chromadb.HttpClient(
             host=url.hostname or "localhost",
             port=url.port or (443 if url.scheme == "https" else 8000),
             ssl=url.scheme == "https",
             headers={"x-chroma-token": self._token} if self._token else {},
             settings=settings,
-            tenant=asked.get("tenant", [chromadb.config.DEFAULT_TENANT])[0],
-            database=asked.get("database", [chromadb.config.DEFAULT_DATABASE])[0],
+            tenant=options.get("tenant", [chromadb.config.DEFAULT_TENANT])[0],
+            database=options.get("database", [chromadb.config.DEFAULT_DATABASE])[0],
         )
 
     # -- which folder
@@ -381,9 +375,11 @@ class Chroma:
     def _file(self) -> Path:
         return self.state / ("chroma-server.json" if self._url else "chroma.json")
 
-    def _usable(self, current: _Current) -> bool:
-        there = bool(current.folder) and (bool(self._url) or (self.state / current.folder).is_dir())
-        return there and (current.fingerprint, current.form) == (self._fingerprint, _FORM)
+    def _usable(self) -> _Current:
+        """Return the index as `chroma.json` has it, an empty one if it is missing, broken or of another embedding."""
+        current = self.current()
+        is_there = bool(current.folder) and (bool(self._url) or (self.state / current.folder).is_dir())
+        return current if is_there and (current.fingerprint, current.form) == (self._fingerprint, _FORM) else _Current()
 
     def current(self) -> _Current:
         try:
@@ -404,30 +400,21 @@ class Chroma:
                 time.sleep(_PATIENCE / TRIES)
 
     def begin_writing(self, current: _Current) -> _Current:
-        """Start an empty folder and clear away the old ones."""
+        """Start an empty folder and clear away the old ones; on a server, a collection. Those of other vaults stay."""
         self.close()
-        if self._url:
-            return self._begin_collection(current)
-        numbers = [int(path.name[7:]) for path in self.state.glob("chroma-*") if path.name[7:].isdigit()]
-        new = _Current(f"chroma-{max(numbers, default=0) + 1}", self._fingerprint, epoch=current.epoch + 1, form=_FORM)
+        old = [] if self._url else list(self.state.glob("chroma-*"))
+        number = max((int(path.name[7:]) for path in old if path.name[7:].isdigit()), default=0) + 1
+        folder = f"spellbook-{os.urandom(8).hex()}" if self._url else f"chroma-{number}"
+        new = _Current(folder, self._fingerprint, epoch=current.epoch + 1, form=_FORM)
+        if self._url and current.folder:
+            with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter
+                self._connect("").delete_collection(current.folder)
         try:
-            (self.state / new.folder).mkdir(parents=True)
+            if not self._url:
+                (self.state / folder).mkdir(parents=True)
             self._save(new)
         except OSError as error:
             raise Unavailable(str(error)) from error
-        for old in self.state.glob("chroma-*"):
-            if old.name != new.folder:
-                shutil.rmtree(old, ignore_errors=True)  # a process that still has it open answers exactly instead
-        return new
-
-    def _begin_collection(self, current: _Current) -> _Current:
-        """Name a new collection on the server, and delete the old one there; other vaults' are left alone."""
-        new = _Current(f"spellbook-{os.urandom(8).hex()}", self._fingerprint, epoch=current.epoch + 1, form=_FORM)
-        try:
-            if current.folder:
-                with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter
-                    self._connect("").delete_collection(current.folder)
-            self._save(new)
-        except OSError as error:
-            raise Unavailable(str(error)) from error
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)  # a process that still has it open answers exactly instead
         return new

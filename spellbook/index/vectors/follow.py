@@ -64,13 +64,12 @@ def is_due(index: Index, most: int = MOST_BEHIND, seconds: float = MOST_AGE) -> 
 
     It should if Chroma is `most` vectors or `seconds` behind, or missed.
     """
-    if index.catalog.fingerprint != index.embedder.fingerprint:
+    catalog = index.catalog
+    if catalog.fingerprint != index.embedder.fingerprint:
         return False  # the vault went over to another embedder, and this index follows with the next look
-    if not index.catalog.is_read:
+    if not catalog.is_read or not (catalog.counts().chunks or index.chroma.rows):
         return False  # what is not read yet looks as if it were gone
-    if not index.catalog.counts().chunks and not index.chroma.rows:
-        return False
-    return _is_behind(index, most - 1) or index.chroma.age(index.catalog.generation) >= seconds or is_missed(index)
+    return _is_behind(index, most - 1) or index.chroma.age(catalog.generation) >= seconds or is_missed(index)
 
 
 def _is_behind(index: Index, most: int) -> bool:
@@ -89,10 +88,10 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
             return False
         generation = catalog.generation
         chroma.catch_up(catalog.vectors, catalog.counts().chunks, seconds)
-        if not catalog.vectors.changes(chroma.seq, 1):
-            chroma.compare(catalog.vectors, generation)
-            return True
-    return False
+        if catalog.vectors.changes(chroma.seq, 1):
+            return False
+        chroma.compare(catalog.vectors, generation)
+        return True
 
 
 def copy(index: Index, to: Path) -> int:
@@ -146,17 +145,15 @@ def in_child(index: Index, stopping: threading.Event) -> str:
         if child.poll() is None:
             child.kill()
             return ""
-        said = child.stdout.read().decode("utf-8", "replace").strip()
-    return (
-        f"Chroma was not brought up to date: {said or f'the process ended with {child.returncode}'}"
-        if child.returncode
-        else ""
-    )
+        reason = child.stdout.read().decode("utf-8", "replace").strip()
+    if not child.returncode:
+        return ""
+    return f"Chroma was not brought up to date: {reason or f'the process ended with {child.returncode}'}"
 
 
 def serve() -> None:
     """Be the child process of `in_child`: catch up with what stdin names, and end when the parent ends."""
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints, prints nowhere
     if hasattr(os, "nice"):
         os.nice(10)
@@ -168,9 +165,9 @@ def serve() -> None:
         if catalog.fingerprint == fingerprint:
             catch_up(catalog, Chroma(state, fingerprint, url, token))
     except Exception as error:  # whatever it is, the parent logs it
-        said.write(" ".join(f"{error or type(error).__name__}".split())[:500])
+        answer.write(" ".join(f"{error or type(error).__name__}".split())[:500])
         code = 1
-    said.flush()
+    answer.flush()
     os._exit(code)  # Chroma's threads need not end first: what is written is written
 
 

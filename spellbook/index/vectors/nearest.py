@@ -18,7 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Unavailable
-from spellbook.index.vectors.matrix import Matrix, Row
+from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.simhash import Sketches
 from spellbook.index.vectors.stand_in import StandIn
 from spellbook.models.base import Bytes, Vectors
@@ -26,6 +26,9 @@ from spellbook.system.lazy import np
 
 Near = list[tuple[str, float]]
 """Keys of vectors and their cosines, nearest first."""
+
+Texts = list[tuple[tuple[StoredChunk, ...], float]]
+"""Texts, nearest first: the chunks that have it, and its cosine."""
 
 _OVERFETCH = (4, 20)
 """How many times what is wanted is asked for, before the keys that meet a filter are listed and searched alone."""
@@ -63,27 +66,24 @@ class Nearest:
         self._stand_in = StandIn(index)
         self._guard = threading.Lock()
 
-    def chunks(
-        self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]
-    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
+    def chunks(self, vector: Vectors, limits: Sequence[Condition], wanted: int, reasons: list[str]) -> Texts:
         """
         Return the `wanted` texts nearest to a unit vector, each as its chunks that meet `limits`, with its cosine.
 
         The reason why Chroma did not answer is added to `reasons`; the search then took longer.
         """
-        met: list[tuple[tuple[StoredChunk, ...], float]] = []
         matrix = self._refresh()
         for times in _OVERFETCH:
             # Most filters leave much, and most keys are in use. So it is cheaper to look at what is near than to list
             # all that may match.
-            asked = wanted * times
-            near = matrix.nearest(vector, asked) if matrix is not None else self._approximately(vector, asked, reasons)
-            met = self._met(near, limits, wanted)
-            if len(met) >= wanted or (len(near) < asked and matrix is not None):
-                return met
+            most = wanted * times
+            near = matrix.nearest(vector, most) if matrix is not None else self._approximately(vector, most, reasons)
+            texts = self._chunks_of(near, limits, wanted)
+            if len(texts) >= wanted or (len(near) < most and matrix is not None):
+                return texts
         keys = self._index.catalog.keys(limits)
         near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)
-        return self._met(near, limits, wanted)
+        return self._chunks_of(near, limits, wanted)
 
     def prepare(self, embedded: int) -> None:
         """
@@ -96,7 +96,7 @@ class Nearest:
             return
         with catalog.reading():
             if catalog.fingerprint == self._index.embedder.fingerprint:  # else it would be kept under a wrong name
-                self.sketched()
+                self.refresh_sketches()
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         """Return the cosines of these keys' vectors to a unit vector; those without a vector are left out."""
@@ -105,25 +105,24 @@ class Nearest:
     def vectors(self, keys: Iterable[str], most: int) -> tuple[list[Vectors], int]:
         """Return the vectors of these keys, each once, and how many of them, at most `most`, were read from disk."""
         listed = list(dict.fromkeys(keys))
-        found = self.matrix.vectors(listed)
-        blobs = self._index.catalog.vectors.of([key for key in listed if key not in found][: max(0, most)])
-        return [*found.values(), *(np.frombuffer(blob, dtype="<f4") for blob in blobs.values())], len(blobs)
+        known = self.matrix.vectors(listed)
+        blobs = self._index.catalog.vectors.of([key for key in listed if key not in known][: max(0, most)])
+        return [*known.values(), *(np.frombuffer(blob, dtype="<f4") for blob in blobs.values())], len(blobs)
 
-    def standing_in(
-        self, question: Bytes, limits: Sequence[Condition], wanted: int
-    ) -> list[tuple[tuple[StoredChunk, ...], float]]:
+    def standing_in(self, question: Bytes, limits: Sequence[Condition], wanted: int) -> Texts:
         """
         Return the `wanted` texts nearest to a question by the second encoder, among those the embedder has not done.
 
         Each as its chunks that meet `limits`, with its cosine. `question` is what the second encoder gives, int8.
         """
-        asked = question.reshape(-1)
+        vector = question.reshape(-1)
         for times in _OVERFETCH:
-            near = self._stand_in.nearest(asked, wanted * times)
-            met = self._met(near, limits, wanted)
-            if len(met) >= wanted or len(near) < wanted * times:
-                return met
-        return self._met(self._stand_in.nearest(asked, wanted, self._index.catalog.keys(limits)), limits, wanted)
+            near = self._stand_in.nearest(vector, wanted * times)
+            texts = self._chunks_of(near, limits, wanted)
+            if len(texts) >= wanted or len(near) < wanted * times:
+                return texts
+        near = self._stand_in.nearest(vector, wanted, self._index.catalog.keys(limits))
+        return self._chunks_of(near, limits, wanted)
 
     def _refresh(self) -> Matrix | None:
         """Bring the matrix up to the catalog and return it; None if that has more than memory should hold."""
@@ -141,13 +140,10 @@ class Nearest:
             self.matrix, self.sketches = matrix, None
             return matrix
 
-    def sketched(self) -> Sketches:
+    def refresh_sketches(self) -> Sketches:
         """Return the sketches of all vectors in the catalog; a process before this one may have made the first ones."""
-        catalog, fingerprint, file = (
-            self._index.catalog,
-            self._index.embedder.fingerprint,
-            self._index.config.state / _FILE,
-        )
+        catalog, file = self._index.catalog, self._index.config.state / _FILE
+        fingerprint = self._index.embedder.fingerprint
         with self._guard:
             sketches = self.sketches or Sketches.load(file, fingerprint)
             # A catalog that was begun anew counts on, and would have all of them once more.
@@ -160,18 +156,18 @@ class Nearest:
             self.sketches = sketches
             return sketches
 
-    def _met(self, near: Near, limits: Sequence[Condition], wanted: int) -> list[tuple[tuple[StoredChunk, ...], float]]:
-        """Return the first `wanted` of `near` that have chunks, with these."""
-        met: list[tuple[tuple[StoredChunk, ...], float]] = []
+    def _chunks_of(self, near: Near, limits: Sequence[Condition], wanted: int) -> Texts:
+        """Return the first `wanted` of `near` that have chunks which meet `limits`, with these."""
+        texts: Texts = []
         for start in range(0, len(near), wanted):
             some = near[start : start + wanted]
             chunks: dict[str, tuple[StoredChunk, ...]] = {}
-            for found in self._index.catalog.by_key([key for key, _ in some], limits):
-                chunks[found.key] = (*chunks.get(found.key, ()), found)
-            met += [(chunks[key], cosine) for key, cosine in some if key in chunks]
-            if len(met) >= wanted:
+            for chunk in self._index.catalog.by_key([key for key, _ in some], limits):
+                chunks[chunk.key] = (*chunks.get(chunk.key, ()), chunk)
+            texts += [(chunks[key], cosine) for key, cosine in some if key in chunks]
+            if len(texts) >= wanted:
                 break
-        return met[:wanted]
+        return texts[:wanted]
 
     def _approximately(self, vector: Vectors, wanted: int, reasons: list[str]) -> Near:
         """
@@ -179,15 +175,12 @@ class Nearest:
 
         Uses sketches if that is much, or if Chroma does not answer.
         """
-        chroma = self._index.chroma
-        seen = chroma.seq
+        seen = self._index.chroma.seq
         unseen = self._index.catalog.vectors.changes(seen, BEHIND + 1)
         if len(unseen) <= BEHIND:
             try:
-                near = {
-                    **dict(chroma.nearest(vector, wanted, seen)),
-                    **dict(self._streamed(vector, [key for key, _ in unseen], wanted)),
-                }
+                near = dict(self._index.chroma.nearest(vector, wanted, seen))
+                near |= self._search_blocks(vector, [key for key, _ in unseen], wanted)
                 return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
@@ -200,18 +193,15 @@ class Nearest:
         Few vectors are all searched exactly; of many, only those with the most alike sketches.
         """
         if keys is None or len(keys) > BLOCK:
-            keys = self.sketched().alike(vector, max(COMPARED, 2 * wanted), keys)
-        return self._streamed(vector, keys, wanted)
+            keys = self.refresh_sketches().alike(vector, max(COMPARED, 2 * wanted), keys)
+        return self._search_blocks(vector, keys, wanted)
 
-    def _streamed(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
+    def _search_blocks(self, vector: Vectors, keys: Sequence[str], wanted: int) -> Near:
         """Search stored vectors exactly, a block at a time, so that memory does not grow with the vault."""
         best: Near = []
         for start in range(0, len(keys), BLOCK):
-            block = Matrix()
-            rows: list[Row] = [
-                (key, blob, 0) for key, blob in self._index.catalog.vectors.of(keys[start : start + BLOCK]).items()
-            ]
-            block.add(rows)
+            block, blobs = Matrix(), self._index.catalog.vectors.of(keys[start : start + BLOCK])
+            block.add((key, blob, 0) for key, blob in blobs.items())
             best = sorted([*best, *block.nearest(vector, wanted)], key=lambda pair: -pair[1])[:wanted]
         return best
 
@@ -224,6 +214,6 @@ def _most(in_use: int) -> int:
 def cosines(matrix: Matrix, index: Index, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
     """Return the cosines of these keys' vectors to a unit vector: from `matrix`, those that it lacks from the index."""
     listed = list(keys)
-    found = matrix.cosines(vector, listed)
-    blobs = index.catalog.vectors.of([key for key in listed if key not in found])
-    return found | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}
+    known = matrix.cosines(vector, listed)
+    blobs = index.catalog.vectors.of([key for key in listed if key not in known])
+    return known | {key: float(np.frombuffer(blob, dtype="<f4") @ vector) for key, blob in blobs.items()}

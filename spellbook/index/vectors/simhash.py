@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from spellbook.index.vectors.matrix import Row
 from spellbook.system.disk import fsync
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import held
-
-Row = tuple[str, bytes, int]
-"""Key (a `short_hash`), vector as float32 bytes, seq."""
 
 BATCH = 10_000
 """Vectors that are taken in at a time, 15 MB."""
@@ -31,8 +29,11 @@ BATCH = 10_000
 _SHARE = 32_768
 """Vectors whose signs are compared at a time: their words stay in the processor's own memory."""
 
-_KEY, _WORD = 15, 8
-"""Bytes of a key, and of a word of signs."""
+_KEY = 15
+"""Bytes of a key."""
+
+_WORD = 8
+"""Bytes of a word of signs."""
 
 _LETTERS = 20
 """Letters of a key in base64: without padding, so the keys of many are one string."""
@@ -140,8 +141,8 @@ class Sketches:
         if wanted < len(rows):
             most = np.searchsorted(np.cumsum(np.bincount(differ)), wanted)
             rows = rows[np.concatenate([np.flatnonzero(differ < most), np.flatnonzero(differ == most)])[:wanted]]
-        found = base64.urlsafe_b64encode(keys[rows].tobytes()).decode("ascii")
-        return [found[start : start + _LETTERS] for start in range(0, len(found), _LETTERS)]
+        listed = base64.urlsafe_b64encode(keys[rows].tobytes()).decode("ascii")
+        return [listed[start : start + _LETTERS] for start in range(0, len(listed), _LETTERS)]
 
     # -- between processes
 
@@ -152,13 +153,8 @@ class Sketches:
         with contextlib.suppress(OSError, ValueError, EOFError), open(file, "rb") as saved:
             if saved.readline() == kept._head:
                 mean, turn, keys, signs, seq = (np.load(saved, allow_pickle=False) for _ in range(5))
-                kept._view, kept._keys, kept._signs, kept._count, kept.seq = (
-                    _Projection(mean, turn),
-                    keys,
-                    signs,
-                    len(keys),
-                    int(seq),
-                )
+                kept._view, kept._keys, kept._signs = _Projection(mean, turn), keys, signs
+                kept._count, kept.seq = len(keys), int(seq)
         return kept
 
     def save(self, file: Path) -> None:

@@ -7,8 +7,9 @@ As int8, a quarter of a kilobyte each, and only while something is pending.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, unit
@@ -26,22 +27,17 @@ class StandIn:
         self._guard = threading.Lock()
         self._rows = _Rows("", 0, (), [])
 
-    def nearest(self, asked: Bytes, limit: int, keys: Collection[str] | None = None) -> list[tuple[str, float]]:
+    def nearest(self, question: Bytes, limit: int, keys: Collection[str] | None = None) -> list[tuple[str, float]]:
         """
         Return the `limit` keys nearest to a question with their cosines, among `keys` if given, nearest first.
 
-        `asked` is what the second encoder makes of the question, int8 (width,). Some keys may have been embedded or
+        `question` is what the second encoder makes of the question, int8 (width,). Some keys may have been embedded or
         gone out of use since: the caller drops them.
         """
         rows = self._refresh()
-        named = np.array(rows.keys)
+        named, query = np.array(rows.keys), unit(question)
         chosen = np.arange(len(named)) if keys is None else np.flatnonzero(np.isin(named, list(keys)))
-        query = unit(asked)
-        at = 0
-        cosines = np.empty(len(named), np.float32)
-        for block in rows.blocks:
-            cosines[at : at + len(block)] = unit(block) @ query
-            at += len(block)
+        cosines = np.concatenate([np.empty(0, np.float32), *(unit(block) @ query for block in rows.blocks)])
         top = chosen[np.argsort(-cosines[chosen], kind="stable")[:limit]]
         return [(rows.keys[row], float(cosines[row])) for row in top.tolist()]
 
@@ -60,8 +56,8 @@ class StandIn:
                 since = rows.seq if rows.seq <= last else 0  # a catalog that was begun anew
                 keys, blocks = list(rows.keys if since else ()), list(rows.blocks if since else ())
                 known = set(keys)
-                found = (row for row in catalog.second.standing_in(since) if row[0] not in known)
-                left = islice(found, max(0, most - len(keys)))
+                fresh = (row for row in catalog.second.standing_in(since) if row[0] not in known)
+                left = islice(fresh, max(0, most - len(keys)))
                 while some := list(islice(left, _BLOCK)):
                     keys += [key for key, _ in some]
                     blocks.append(np.frombuffer(b"".join(vector for _, vector in some), np.int8).reshape(len(some), -1))
@@ -70,10 +66,10 @@ class StandIn:
             return rows
 
 
-class _Rows:
+class _Rows(NamedTuple):
     """One state of the vectors; a search goes on with the one it began with."""
 
-    __slots__ = ("blocks", "keys", "seq", "state")
-
-    def __init__(self, state: str, seq: int, keys: tuple[str, ...], blocks: list[npt.NDArray[np.int8]]) -> None:
-        self.state, self.seq, self.keys, self.blocks = state, seq, keys, blocks
+    state: str
+    seq: int
+    keys: tuple[str, ...]
+    blocks: Sequence[npt.NDArray[np.int8]]

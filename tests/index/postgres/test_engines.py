@@ -10,8 +10,7 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.filters import NO_GUIDES, Condition, conditions
 from spellbook.index.postgres import matching, words
-from spellbook.index.postgres.engine import Postgres
-from spellbook.index.postgres.opened import PublishedSource
+from spellbook.index.postgres.engine import Postgres, PublishedSource
 from spellbook.index.postgres.publish import publish
 from spellbook.search import fts_query
 from spellbook.search.question import Question

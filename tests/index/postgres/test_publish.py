@@ -167,7 +167,7 @@ def test_two_vaults_of_one_name_and_one_ranking(tmp_path, database):
     engine = Postgres(database)
     found = engine.by_number([number for number, _ in engine.match(phrase("harbour"), (), 9)])
     assert {each.path for each in found} == {f"{name}/a.md" for name in names}
-    assert [each.id for each in engine.meant("recipes/a")] == ["recipes/a#"]
+    assert [each.id for each in engine.note("recipes/a")] == ["recipes/a#"]
     assert engine.among(["recipes/a.md", "a.md", "other/a.md"], ()) == {"recipes/a.md"}
     [other] = Postgres(database, ["recipes"]).match(phrase("harbour"), (), 9)
     assert Postgres(database, ["recipes"]).by_number([other[0]])[0].path == "a.md"
@@ -192,7 +192,7 @@ def test_what_a_reader_may_not_see_is_nowhere(vault, database):
         assert (engine.match(zeppelin, (), 9), engine.counts().notes) == ([], 1)
         hidden = Postgres(database).at("own.md")
         assert len(hidden) == 1
-        assert engine.by_number([hidden[0].number]) == engine.at("own.md") == engine.meant("own") == []
+        assert engine.by_number([hidden[0].number]) == engine.at("own.md") == engine.note("own") == []
         assert engine.match_among(phrase("harbour"), [hidden[0].number]) == []
         near = engine.nearest(index.embedder.embed_query("The harbour zeppelin."), (), 9, [])
         assert {each.path for chunks, _ in near for each in chunks} == {"team.md"}

@@ -33,7 +33,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
     """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
     book, hours = call.book, admin.RANGES[timeRange]
     book.refresh()
-    timing, average = metrics.mean(book.meter, SEARCHES, hours)
+    timing, average = book.meter.mean(SEARCHES, hours)
     _, totals = book.meter.read(hours)
     counts, sizes = book.index.catalog.counts(), book.index.catalog.sizes()
     named = dict(book.index.catalog.commonest("type", (), 1_000))

@@ -71,7 +71,7 @@ def _recommended(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
     if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
         told = 'The file has free pages: run the action "vacuum".'
         yield advice("storage", "low", told, f"{free / 1e6:,.0f} MB of the disk.")
-    timing, _ = metrics.mean(book.meter, SEARCHES, 24)
+    timing, _ = book.meter.mean(SEARCHES, 24)
     if timing.count and timing.p95 > SLOW_MS and not book.index.second:
         told = "Searches are slow: choose a smaller model, or give the server more processors."
         yield advice("query", "medium", told, f"p95 is {timing.p95:,.0f} ms.")
