@@ -33,7 +33,7 @@ _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 
 
-def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
+def threaded(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
     """Run a tool in a thread; a SpellbookError reaches the model with its code and hint."""
 
     @wraps(tool)
@@ -42,7 +42,7 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
             # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
             return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
-            raise ToolError(_said(error)) from error
+            raise ToolError(_as_text(error)) from error
         except Exception as error:
             _log.exception("%s failed", tool.__name__)
             raise ToolError(
@@ -52,7 +52,7 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
     return run
 
 
-def _said(error: SpellbookError) -> str:
+def _as_text(error: SpellbookError) -> str:
     """Return an error as one line; the difference of a conflict is quoted as a note's text."""
     line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", error.hint))))
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
@@ -66,11 +66,11 @@ def adder(mcp: MCPServer) -> Callable[..., None]:
         tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
     ) -> None:
         # A structured copy of the answer would cost its tokens twice.
-        described = inspect.getdoc(tool)  # without its indentation, which costs tokens
-        run: Any = told(tool)
+        run: Any = threaded(tool)
         run.__signature__ = signature(tool, verb, names)
         run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
-        mcp.add_tool(run, title=title, description=described, annotations=annotations, structured_output=False)
+        description = inspect.getdoc(tool)  # without its indentation, which costs tokens
+        mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
 
     return add
 

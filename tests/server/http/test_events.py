@@ -20,7 +20,8 @@ from spellbook.library.book import Spellbook
 from spellbook.server import jobs as work
 from spellbook.server.http import faults
 from spellbook.server.http.api import events
-from spellbook.server.http.served import Caller, Served
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.served import Served
 from spellbook.system.errors import InvalidInput, SpellbookError
 from tests.helpers import PATIENCE
 

@@ -10,15 +10,17 @@ from starlette.routing import BaseRoute, Route
 
 from spellbook import __version__
 from spellbook.server.http.guard import API
-from spellbook.server.http.served import Served, served
+from spellbook.server.http.served import Served, limiter, served
 
-_LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
+_looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
+_LOOKING = 2
+"""Threads that strangers can make wait for a disk or a database that hangs."""
 
 
 async def health(request: Request) -> JSONResponse:
     """Answer 200, or 503 if the notes' folder or the database is away, or elsewhere. It tells nothing of the notes."""
     here = served(request)
-    lacks = await to_thread.run_sync(_lacks, here, limiter=_limiter())
+    lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_looking, _LOOKING))
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
     return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
 
@@ -30,15 +32,6 @@ def _lacks(here: Served) -> str:
     if here.book.config.is_elsewhere:
         return "The vault's path leads to another folder than its index came from. Start the server again."
     return ""
-
-
-def _limiter() -> CapacityLimiter:
-    """Return what bounds the threads that strangers make wait for a disk or a database that hangs."""
-    try:
-        return _LOOKING.get()
-    except LookupError:
-        _LOOKING.set(found := CapacityLimiter(2))
-        return found
 
 
 async def about(request: Request) -> JSONResponse:

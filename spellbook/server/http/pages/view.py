@@ -101,7 +101,7 @@ class View:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
         done = run(endpoint, call, checked(endpoint, given))
-        return done.told if isinstance(done, Reply) else done
+        return done.body if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""
