@@ -32,13 +32,13 @@ def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) ->
 
 
 def _parameters(taken: Mapping[str, Argument]) -> Iterator[inspect.Parameter]:
-    for name, each in taken.items():
-        default = "" if each.kind == "text" else each.default
+    for name, argument in taken.items():
+        default = "" if argument.kind == "text" else argument.default
         yield inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            annotation=_typed(each),
-            default=inspect.Parameter.empty if each.is_needed else default,
+            annotation=_typed(argument),
+            default=inspect.Parameter.empty if argument.is_needed else default,
         )
 
 
@@ -92,16 +92,16 @@ def _absent(value: object) -> object:
 def _or(default: object) -> BeforeValidator:
     """Replace a missing argument by `default`."""
 
-    def given(value: object) -> object:
+    def use_default(value: object) -> object:
         return default if _absent(value) is None else value
 
-    return BeforeValidator(given)
+    return BeforeValidator(use_default)
 
 
 def _decoded(most: int) -> BeforeValidator:
     """Decode JSON text, and refuse a value of more than `most` characters."""
 
-    def given(value: object) -> object:
+    def decode(value: object) -> object:
         value = _absent(value)
         try:
             if isinstance(value, str) and value.strip()[:1] in {"[", "{"}:
@@ -115,19 +115,19 @@ def _decoded(most: int) -> BeforeValidator:
             raise ValueError(f"too large: {size:,} characters as JSON, at most {most:,} are allowed")
         return value
 
-    return BeforeValidator(given)
+    return BeforeValidator(decode)
 
 
-def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
+def phrase(value: object) -> tuple[tuple[str, str] | None, bool]:
     """Return the old and the new text of an argument `replace`, and whether to replace all. Raises InvalidInput."""
-    if given is None:
+    if value is None:
         return None, False
-    old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
-    if not isinstance(given, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
+    old, new = (value.get("old"), value.get("new")) if isinstance(value, Mapping) else (None, None)
+    if not isinstance(value, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
         raise InvalidInput(
             "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'
         )
-    return (old, new), given.get("all") is True
+    return (old, new), value.get("all") is True
 
 
 def lean(schema: dict[str, Any]) -> dict[str, Any]:
@@ -159,10 +159,10 @@ def renamed(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's arguments with `dry_run` for its old names: `preview`, and `apply` for its opposite."""
     if "dry_run" in arguments or not arguments.keys() & {"preview", "apply"}:
         return arguments
-    given = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
+    others = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
     if _absent(arguments.get("preview")) is not None:
-        return {**given, "dry_run": arguments["preview"]}
+        return {**others, "dry_run": arguments["preview"]}
     if (apply := _absent(arguments.get("apply"))) is None:
-        return given
+        return others
     opposite = {"true": False, "1": False, "false": True, "0": True}
-    return {**given, "dry_run": opposite.get(str(apply).strip().lower(), apply)}
+    return {**others, "dry_run": opposite.get(str(apply).strip().lower(), apply)}

@@ -73,10 +73,10 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the job as JSON: times in ISO 8601, `result` and `error` only where there is one."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: value.isoformat(timespec="seconds") if isinstance(value, dt.datetime) else value
-            for name, value in named.items()
+            for name, value in values.items()
             if value is not None
         }
 

@@ -21,11 +21,11 @@ A module may have INSTRUCTIONS, what an agent is told of it at the start, and AL
 
 def toolsets_of(names: str) -> tuple[str, ...]:
     """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
-    found = tuple(name.strip() for name in names.split(",") if name.strip())
-    for name in found:
+    listed = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in listed:
         if name not in TOOLSETS:
             raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
-    return found
+    return listed
 
 
 class Names:

@@ -36,10 +36,10 @@ _FAVOUR = 0.05
 """What a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def items(book: Reader, found: Answer) -> list[dict[str, Any]]:
+def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
     """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
-    uses = book.index.catalog.usage.of(hit.chunk.note for hit in found.hits)
-    return [_item(hit, uses) for hit in render.fenced(found).hits]
+    uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
+    return [_item(hit, uses) for hit in render.fenced(answer).hits]
 
 
 def _item(hit: Hit, uses: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def injection(
 ) -> tuple[str, dict[str, Any]]:
     """Return the text of the prompt, within `budget` tokens; and how many memories it holds, its tokens, the ms."""
     language = "ko" if languages.written_in(query).endswith("ko") else "en"
-    found = book.memories.recall(query, limit=20, max_tokens=_MOST_READ, also=also)
+    answer = book.memories.recall(query, limit=20, max_tokens=_MOST_READ, also=also)
     favoured = _FAVOURED.get(context_type, {})
 
     def worth(hit: Hit) -> float:
@@ -124,11 +124,11 @@ def injection(
     count = book.index.embedder.count_tokens
     lines: list[str] = []
     tokens = count(_HEAD[language].format(99))
-    hits = sorted(found.hits, key=worth, reverse=True)
+    hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
         title = presentation.stated(hit.title, presentation.is_outside(hit))
-        said = f"[{flat(hit.category)} {newest.said(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
-        head = f"{len(lines) + 1}. {said}\n"
+        label = f"[{flat(hit.category)} {newest.said(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
+        head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
         line = head + _indented(hit.text, hit.chunk)
@@ -144,7 +144,7 @@ def injection(
         tokens = count(text)
     else:
         text = "\n".join([_HEAD[language].format(len(lines)), *lines])
-    return text, {"memories_used": len(lines), "token_count": tokens, "search_time": found.ms}
+    return text, {"memories_used": len(lines), "token_count": tokens, "search_time": answer.ms}
 
 
 def _indented(text: str, chunk: StoredChunk) -> str:

@@ -37,11 +37,11 @@ class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
     async def receive(self) -> SessionMessage | Exception:
         while True:
             item = await self._read.receive()
-            found = _request(item) if isinstance(item, ValidationError) else None
-            if isinstance(found, JSONRPCError):
-                await self._write.send(SessionMessage(found))
+            message = _request(item) if isinstance(item, ValidationError) else None
+            if isinstance(message, JSONRPCError):
+                await self._write.send(SessionMessage(message))
             else:
-                return SessionMessage(found) if found else item
+                return SessionMessage(message) if message else item
 
     async def aclose(self) -> None:
         await self._read.aclose()

@@ -421,10 +421,10 @@ class Hints(events.FileSystemEventHandler):
         with self._guard:
             wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
             if not self._first or force or wait <= 0:
-                found = (self._full, sorted(self._paths)) if self._first else None
+                hints = (self._full, sorted(self._paths)) if self._first else None
                 self._paths, self._full, self._first = set(), False, 0.0
                 self.wake.clear()
-                return found
+                return hints
         time.sleep(max(0.005, wait))
         return None
 

@@ -153,10 +153,10 @@ class Guard:
             return True
         token, cookie = _credentials(Headers(scope=scope))
         try:
-            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError:
             return False
-        return found == who
+        return caller == who
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
         """Return who asks. Raises _Refused for whom, and what, is not let in."""
@@ -174,15 +174,15 @@ class Guard:
             raise _Refused(fault(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN."))
         if is_open:
             if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
-                said, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
-                raise _Refused(fault(503, "RATE_LIMIT_EXCEEDED", said, {"hint": "Try again in a moment."}, wait))
+                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                raise _Refused(fault(503, "RATE_LIMIT_EXCEEDED", message, {"hint": "Try again in a moment."}, wait))
             if path == "/login" and scope["method"] == "POST":
                 self._check_failures(address)
             return Caller("", "read", "public")
-        found = self._known(scope, headers, address)
-        if found is None and _is_page(scope, headers):
+        caller = self._known(scope, headers, address)
+        if caller is None and _is_page(scope, headers):
             raise _Refused(_to_login(scope, headers))
-        if found is None:
+        if caller is None:
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _Refused(
                 fault(
@@ -193,16 +193,16 @@ class Guard:
                     {"www-authenticate": 'Bearer realm="spellbook"'},
                 )
             )
-        if found.vaults and self._rules.vault and self._rules.vault not in found.vaults:
+        if caller.vaults and self._rules.vault and self._rules.vault not in caller.vaults:
             message = "This token is limited to other vaults than this server's."
             raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Use a token for this vault."}))
         if HANDED in headers and not self._rules.vault:
             # Two servers that name each other would hand a write to and fro.
             message = "This server has no files either."
             raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Name the machine that has them."}))
-        self._count(found)
-        self._check_right(scope, found)
-        return found
+        self._count(caller)
+        self._check_right(scope, caller)
+        return caller
 
     def _check_right(self, scope: Scope, who: Caller) -> None:
         """Refuse what a token may not do, whatever the route itself asks for; MCP has rights of its own."""
@@ -216,8 +216,8 @@ class Guard:
             raise _Refused(fault(403, error.code, error.message, {"hint": error.hint})) from error
 
     def _check_host(self, headers: Headers) -> None:
-        given = headers.getlist("host")
-        host = given[0].lower() if len(given) == 1 else ""
+        named = headers.getlist("host")
+        host = named[0].lower() if len(named) == 1 else ""
         try:
             parts = urlsplit(f"//{host}")
             name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -264,19 +264,19 @@ class Guard:
             digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
             if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                 self._check_failures(address)
-            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError as error:
             raise _Refused(fault(500, error.code, error.message, {"hint": error.hint})) from error
-        if found is None:
+        if caller is None:
             self._accepted.pop(digest, None)
             self.failed(address)
             return None
         self._accepted[digest] = None
         while len(self._accepted) > _MOST_ACCEPTED:
             self._accepted.popitem(last=False)
-        if found.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
+        if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
             raise _Refused(fault(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this."))
-        return found
+        return caller
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
@@ -346,12 +346,12 @@ def _is_page(scope: Scope, headers: Headers) -> bool:
 
 def _to_login(scope: Scope, headers: Headers) -> Response:
     """Return what a browser gets that has not logged in, or whose cookie is too old."""
-    asked = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
+    place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
         return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
-    is_kept = scope["method"] == "GET" and asked != "/" and len(asked) <= _MOST_PLACE
-    to = f"/login?{urlencode({'to': asked})}" if is_kept else "/login"
+    is_kept = scope["method"] == "GET" and place != "/" and len(place) <= _MOST_PLACE
+    to = f"/login?{urlencode({'to': place})}" if is_kept else "/login"
     gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
     if "hx-request" in headers:
         return Response(status_code=401, headers={"hx-redirect": "/login", **gone})

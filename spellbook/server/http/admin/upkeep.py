@@ -11,7 +11,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.server import searches
-from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, say
 from spellbook.server.http.api import changes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -39,7 +39,7 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
         return changes.begun(call, job)
     if job.state != "done":
         raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
-    return Reply({"message": said(call, "The database is optimized."), **job.result}, 200)
+    return Reply({"message": say(call, "The database is optimized."), **job.result}, 200)
 
 
 def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
     result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
-    return {"success": True, "message": said(call, "Cache statistics."), "result": result}
+    return {"success": True, "message": say(call, "Cache statistics."), "result": result}
 
 
 def _kinds(name: str) -> list[str]:
@@ -120,7 +120,7 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
             cleared += loaded.forget(gone)
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}
-    return {"success": True, "message": said(call, "The cache is cleared."), "result": result}
+    return {"success": True, "message": say(call, "The cache is cleared."), "result": result}
 
 
 _MOST_SEARCHED = 500

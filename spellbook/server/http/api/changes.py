@@ -50,19 +50,19 @@ def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any
     return {**asdict(call.book.whole.merge(a, b, keep=keep, apply=not dry_run)), "dry_run": dry_run}
 
 
-def articles(call: Call, **asked: Any) -> dict[str, Any]:
+def articles(call: Call, **page: Any) -> dict[str, Any]:
     """Articles, newest first, and the categories of all of them."""
-    return listed(call.book, **asked)
+    return listed(call.book, **page)
 
 
-def save(call: Call, **given: Any) -> dict[str, Any]:
+def save(call: Call, **article: Any) -> dict[str, Any]:
     """Save a web page, a PDF or given text as an article."""
-    return call.book.memories.articles.save(**given, files=False)
+    return call.book.memories.articles.save(**article, files=False)
 
 
-def outcome(call: Call, **given: Any) -> dict[str, Any]:
+def outcome(call: Call, **fields: Any) -> dict[str, Any]:
     """Record how a decision turned out."""
-    return call.book.memories.decisions.update(call.id, **given)
+    return call.book.memories.decisions.update(call.id, **fields)
 
 
 def snapshots(call: Call) -> dict[str, Any]:

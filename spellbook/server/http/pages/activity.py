@@ -21,10 +21,10 @@ _MOST_TRASH = 50
 
 def activity(shown: View) -> Response:
     """List the latest changes; `entry` in the address opens one of them with its difference."""
-    told = shown.ask(changes.log, limit=_ENTRIES)
+    reply = shown.ask(changes.log, limit=_ENTRIES)
     trash = sorted(_trash(str(shown.book.config.vault)), reverse=True) if shown.may("write") else []
     listed = [path for _, path in trash[:_MOST_TRASH]]
-    return shown.page("activity.html", told=told, trash=listed, more=len(trash) - len(listed))
+    return shown.page("activity.html", reply=reply, trash=listed, more=len(trash) - len(listed))
 
 
 def _trash(vault: str) -> Iterator[tuple[float, str]]:
@@ -42,8 +42,8 @@ def difference(shown: View) -> Response:
     """Show what undoing a change would do."""
     entry = shown.query.get("entry", "")
     try:
-        told = shown.ask(changes.undo, entry=entry, dry_run=True)
-        return shown.page("difference.html", difference=told["difference"], why="", entry=entry)
+        reply = shown.ask(changes.undo, entry=entry, dry_run=True)
+        return shown.page("difference.html", difference=reply["difference"], why="", entry=entry)
     except SpellbookError as error:
         return shown.page("difference.html", difference="", why=error, entry=entry)
 

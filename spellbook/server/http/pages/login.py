@@ -22,7 +22,7 @@ from spellbook.server.http.tokens import COOKIE_SECONDS
 def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
     spoken = language(request.headers.get("accept-language", ""))
     shown = view.environment().get_template("login.html")
-    say = partial(view.said, spoken)
+    say = partial(view.say, spoken)
     return HTMLResponse(shown.render(_=say, language=spoken, to=to, message=message), status)
 
 
@@ -35,9 +35,9 @@ async def enter(request: Request) -> Response:
     """Take a token, as a form or as JSON, and give a cookie for it."""
     body = await request.body()
     is_json = "json" in request.headers.get("content-type", "")
-    given = _given(body, is_json)
-    cookie = await in_thread(served(request).tokens.cookie, given.get("token", "").strip())
-    to = view.local(given.get("to", "/"))
+    fields = _given(body, is_json)
+    cookie = await in_thread(served(request).tokens.cookie, fields.get("token", "").strip())
+    to = view.local(fields.get("to", "/"))
     if cookie is None:
         request.app.state.guard.failed(request.client.host if request.client else "")
         if is_json:

@@ -162,8 +162,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
     href = str(token.attrs.get("href", ""))
     is_away = re.match(r"(?i)(https?://|mailto:)", href)
     if not is_away:
-        found = env["reach"](href)
-        token.attrs = {"href": found, "class": "wiki"} if found else {}
+        address = env["reach"](href)
+        token.attrs = {"href": address, "class": "wiki"} if address else {}
     else:
         token.attrSet("class", "away")
     return made.renderToken(tokens, at, options, env)
@@ -172,8 +172,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
     label = escape((shown if bar and shown.strip() else target).strip())
-    found = env["reach"](target)
-    return f'<a class="wiki" href="{escape(found)}">{label}</a>' if found else f'<span class="missing">{label}</span>'
+    href = env["reach"](target)
+    return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'
 
 
 def found_words(query: str) -> re.Pattern[str] | None:
@@ -182,8 +182,8 @@ def found_words(query: str) -> re.Pattern[str] | None:
 
     Korean words are found with any particle, others of four letters or more with any ending.
     """
-    asked = terms.runs(query)[:_MOST_WORDS]
-    telling = [word for word in asked if word.lower() not in STOP_WORDS] or asked
+    words = terms.runs(query)[:_MOST_WORDS]
+    telling = [word for word in words if word.lower() not in STOP_WORDS] or words
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
     parts = [
         re.escape(word)

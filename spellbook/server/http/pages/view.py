@@ -89,23 +89,28 @@ class View:
         """The id in the address."""
         return str(self.request.path_params["id"])
 
+    def number(self, name: str, default: int) -> int:
+        """Return a number that the address asks, `default` for what is none."""
+        text = self.query.get(name, "")
+        return int(text[:7]) if text.isdecimal() else default
+
     def may(self, right: May) -> bool:
         """Return whether the caller has a right."""
         return self.caller.has(right)
 
-    def ask(self, verb: Callable[..., Any], id: str = "", /, **given: Any) -> Any:
+    def ask(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Any:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
         endpoint = _endpoints()[verb]
         self.caller.require(endpoint.right)
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = run(endpoint, call, checked(endpoint, given))
+        done = run(endpoint, call, checked(endpoint, arguments))
         return done.body if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""
-        return said(self.language, english, *values)
+        return say(self.language, english, *values)
 
     def count(self, number: int, noun: str) -> str:
         """Return a number of things, as `3 notes`."""
@@ -117,8 +122,9 @@ class View:
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        given = {"view": self, "_": self.say, "said": self.translated, "count": self.count, "csrf": self.csrf, **values}
-        return HTMLResponse(environment().get_template(template).render(given), code, {"vary": "Accept-Language"})
+        own = {"view": self, "_": self.say, "translated": self.translated, "count": self.count, "csrf": self.csrf}
+        text = environment().get_template(template).render({**own, **values})
+        return HTMLResponse(text, code, {"vary": "Accept-Language"})
 
     @property
     def csrf(self) -> str:
@@ -143,7 +149,7 @@ class View:
         return entry_of(self.book, verb, path)
 
 
-def said(language: str, english: str, *values: object) -> str:
+def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages in a language; `{0}` is the first value."""
     return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
 
@@ -178,8 +184,9 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
     who, of = served.caller(request), served.served(request)
     view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
     try:
-        if request.method == "POST" and who.by_cookie:
-            _check_form(request, form)
+        is_form = request.method == "POST" and who.by_cookie
+        if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
+            raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
         who.require(right)
         return handler(view)
     except SpellbookError as error:
@@ -189,11 +196,6 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         of.book.meter.failed(handler.__name__, "http", error)
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return _failed(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
-
-
-def _check_form(request: Request, form: Mapping[str, str]) -> None:
-    if not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
-        raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
 
 
 def _failed(view: View, error: SpellbookError) -> Response:
