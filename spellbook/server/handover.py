@@ -40,7 +40,8 @@ HEADER = "x-spellbook-vault"
 KEPT = frozenset({"rebuild_index", "snapshot", "snapshots", "log", "export", "import", "wiki_index"})
 """Tools that are about a machine and its files, not about notes; they are not handed over."""
 
-CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 60.0
+CONNECT_SECONDS = 3.0
+ANSWER_SECONDS = 60.0
 """Saving an article fetches a page first, which may take 20 s."""
 
 VISIBLE_SECONDS = 3.0

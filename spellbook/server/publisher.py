@@ -25,7 +25,7 @@ class Publisher:
     def __init__(self, book: Spellbook, database: PostgresDatabase) -> None:
         self._book, self._database = book, database
         self._stopped = threading.Event()
-        self._said = ""
+        self._logged = ""
         self._thread = threading.Thread(target=self._run, name="spellbook-publisher", daemon=True)
         self._thread.start()
 
@@ -41,12 +41,12 @@ class Publisher:
             try:
                 generation = self._book.index.catalog.generation
                 if generation != seen:
-                    self._publish()
+                    publish(self._book.index, self._database)
                     seen = generation
                 wait = LOOK_SECONDS
-                if self._said:
+                if self._logged:
                     self._say("The database answers again; the vault is published.")
-                    self._said = ""
+                    self._logged = ""
             except SpellbookError as error:
                 self._say(str(error))
                 wait = min(_MOST_SECONDS, 2 * wait)
@@ -56,17 +56,14 @@ class Publisher:
                 self._say(f"publishing failed ({type(error).__name__})")
                 wait = min(_MOST_SECONDS, 2 * wait)
 
-    def _publish(self) -> None:
-        publish(self._book.index, self._database)
-
     def _say(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
+        if text != self._logged:
+            self._logged = text
             _log.warning("%s", text)
 
 
 def started(book: Spellbook) -> Publisher | None:
-    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is said once."""
+    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is logged once."""
     try:
         database = configured()
     except SpellbookError as error:

@@ -4,7 +4,7 @@ How memories are laid out: as `recall` and the resources name them in JSON, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spellbook.index import lookup, privacy
@@ -25,8 +25,10 @@ _ALIKE = 0.95
 """Score from which on two notes are duplicates, as `scribe` has it."""
 
 _MOST_READ = 50_000
+"""Tokens of related texts that `memory_injection` chooses from."""
+
 _LEAST_BEGINNING = 12
-"""Tokens of related texts that `memory_injection` is given to choose from, and of the least that it shows of one."""
+"""Tokens of the least that it shows of one."""
 
 _FAVOURED = {
     "task": {"category": ["decision", "project"], "type": ["procedural"]},
@@ -39,22 +41,19 @@ _FAVOUR = 0.05
 def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
     """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
     uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
-    return [_item(hit, uses) for hit in render.fenced(answer).hits]
-
-
-def _item(hit: Hit, uses: Mapping[str, Any]) -> dict[str, Any]:
-    chunk = hit.chunk
-    use = uses.get(chunk.note)
-    return {
-        "id": chunk.note,
-        "chunk_id": chunk.id,
-        "content": hit.text,
-        **({} if hit.text else {"truncated": True}),
-        **about(chunk),
-        "last_accessed": local(use.last) if use else None,
-        "score": hit.score,
-        "recall_reason": presentation.why(hit),
-    }
+    return [
+        {
+            "id": hit.chunk.note,
+            "chunk_id": hit.chunk.id,
+            "content": hit.text,
+            **({} if hit.text else {"truncated": True}),
+            **about(hit.chunk),
+            "last_accessed": local(uses[hit.chunk.note].last) if hit.chunk.note in uses else None,
+            "score": hit.score,
+            "recall_reason": presentation.why(hit),
+        }
+        for hit in render.fenced(answer).hits
+    ]
 
 
 def about(chunk: StoredChunk) -> dict[str, Any]:

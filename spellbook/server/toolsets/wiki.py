@@ -28,16 +28,16 @@ ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
-    def wiki_search(threshold: float | None, format: str, **asked: Any) -> str:
+    def wiki_search(threshold: float | None, format: str, **question: Any) -> str:
         """
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = book.whole.wikis.search(min_score=threshold, **asked)
+        answer = book.whole.wikis.search(min_score=threshold, **question)
         if format == "text":
-            return render.answer(found, _layout())
+            return render.answer(answer, _layout())
         results = [
             {
                 "file_path": hit.path,
@@ -46,9 +46,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
                 "similarity": hit.score,
                 "line": hit.line,
             }
-            for hit in render.fenced(found).hits
+            for hit in render.fenced(answer).hits
         ]
-        return as_json(results=results, index=found.index.as_dict())
+        return as_json(results=results, index=answer.index.as_dict())
 
     def wiki_index(path: str, full: bool, ctx: Context) -> str:
         """

@@ -19,13 +19,23 @@ from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import admin
 
-_MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 0.05, 500_000_000, 2
+_MOST_FAILING = 0.05
+"""Share of calls that may fail."""
+
+_LEAST_FREE = 500_000_000
+"""Bytes of the disk that should be free."""
+
+_SNAPSHOT_DAYS = 2
+"""Days after which a snapshot is no longer recent."""
+
 _FEW_CALLS = 20
 """Of fewer calls, a share that failed says nothing, and neither does a percentile of their times."""
 
 _HOUR = 3_600.0
 
 _PENDING_SECONDS = 3_600.0
+"""Seconds for which texts may wait to be embedded."""
+
 _TYPES = ("working", "episodic", "semantic", "procedural")
 
 

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spellbook.index.metrics import Meter
+from spellbook.server.http.admin.common import SEARCHES
 
-_SEARCHES = ("search", "memorize", "find")
-_HEIGHT, _STEP, _GAP = 96, 22, 6
+_HEIGHT = 96
+"""Pixels of the highest bar."""
+
+_STEP = 22
+"""Pixels from one bar to the next."""
+
+_GAP = 6
+"""Pixels between two bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class Bar:
 def hours(meter: Meter, count: int) -> list[Bar]:
     """Return how long searches took in each of the last `count` hours: the 95th percentile, and the median in it."""
     made = []
-    for hour, timing in meter.by_hour(_SEARCHES, count):
+    for hour, timing in meter.by_hour(SEARCHES, count):
         at = f"{dt.datetime.fromtimestamp(hour * 3600):%H}"
         title = f"{at}:00 p50 {timing.p50:g} ms, p95 {timing.p95:g} ms, {timing.count}×"
         made.append(Bar(timing.p95, timing.p50, at, title))

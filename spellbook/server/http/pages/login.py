@@ -35,7 +35,7 @@ async def enter(request: Request) -> Response:
     """Take a token, as a form or as JSON, and give a cookie for it."""
     body = await request.body()
     is_json = "json" in request.headers.get("content-type", "")
-    fields = _given(body, is_json)
+    fields = _fields(body, is_json)
     cookie = await in_thread(served(request).tokens.cookie, fields.get("token", "").strip())
     to = view.local(fields.get("to", "/"))
     if cookie is None:
@@ -49,7 +49,7 @@ async def enter(request: Request) -> Response:
     return answer
 
 
-def _given(body: bytes, is_json: bool) -> Mapping[str, str]:
+def _fields(body: bytes, is_json: bool) -> Mapping[str, str]:
     """Return the fields of a form; none of one that cannot be read."""
     try:
         fields = json.loads(body) if is_json else dict(parse_qsl(body.decode(), max_num_fields=10))

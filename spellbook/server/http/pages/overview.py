@@ -14,7 +14,9 @@ from spellbook.server.http.api import changes, finding, health
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 
-_NEWEST, _PENDING, _REVIEWS = 8, 5, 5
+_NEWEST = 8
+_PENDING = 5
+_REVIEWS = 5
 
 
 def overview(shown: View) -> Response:

@@ -55,7 +55,11 @@ _MARKS = re.compile(
 _HANGUL = re.compile("[가-힣]")
 
 _MOST_EXCERPTED = 20_000
-_MOST_WORDS, _MOST_ENDING = 64, 12
+_MOST_WORDS = 64
+"""Words of a question that are marked."""
+
+_MOST_ENDING = 12
+"""Letters of an ending that a marked word may have."""
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""

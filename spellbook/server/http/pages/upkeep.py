@@ -36,8 +36,7 @@ def health(shown: View) -> Response:
 
 def examine(shown: View) -> Response:
     """Run the checks of `spellbook doctor` and list what they found."""
-    found = [(name, problems) for name, problems in shown.book.whole.doctor()]
-    return shown.page("examined.html", found=found)
+    return shown.page("examined.html", checks=[*shown.book.whole.doctor()])
 
 
 def resolve(shown: View) -> Response:
