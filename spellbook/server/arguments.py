@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
@@ -27,19 +27,22 @@ def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) ->
     taken = verb.taken(tool, names)
     own = inspect.signature(tool, eval_str=True)
     others = [each for each in own.parameters.values() if each.name not in taken and each.kind is not each.VAR_KEYWORD]
-    parameters = [*_parameters(taken), *(each.replace(kind=each.KEYWORD_ONLY) for each in others)]
-    return inspect.Signature(parameters, return_annotation=str)
-
-
-def _parameters(taken: Mapping[str, Argument]) -> Iterator[inspect.Parameter]:
-    for name, argument in taken.items():
-        default = "" if argument.kind == "text" else argument.default
-        yield inspect.Parameter(
+    parameters = [
+        inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             annotation=_typed(argument),
-            default=inspect.Parameter.empty if argument.is_needed else default,
+            default=inspect.Parameter.empty if argument.is_needed else _default(argument),
         )
+        for name, argument in taken.items()
+    ]
+    parameters += [each.replace(kind=each.KEYWORD_ONLY) for each in others]
+    return inspect.Signature(parameters, return_annotation=str)
+
+
+def _default(of: Argument) -> Any:
+    # Not None for a text: with `str | None` the SDK would take a text like `[x]` for JSON.
+    return "" if of.kind == "text" else of.default
 
 
 def bounded(of: Argument, most: int = 0) -> Any:
@@ -59,8 +62,7 @@ def bounded(of: Argument, most: int = 0) -> Any:
 def _typed(of: Argument) -> Any:
     """Return the type of a tool's argument."""
     about = Field(description=of.about)
-    # Not None for a text: with `str | None` the SDK would take a text like `[x]` for JSON.
-    default = "" if of.kind == "text" else of.default
+    default = _default(of)
     missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or(default),)
     if of.kind == "object":
         schema = {**({} if "anyOf" in of.schema else {"type": "object"}), "description": of.about, **of.schema}

@@ -15,10 +15,12 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
+from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
 from spellbook.system.errors import Conflict, SpellbookError
-from spellbook.text.quoting import json_of, one_line, quoted
+from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import arguments as verbs
+from spellbook.verbs import table
 from spellbook.verbs.arguments import Verb
 
 P = ParamSpec("P")
@@ -73,6 +75,22 @@ def adder(mcp: MCPServer) -> Callable[..., None]:
         mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
 
     return add
+
+
+def add_undo(add: Callable[..., None], book: Reader) -> None:
+    """Add the tool that undoes changes of `book`, which two toolsets share: a server that loads both offers it once."""
+
+    def undo(entry: int | None, dry_run: bool) -> str:
+        """
+        Undo the latest change by a tool or command, or one entry of the log; returns the difference.
+
+        Undoing an undo redoes. CONFLICT: the place was edited since, nothing was undone.
+        """
+        done = book.whole.undo(entry, dry_run=dry_run)
+        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+
+    add(undo, "Undo a change", CHANGE, table.UNDO)
 
 
 def names_files(mcp: MCPServer) -> bool:

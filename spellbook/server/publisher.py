@@ -47,13 +47,11 @@ class Publisher:
                 if self._logged:
                     self._say("The database answers again; the vault is published.")
                     self._logged = ""
-            except SpellbookError as error:
-                self._say(str(error))
-                wait = min(_MOST_SECONDS, 2 * wait)
             except Exception as error:  # a thread that ends would leave the copy behind without a word
                 if self._stopped.is_set():
                     return
-                self._say(f"publishing failed ({type(error).__name__})")
+                is_known = isinstance(error, SpellbookError)
+                self._say(str(error) if is_known else f"publishing failed ({type(error).__name__})")
                 wait = min(_MOST_SECONDS, 2 * wait)
 
     def _say(self, text: str) -> None:

@@ -47,7 +47,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*pages.routes(), *api.routes(), *admin.routes()],
+        routes=[*pages.ROUTES, *api.ROUTES, *admin.ROUTES],
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,

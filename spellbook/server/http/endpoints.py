@@ -106,12 +106,6 @@ class Endpoint:
         return create_model(self.name.title(), __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
     @property
-    def answers(self) -> dict[int, str]:
-        """The names of its answers' types by status."""
-        others = {202: "BegunResult", 304: ""}
-        return {status: others.get(status, self.declared.result) for status in self.statuses}
-
-    @property
     def name(self) -> str:
         """The verb's name, by which errors are counted."""
         return self.verb.__name__.strip("_")

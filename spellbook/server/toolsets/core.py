@@ -14,8 +14,7 @@ from spellbook.editing.sessions import when
 from spellbook.library.reader import Reader
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
-from spellbook.server.history import add_undo
+from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import earlier, render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted

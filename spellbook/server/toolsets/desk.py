@@ -8,8 +8,7 @@ from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
 from spellbook.server import render
-from spellbook.server.base import CHANGE, READ, adder, as_json
-from spellbook.server.history import add_undo
+from spellbook.server.base import CHANGE, READ, add_undo, adder, as_json
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
 

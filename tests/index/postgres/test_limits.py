@@ -188,7 +188,7 @@ def asked_of_api(client) -> Iterator[tuple[str, object]]:
 def asked_of_pages(client) -> Iterator[tuple[str, object]]:
     """Every page, and every form."""
     html = {"accept": "text/html"}
-    for route in (each for each in pages.routes() if isinstance(each, Route) and each.path != "/logout"):
+    for route in (each for each in pages.ROUTES if isinstance(each, Route) and each.path != "/logout"):
         begin = route.path.removesuffix("/{id:path}")
         for rest in PAGES.get(route.path, [""]) if "GET" in route.methods else ():
             yield begin + rest, client.get(begin + rest, headers=html)

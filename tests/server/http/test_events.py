@@ -30,7 +30,7 @@ LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")
 
 def app_of(served: Served, who: Caller = LOCAL) -> Any:
     """The routes of this module alone, as `who` has them: without a name, a program of this machine."""
-    app = Starlette(routes=events.routes(), exception_handlers={SpellbookError: faults.of_spellbook})
+    app = Starlette(routes=events.ROUTES, exception_handlers={SpellbookError: faults.of_spellbook})
     app.state.served = served
 
     async def as_caller(scope: Any, receive: Any, send: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from spellbook.server.http import served as doors
@@ -31,16 +31,6 @@ _PAUSE = 0.2
 
 SEND = 30.0
 """Seconds in which a listener must take what it was sent, or else it is cut off."""
-
-
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        Route("/api/jobs", jobs),
-        Route("/api/jobs/{id}", job),
-        Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
-        Route("/api/events", events),
-    ]
 
 
 def shown(job: Job, who: Caller) -> dict[str, Any]:
@@ -158,3 +148,11 @@ async def _look(served: Served) -> None:
 
 def _json(value: object, status: int = 200) -> Response:
     return Response(json_of(value), status, media_type="application/json")
+
+
+ROUTES = [
+    Route("/api/jobs", jobs),
+    Route("/api/jobs/{id}", job),
+    Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
+    Route("/api/events", events),
+]

@@ -6,7 +6,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook import __version__
 from spellbook.server.http.guard import API
@@ -39,6 +39,4 @@ async def about(request: Request) -> JSONResponse:
     return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [Route("/health", health)]
+ROUTES = [Route("/health", health)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -81,12 +81,13 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             {"name": name, "in": "query", "required": name in needed, "schema": _parameter(schema)}
             for name, schema in whole.get("properties", {}).items()
         ]
-    responses = {str(status): _response(result, schemas) for status, result in endpoint.answers.items()}
+    other = {202: "BegunResult", 304: ""}
+    results = {status: other.get(status, endpoint.declared.result) for status in endpoint.statuses}
     return {
         **_head(endpoint.method, endpoint.path, inspect.getdoc(endpoint.verb) or ""),
         **({"parameters": parameters} if parameters else {}),
         **body,
-        "responses": _ERRORS | responses,
+        "responses": _ERRORS | _responses(results, schemas),
         "x-right": endpoint.right,
     }
 
@@ -96,11 +97,10 @@ def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]
     known = _BEYOND.get((method, route.path))
     stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {}}}}
     summary = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
-    responses = {str(status): _response(result, schemas) for status, result in (known or {}).items()}
     return {
         **_head(method, route.path, summary),
         **({"parameters": [_id()]} if "{id}" in route.path else {}),
-        "responses": _ERRORS | (responses or {"200": stream}),
+        "responses": _ERRORS | (_responses(known, schemas) if known else {"200": stream}),
     }
 
 
@@ -109,10 +109,14 @@ def _head(method: str, path: str, about: str) -> dict[str, Any]:
     return {"operationId": name, "summary": about.splitlines()[0] if about else path, "tags": [path.split("/")[1]]}
 
 
-def _response(result: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    if not result:
-        return {"description": "Nothing new."}
-    return {"description": "The answer.", "content": {"application/json": {"schema": _result(result, schemas)}}}
+def _responses(results: Mapping[int, str], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the responses whose results have these names, by status; "" is one without a body."""
+    return {
+        str(status): {"description": "The answer.", "content": {"application/json": {"schema": _result(name, schemas)}}}
+        if name
+        else {"description": "Nothing new."}
+        for status, name in results.items()
+    }
 
 
 def _parameter(schema: dict[str, Any]) -> dict[str, Any]:

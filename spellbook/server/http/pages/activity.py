@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
@@ -66,11 +65,9 @@ def restore(shown: View) -> Response:
     return shown.back(shown.entry("restore"))
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/activity", activity),
-        view.page("/difference", difference),
-        view.action("/do/undo", undo),
-        view.action("/do/restore", restore),
-    ]
+ROUTES = [
+    view.page("/activity", activity),
+    view.page("/difference", difference),
+    view.action("/do/undo", undo),
+    view.action("/do/restore", restore),
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -50,6 +49,4 @@ def erase(shown: View) -> Response:
     return shown.back(shown.entry("erase"), "/activity")
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/contents", contents), view.action("/do/erase-topic", erase)]
+ROUTES = [view.page("/contents", contents), view.action("/do/erase-topic", erase)]

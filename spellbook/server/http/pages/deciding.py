@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.memories.decisions import DecisionItem
 from spellbook.notes import decisions as form
@@ -75,6 +74,4 @@ def _box(line: str) -> bool | None:
     return {"[ ]": False, "[x]": True, "[X]": True}.get(text[:3])
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]
+ROUTES = [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]

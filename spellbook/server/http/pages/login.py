@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.faults import fault
@@ -67,6 +67,4 @@ def leave(shown: view.View) -> Response:
     return answer
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [Route("/login", page), Route("/login", enter, methods=["POST"]), view.action("/logout", leave, "read")]
+ROUTES = [Route("/login", page), Route("/login", enter, methods=["POST"]), view.action("/logout", leave, "read")]

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.library import earlier
 from spellbook.notes import frontmatter, markdown
@@ -221,16 +220,14 @@ def graph(shown: View) -> Response:
     return shown.page("graph.html", reply=reply, picture={**reply, "notes": notes})
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/note/{id:path}", note),
-        view.page("/history/{id:path}", history),
-        view.page("/graph/{id:path}", graph),
-        view.action("/do/edit", edit),
-        view.action("/do/properties", properties),
-        view.action("/do/pin", pin),
-        view.action("/do/review", review, "admin"),
-        view.action("/do/erase", erase),
-        view.action("/do/move", move),
-    ]
+ROUTES = [
+    view.page("/note/{id:path}", note),
+    view.page("/history/{id:path}", history),
+    view.page("/graph/{id:path}", graph),
+    view.action("/do/edit", edit),
+    view.action("/do/properties", properties),
+    view.action("/do/pin", pin),
+    view.action("/do/review", review, "admin"),
+    view.action("/do/erase", erase),
+    view.action("/do/move", move),
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.memories.article_labels import texts
 from spellbook.notes import articles as form
@@ -56,6 +55,4 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]
+ROUTES = [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.library import earlier
 from spellbook.models.services import guess
@@ -78,6 +77,4 @@ def _filter(wanted: dict[str, str]) -> dict[str, Any]:
     return limits
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/search", search, guesses=True)]
+ROUTES = [view.page("/search", search, guesses=True)]

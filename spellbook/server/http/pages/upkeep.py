@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.server.http.admin import figures, memory, upkeep
 from spellbook.server.http.api import changes, finding
@@ -53,12 +52,6 @@ def cleanup(shown: View) -> Response:
     return shown.back(reply["entry"]) if is_sure else shown.page("cleanup.html", reply=reply)
 
 
-def optimize(shown: View) -> Response:
-    """Give the disk back what the database does not need."""
-    shown.ask(upkeep.optimize)
-    return shown.back()
-
-
 def clear(shown: View) -> Response:
     """Drop what a cache holds."""
     shown.ask(upkeep.clear, cacheType=shown.form.get("cache", "all"))
@@ -90,15 +83,13 @@ def settings(shown: View) -> Response:
     )
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/upkeep", health),
-        view.page("/settings", settings),
-        view.action("/do/examine", examine, "read"),
-        view.action("/do/resolve", resolve, "admin"),
-        view.action("/do/cleanup", cleanup, "admin"),
-        view.action("/do/optimize", optimize, "admin"),
-        view.action("/do/clear", clear, "admin"),
-        view.action("/do/merge", merge),
-    ]
+ROUTES = [
+    view.page("/upkeep", health),
+    view.page("/settings", settings),
+    view.action("/do/examine", examine, "read"),
+    view.action("/do/resolve", resolve, "admin"),
+    view.action("/do/cleanup", cleanup, "admin"),
+    view.action("/do/optimize", view.asking(upkeep.optimize), "admin"),
+    view.action("/do/clear", clear, "admin"),
+    view.action("/do/merge", merge),
+]

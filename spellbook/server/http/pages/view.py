@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -162,6 +162,17 @@ def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:
         return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {})
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
+
+
+def asking(verb: Callable[..., Any]) -> Handler:
+    """Return what asks a verb of the API, without arguments, and goes back to the page."""
+
+    @wraps(verb)
+    def ask(shown: View) -> Response:
+        shown.ask(verb)
+        return shown.back()
+
+    return ask
 
 
 def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
