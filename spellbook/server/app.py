@@ -236,21 +236,21 @@ class _McpServer(MCPServer):
         try:
             unicode.check(arguments)
         except InvalidInput as error:
-            await self._failed(name, error)
+            await self._count_failure(name, error)
             raise ToolError(f"Error executing tool {name}: {error.code}: {error}") from error
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
-                await self._failed(name, error)
+                await self._count_failure(name, error)
                 raise
             faults = error.__cause__.errors(include_url=False)
             wrong = [one_line(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") for fault in faults]
             kinds = ", ".join(sorted({fault["type"] for fault in faults}))
-            await self._failed(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
+            await self._count_failure(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
             raise ToolError(f"Error executing tool {name}: INVALID_INPUT: {'; '.join(wrong)}.") from error.__cause__
 
-    async def _failed(self, name: str, error: BaseException | None, **known: str) -> None:
+    async def _count_failure(self, name: str, error: BaseException | None, **known: str) -> None:
         """Count what a tool failed with; a tool that is not there has no cause. Whoever calls may give any name."""
         while isinstance(error, ToolError):
             error = error.__cause__

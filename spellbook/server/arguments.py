@@ -31,7 +31,7 @@ def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) ->
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            annotation=_typed(argument),
+            annotation=_type_of(argument),
             default=inspect.Parameter.empty if argument.is_needed else _default(argument),
         )
         for name, argument in taken.items()
@@ -59,31 +59,31 @@ def bounded(of: Argument, most: int = 0) -> Any:
     return Annotated[str, Field(min_length=of.least or None, max_length=most or of.most)]
 
 
-def _typed(of: Argument) -> Any:
+def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
     about = Field(description=of.about)
     default = _default(of)
-    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or(default),)
+    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
     if of.kind == "object":
         schema = {**({} if "anyOf" in of.schema else {"type": "object"}), "description": of.about, **of.schema}
         if not of.is_needed:
             schema = {"anyOf": [schema, {"type": "null"}], "description": of.about, "default": None}
-        return Annotated[Any, _decoded(of.of_tools or of.most), WithJsonSchema(schema)]
+        return Annotated[Any, _decoder(of.of_tools or of.most), WithJsonSchema(schema)]
     value = bounded(of, of.of_tools)
     if of.kind == "texts":
         value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
-        missing = (BeforeValidator(_listed), _decoded(_MOST_LISTED))
+        missing = (BeforeValidator(_as_list), _decoder(_MOST_LISTED))
     if of.kind == "choice":
-        missing = (BeforeValidator(_lowered), *missing)
+        missing = (BeforeValidator(_lower), *missing)
     return Annotated[(value | None if default is None else value, about, *missing)]
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     value = _absent(value)
     return [value] if isinstance(value, str) else value
 
 
-def _lowered(value: object) -> object:
+def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
@@ -91,7 +91,7 @@ def _absent(value: object) -> object:
     return None if isinstance(value, str) and value.strip() in {"", "null", "None", "undefined"} else value
 
 
-def _or(default: object) -> BeforeValidator:
+def _or_default(default: object) -> BeforeValidator:
     """Replace a missing argument by `default`."""
 
     def use_default(value: object) -> object:
@@ -100,7 +100,7 @@ def _or(default: object) -> BeforeValidator:
     return BeforeValidator(use_default)
 
 
-def _decoded(most: int) -> BeforeValidator:
+def _decoder(most: int) -> BeforeValidator:
     """Decode JSON text, and refuse a value of more than `most` characters."""
 
     def decode(value: object) -> object:

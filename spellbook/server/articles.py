@@ -74,7 +74,7 @@ def hit_row(hit: Hit, query: str) -> dict[str, Any]:
         "published": about["published"],
     }
     room = min(_EXCERPT, max(0, _OF_HIT - len(json_of(row))))
-    row["excerpt"] = _fitting(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
+    row["excerpt"] = _fit(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
     return row
 
 
@@ -93,7 +93,7 @@ def hits_text(answer: Answer, query: str) -> str:
     lines = [f"{counted(len(answer.hits), 'article')}, best first. {_UNTRUSTED}"]
     for number, hit in enumerate(answer.hits, 1):
         row = hit_row(hit, query)
-        lines.append(f"{number}. [{hit.score:.2f}] {_named(hit.chunk)} id: {exact(hit.chunk.note)}")
+        lines.append(f"{number}. [{hit.score:.2f}] {_describe(hit.chunk)} id: {exact(hit.chunk.note)}")
         lines.append(quoted(str(row["excerpt"])))
     return "\n".join([*lines, *_doubts(answer)])
 
@@ -104,7 +104,7 @@ def _doubts(answer: Answer) -> list[str]:
     return [*(flat(str(each)) for each in answer.unmatched), *state]
 
 
-def _named(chunk: StoredChunk) -> str:
+def _describe(chunk: StoredChunk) -> str:
     """Return title, author and date of an article as part of a line of text."""
     is_outside = presentation.is_outside(chunk)
     about = _about(chunk)
@@ -140,7 +140,7 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
     first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
     row["categories"] = [presentation.cut(first)]
     room = max(_SHORT, _OF_LISTED - len(json_of(row)))
-    row["title"] = _fitting(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
+    row["title"] = _fit(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
     for name in others:
         if len(json_of(row)) + len(name) + 4 <= _OF_LISTED:
             row["categories"].append(name)
@@ -181,15 +181,15 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
         "tags": [*chunk.tags],
     }
     if article.summary:
-        fields["summary"] = render.fenced_text(article.summary, chunk)
+        fields["summary"] = render.fence(article.summary, chunk)
     else:
-        fields["content_preview"] = render.fenced_text(form.cut(article.text, _PREVIEW), chunk)
+        fields["content_preview"] = render.fence(form.cut(article.text, _PREVIEW), chunk)
     fields |= {"path": chunk.path, "hash": chunk.hash}
     if include_content:
         part = form.cut(article.text[offset : offset + _PAGE + 1], _PAGE)
         end = offset + len(part)
         fields |= {
-            "content": render.fenced_text(part, chunk),
+            "content": render.fence(part, chunk),
             "next_offset": end if part and end < len(article.text) else None,
         }
     return fields
@@ -222,7 +222,7 @@ def passages_text(result: Answer, max_tokens: int) -> str:
 
 
 def _cite(chunk: StoredChunk) -> str:
-    return ", ".join(filter(None, (_named(chunk), flat(chunk.source), f"id: {exact(chunk.note)}")))
+    return ", ".join(filter(None, (_describe(chunk), flat(chunk.source), f"id: {exact(chunk.note)}")))
 
 
 def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
             {
                 "article_id": hit.chunk.note,
                 "title": presentation.cut(hit.title),
-                "content": render.fenced_text(text, hit.chunk),
+                "content": render.fence(text, hit.chunk),
                 "score": hit.score,
                 "source": sources[hit.path][0],
             }
@@ -248,7 +248,7 @@ def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
         return {"chunks": chunks, "sources": cited, "index": result.index.as_dict()}
 
     def size(hit: Hit, text: str) -> int:
-        return len(json_of(render.fenced_text(text, hit.chunk)))
+        return len(json_of(render.fence(text, hit.chunk)))
 
     return write(*_pack(result.hits, most, lambda *answer: len(json_of(write(*answer))), size))
 
@@ -273,12 +273,12 @@ def _pack(
     whole_texts = [hit.text or hit.chunk.whole for hit in passages]
     texts = [""] * len(passages)
     for done, at in enumerate(sorted(range(len(passages)), key=lambda at: len(whole_texts[at]))):
-        texts[at] = _fitting(whole_texts[at], room // (len(passages) - done), partial(size, passages[at]))
+        texts[at] = _fit(whole_texts[at], room // (len(passages) - done), partial(size, passages[at]))
         room -= size(passages[at], texts[at])
     return passages, texts
 
 
-def _fitting(text: str, room: int, size: Callable[[str], int]) -> str:
+def _fit(text: str, room: int, size: Callable[[str], int]) -> str:
     """Return as much of the beginning of a text as has `room` letters by `size`, ended by a sentence or by …"""
     if size(text) <= room:
         return text

@@ -142,7 +142,7 @@ class Writers:
     ) -> None:
         """`seconds` is how long an answer may take. Raises InvalidInput for what is no address, or without a token."""
         self._seconds = seconds
-        self._urls = {name: _checked(url) for name, url in urls.items()}
+        self._urls = {name: _check_address(url) for name, url in urls.items()}
         self._token = environment.get(TOKEN, "").strip()
         if urls and not (self._token and self._token.isascii() and self._token.isprintable()):
             raise InvalidInput(
@@ -186,7 +186,7 @@ class Writers:
         if method == "DELETE":
             content = {"params": {key: json.dumps(value) for key, value in sent.items()}}
         answer, status = self._ask(place, method, address, {"if-match": tag} if tag else {}, **content)
-        return self._named(book, place, answer), status
+        return self._show_here(book, place, answer), status
 
     def tool(self, book: PublishedReader, name: str, values: Mapping[str, Any], named: str) -> str:
         """Hand the call of a tool over, by its full name, and return its answer. Raises as `api` does."""
@@ -221,7 +221,7 @@ class Writers:
         if result.get("isError"):
             raise _tool_error(place, text)
         try:
-            return json_of(self._named(book, place, json.loads(text)))
+            return json_of(self._show_here(book, place, json.loads(text)))
         except ValueError:
             generation = _GENERATION.search(text)
         shown = place.text(text, map(place.inside, _ids(values)))
@@ -259,7 +259,7 @@ class Writers:
             )
         return _Target(vault, f"{vault}/" if len(there) > 1 else "")
 
-    def _named(self, book: PublishedReader, place: _Target, answer: Any) -> Any:
+    def _show_here(self, book: PublishedReader, place: _Target, answer: Any) -> Any:
         """Return an answer with ids as they are here; what is not published yet is marked as not visible."""
         answer = place.outside(answer) if place.head else answer
         rows = [row for row in (answer if isinstance(answer, list) else [answer]) if isinstance(row, dict)]
@@ -339,7 +339,7 @@ class Writers:
         return decoded, answer.status_code
 
 
-def _checked(url: str) -> str:
+def _check_address(url: str) -> str:
     """Return the address of a machine. Raises InvalidInput."""
     try:
         parts = urlsplit(url)

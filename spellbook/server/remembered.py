@@ -52,7 +52,7 @@ def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
             "score": hit.score,
             "recall_reason": presentation.why(hit),
         }
-        for hit in render.fenced(answer).hits
+        for hit in render.fence_texts(answer).hits
     ]
 
 
@@ -88,7 +88,7 @@ def memory(book: Reader, id: str) -> dict[str, Any]:
     body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fenced_text(body, chunk),
+        "content": render.fence(body, chunk),
         **about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
@@ -147,7 +147,7 @@ def injection(
 
 
 def _indented(text: str, chunk: StoredChunk) -> str:
-    return "\n".join(f"   > {each}" for each in render.fenced_text(text, chunk).strip().splitlines())
+    return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
 
 
 def _beginning(text: str, room: int, count: Callable[[str], int]) -> str:

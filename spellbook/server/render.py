@@ -167,7 +167,7 @@ def _pack(
 
 def topic_json(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
-    linked = _whole(map(asdict, backlinks), int(max_tokens * _AROUND))
+    linked = _first_that_fit(map(asdict, backlinks), int(max_tokens * _AROUND))
     return {"topic": name, **_read_json(chunks, max_tokens - _size(linked)), "backlinks": linked}
 
 
@@ -175,9 +175,9 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
     share = int(max_tokens * _AROUND / len(lists))
-    links, backlinks, related = (_whole(map(asdict, each), share) for each in lists)
+    links, backlinks, related = (_first_that_fit(map(asdict, each), share) for each in lists)
     around = {"links": links, "backlinks": backlinks, "related": related}
-    meta = dict(_whole(chunks[0].meta.items(), int(max_tokens * _AROUND)))
+    meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
 
@@ -185,7 +185,7 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
 def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
     def lay_out(chunk: StoredChunk) -> Fields:
         row = presentation.chunk_fields(chunk)
-        row["text"] = fenced_text(row.pop("text").strip(), chunk)
+        row["text"] = fence(row.pop("text").strip(), chunk)
         return row
 
     rows, left = _pack(chunks, room, lay_out, _size)
@@ -197,7 +197,7 @@ def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
     return {"chunks": rows, "left_out": pointers, "left_out_count": len(left)}
 
 
-def _whole(rows: Iterable[T], room: int) -> list[T]:
+def _first_that_fit(rows: Iterable[T], room: int) -> list[T]:
     """Return the first rows that fit into `room` tokens as JSON."""
     kept: list[T] = []
     for row in rows:
@@ -400,30 +400,32 @@ def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
 
 def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
     """Return a line for each category with as many names of topics as fit, and whether all of them fit."""
-    whole = [_cost([_named(each, len(each.topics))]) for each in categories]
-    least = [min(cost, _cost([_named(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
+    whole = [_cost([_names_line(each, len(each.topics))]) for each in categories]
+    least = [min(cost, _cost([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
     sums = list(accumulate(least, initial=_MORE_TOKENS))
     shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
     spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
     lines = [""] * shown
     # Categories that need the least come first; the others get what they leave.
     for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
-        lines[at] = _fitting(categories[at], least[at] + spare // (shown - number))
+        lines[at] = _fit_names(categories[at], least[at] + spare // (shown - number))
         spare -= _cost([lines[at]]) - least[at]
     if shown < len(categories):
         lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
-    return lines, lines == [_named(each, len(each.topics)) for each in categories]
+    return lines, lines == [_names_line(each, len(each.topics)) for each in categories]
 
 
-def _fitting(category: Category, room: int) -> str:
+def _fit_names(category: Category, room: int) -> str:
     """Return the line of a category with as many names as fit into `room` tokens."""
     count = len(category.topics)
-    if _cost([_named(category, count)]) <= room:
-        return _named(category, count)
-    return _named(category, bisect_right(range(1, count), room, key=lambda names: _cost([_named(category, names)])))
+    if _cost([_names_line(category, count)]) <= room:
+        return _names_line(category, count)
+    return _names_line(
+        category, bisect_right(range(1, count), room, key=lambda names: _cost([_names_line(category, names)]))
+    )
 
 
-def _named(category: Category, names: int) -> str:
+def _names_line(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [_topic_name(each) for each in category.topics[:names]]
     if rest := len(category.topics) - names:
@@ -460,11 +462,10 @@ def _cost(lines: Sequence[str]) -> int:
     return sum(estimate_tokens(line) + 2 for line in lines)
 
 
-def fenced(answer: Answer) -> Answer:
+def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=fenced_text(hit.text, hit)) for hit in listed)
-        for listed in (answer.hits, answer.closest)
+        tuple(replace(hit, text=fence(hit.text, hit)) for hit in listed) for listed in (answer.hits, answer.closest)
     )
     return replace(answer, hits=hits, closest=closest)
 
@@ -473,14 +474,14 @@ def _head(chunk: StoredChunk) -> str:
     return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def fenced_text(text: str, by: Hit | StoredChunk) -> str:
+def fence(text: str, by: Hit | StoredChunk) -> str:
     """Return a text of the note of a hit or a chunk for JSON, fenced and labelled if it comes from outside."""
     label = presentation.outside(by)
     if not text or not label:
         return text
     # The fence is longer than any fence in the text, so that the text cannot close it.
-    fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
-    return f"{label}\n{fence}\n{text}\n{fence}"
+    tildes = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
+    return f"{label}\n{tildes}\n{text}\n{tildes}"
 
 
 def scribed(done: Scribed) -> list[Fields]:

@@ -47,7 +47,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*pages.ROUTES, *api.ROUTES, *admin.ROUTES],
+        routes=[*pages.ROUTES, *api.routes(), *admin.ROUTES],
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,

@@ -131,17 +131,17 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
         in_thread = doors.waiting if endpoint.waits or is_handed else doors.in_thread
         return await in_thread(_run, endpoint, request, served, who, body)
     except Exception as error:
-        await doors.in_thread(_failed, served.book.meter, endpoint.name, error)
+        await doors.in_thread(_count_failure, served.book.meter, endpoint.name, error)
         raise
 
 
-def _failed(meter: Meter, verb: str, error: Exception) -> None:
+def _count_failure(meter: Meter, verb: str, error: Exception) -> None:
     """Count an error; what was sent is never kept."""
     meter.failed(verb, "http", error, message=error.kinds if isinstance(error, InvalidFields) else "")
 
 
 def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body: bytes) -> Response:
-    arguments = _checked(endpoint, request, body)
+    arguments = _arguments_of(endpoint, request, body)
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
@@ -171,9 +171,9 @@ def check_id(id: str) -> None:
         raise InvalidInput(f"The id has {len(id):,} letters.", f"Give an id or a path of 1 to {MOST_ID:,}.")
 
 
-def _checked(endpoint: Endpoint, request: Request, body: bytes) -> BaseModel:
+def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseModel:
     """Return the arguments of a request, checked. Raises InvalidInput."""
-    arguments: Any = _decoded(body) if endpoint.has_body else {}
+    arguments: Any = _decode(body) if endpoint.has_body else {}
     if not isinstance(arguments, dict):
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
     query = request.query_params
@@ -223,7 +223,7 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
         form = {"type": "string", "contentMediaType": "application/json", "maxLength": of.most}
         form = {"type": "object", **of.schema} if is_json else form
         value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
-        decoded = () if is_json else (BeforeValidator(_object),)
+        decoded = () if is_json else (BeforeValidator(_decode_object),)
     elif of.kind == "texts":
         value = Annotated[
             GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
@@ -246,7 +246,7 @@ def _within(most: int) -> Callable[[Any], Any]:
     return check
 
 
-def _decoded(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     """Return a body as JSON; without one it is an empty object. Raises InvalidInput."""
     if not body:
         return {}
@@ -261,7 +261,7 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _object(value: object) -> object:
+def _decode_object(value: object) -> object:
     """Decode an object that a query holds as JSON text."""
     if not isinstance(value, str):
         return value

@@ -241,7 +241,7 @@ def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, ca
         answer: Answer = getattr(then, verb)(filter=narrowed, **question)
         if format == "text":
             return _dated(then, render.answer(answer, takes_also="also" in question))
-        return as_json(**render.fenced(answer).as_dict(), **earlier.fields(then))
+        return as_json(**render.fence_texts(answer).as_dict(), **earlier.fields(then))
 
 
 def _dated(then: Reader, text: str) -> str:

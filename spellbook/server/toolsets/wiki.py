@@ -46,7 +46,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
                 "similarity": hit.score,
                 "line": hit.line,
             }
-            for hit in render.fenced(answer).hits
+            for hit in render.fence_texts(answer).hits
         ]
         return as_json(results=results, index=answer.index.as_dict())
 

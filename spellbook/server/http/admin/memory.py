@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from spellbook.editing import cleanup
@@ -54,15 +55,15 @@ def forgetting(call: Call) -> dict[str, Any]:
     return {
         "message": say(call, "Forgetting statistics."),
         "working": _count(call, "type", "working"),
-        "due": [_named(each) for each in due[:_MOST_LISTED]],
-        "trash": _trash(str(book.config.vault / TRASH)),
+        "due": [_row(each) for each in due[:_MOST_LISTED]],
+        "trash": _trash(str(book.config.vault)),
         "reviews_due": sum(_is_due(each) for each in _reviews(call)),
-        "faded": [{**_named(each), "share": share} for share, each in _faded(call)[:_MOST_LISTED]],
+        "faded": [{**_row(each), "share": share} for share, each in _faded(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
 
 
-def _named(chunk: StoredChunk) -> dict[str, Any]:
+def _row(chunk: StoredChunk) -> dict[str, Any]:
     return {"id": chunk.note, "path": chunk.path, "title": chunk.title}
 
 
@@ -89,18 +90,23 @@ def _faded(call: Call) -> list[tuple[float, StoredChunk]]:
     return sorted(shares, key=lambda each: (each[0], each[1].path))
 
 
-def _trash(folder: str) -> dict[str, Any]:
-    files = size = 0
-    oldest: float | None = None
-    for place, _, names in os.walk(folder):
+def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
+    """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
+    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
         for name in names:
+            place = os.path.join(folder, name)
             try:
-                stat = os.lstat(os.path.join(place, name))
+                stat = os.lstat(place)
             except OSError:
                 continue  # somebody restored it just now
-            files, size, oldest = files + 1, size + stat.st_size, min(oldest or stat.st_mtime, stat.st_mtime)
+            yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
+
+
+def _trash(vault: str) -> dict[str, Any]:
+    files = [*trashed(vault)]
+    oldest = min((changed for changed, _, _ in files), default=0.0)
     when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None
-    return {"files": files, "bytes": size, "oldest": when}
+    return {"files": len(files), "bytes": sum(size for _, size, _ in files), "oldest": when}
 
 
 def _reviews(call: Call) -> list[StoredChunk]:
@@ -120,7 +126,7 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     """Set the date on which to look at a memory again, in the note itself."""
     if at and days is not None:
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
-    day = _date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
+    day = _read_date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
@@ -128,7 +134,7 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     return {"message": say(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
 
 
-def _date(at: str | None) -> dt.date | None:
+def _read_date(at: str | None) -> dt.date | None:
     """Return a date that was given as text. Raises InvalidFields."""
     try:
         return dt.date.fromisoformat(at) if at is not None else None
@@ -140,7 +146,7 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
     chunks = [each for each in _reviews(call) if not due or _is_due(each)]
-    listed = [{**_named(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in chunks]
+    listed = [{**_row(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in chunks]
     return {"message": say(call, "Memories by their review dates."), "reviews": listed}
 
 

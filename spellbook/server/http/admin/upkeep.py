@@ -109,7 +109,7 @@ def _cached(book: Reader, kind: str) -> dict[str, int]:
 
 def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
     """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
-    matches = _pattern(pattern)
+    matches = _compile(pattern)
     cleared = left = 0
     for kind in _kinds(cacheType):
         cached = _cached(call.book, kind)
@@ -127,7 +127,7 @@ _MOST_SEARCHED = 500
 """Letters of a query that a pattern is searched in: with one repetition, the time grows by their square."""
 
 
-def _pattern(text: str) -> re.Pattern[str] | None:
+def _compile(text: str) -> re.Pattern[str] | None:
     """Return a pattern that is matched in bounded time. Raises InvalidInput for one that may not be."""
     if not text:
         return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from starlette.routing import Route
+
 from spellbook.server.http import admin
 from spellbook.server.http.api import changes, events, finding, health, notes, openapi
 
 ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
-_PLAIN = (*health.ROUTES, *events.ROUTES)
-ROUTES = [
-    *_PLAIN,
-    openapi.route((*ENDPOINTS, *admin.ENDPOINTS), _PLAIN),
-    *(endpoint.route for endpoint in ENDPOINTS),
-]
+
+
+def routes() -> list[Route]:
+    """Return the routes."""
+    plain = (*health.ROUTES, *events.ROUTES)
+    described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
+    return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from urllib.parse import unquote
 
 from starlette.responses import Response
 
+from spellbook.server.http.admin import memory
 from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 from spellbook.system.errors import MemoryNotFound, SpellbookError
-from spellbook.vault.rules import TRASH
 
 _ENTRIES = 50
 _MOST_TRASH = 50
@@ -21,20 +19,10 @@ _MOST_TRASH = 50
 def activity(shown: View) -> Response:
     """List the latest changes; `entry` in the address opens one of them with its difference."""
     reply = shown.ask(changes.log, limit=_ENTRIES)
-    trash = sorted(_trash(str(shown.book.config.vault)), reverse=True) if shown.may("write") else []
-    listed = [path for _, path in trash[:_MOST_TRASH]]
+    files = memory.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
+    listed = trash[:_MOST_TRASH]
     return shown.page("activity.html", reply=reply, trash=listed, more=len(trash) - len(listed))
-
-
-def _trash(vault: str) -> Iterator[tuple[float, str]]:
-    """Yield the files of the trash, each with its time and its path in the vault."""
-    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
-        for name in names:
-            place = os.path.join(folder, name)
-            try:
-                yield os.lstat(place).st_mtime, os.path.relpath(place, vault).replace(os.sep, "/")
-            except OSError:
-                continue  # somebody restored it just now
 
 
 def difference(shown: View) -> Response:

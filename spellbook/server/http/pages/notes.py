@@ -53,7 +53,7 @@ def note(shown: View) -> Response:
     reply = shown.ask(notes.note, shown.id, as_of=when)
     if shown.is_part and "edit" in shown.query:
         return shown.page("edit.html", section=_section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
-    pages = list(_paged(_sections(reply)))
+    pages = list(_pages(_sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
@@ -112,7 +112,7 @@ def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
         )
 
 
-def _paged(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
+def _pages(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
     """Yield the sections of one page at a time."""
     page: list[ShownSection] = []
     letters = 0

@@ -214,7 +214,7 @@ def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Mark
     lines = text[:_MOST_EXCERPTED].strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    body = " ".join(_unmarked("\n".join(lines)).split())
+    body = " ".join(_without_marks("\n".join(lines)).split())
     first = words.search(body) if words else None
     start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
     start = body.find(" ", start) + 1 if start else 0
@@ -228,6 +228,6 @@ def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Mark
     return Markup("{}{}{}").format(before, marked(body[start:end], words), after)
 
 
-def _unmarked(text: str) -> str:
+def _without_marks(text: str) -> str:
     """Return Markdown without most of its marks, for a line or two of it."""
     return _MARKS.sub(" ", _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text))

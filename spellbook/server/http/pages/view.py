@@ -202,14 +202,14 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
         return handler(view)
     except SpellbookError as error:
         of.book.meter.failed(handler.__name__, "http", error)
-        return _failed(view, error)
+        return _error_page(view, error)
     except Exception as error:
         of.book.meter.failed(handler.__name__, "http", error)
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _failed(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
+        return _error_page(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
 
 
-def _failed(view: View, error: SpellbookError) -> Response:
+def _error_page(view: View, error: SpellbookError) -> Response:
     difference = error.difference if isinstance(error, Conflict) else ""
     return view.page("error.html", faults.status_of(error), error=error, difference=difference)
 
