@@ -213,16 +213,15 @@ def passages_text(result: Answer, max_tokens: int) -> str:
             f"[{sources[hit.path][0]}] {presentation.titles(hit)} ({hit.score:.2f})\n{quoted(text)}"
             for hit, text in zip(passages, texts, strict=True)
         ]
-        cited = [f"[{number}] {_cite(chunk)}" for number, chunk in sources.values()]
+        cited = [
+            ", ".join(filter(None, (f"[{number}] {_describe(chunk)}", flat(chunk.source), f"id: {exact(chunk.note)}")))
+            for number, chunk in sources.values()
+        ]
         return "\n".join([head, *parts, "Sources:", *cited, *_doubts(result)])
 
     if not result.hits:
         return render.answer(result)
     return write(*_pack(result.hits, most, lambda *answer: len(write(*answer)), lambda _, text: len(quoted(text))))
-
-
-def _cite(chunk: StoredChunk) -> str:
-    return ", ".join(filter(None, (_describe(chunk), flat(chunk.source), f"id: {exact(chunk.note)}")))
 
 
 def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:

@@ -130,11 +130,11 @@ def injection(
         head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
-        line = head + _indented(hit.text, hit.chunk)
+        line = head + _indent(hit.text, hit.chunk)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indented("…", hit.chunk)), count)
-            line = head + _indented(text, hit.chunk)
+            text = _beginning(text, room - count(head + _indent("…", hit.chunk)), count)
+            line = head + _indent(text, hit.chunk)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
             tokens += size
@@ -146,7 +146,7 @@ def injection(
     return text, {"memories_used": len(lines), "token_count": tokens, "search_time": answer.ms}
 
 
-def _indented(text: str, chunk: StoredChunk) -> str:
+def _indent(text: str, chunk: StoredChunk) -> str:
     return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
 
 

@@ -66,16 +66,16 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         unicode.check({**sent, "jsonrpc": "2.0"})
     except InvalidInput as refusal:
         whole = id if not isinstance(id, str) or unicode.is_whole(id) else None
-        return _refused(whole, INVALID_PARAMS, str(refusal))
+        return _error(whole, INVALID_PARAMS, str(refusal))
     if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
         params["arguments"] = arguments
         return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
     try:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:
-        return _refused(id, INVALID_PARAMS, str(refusal))
-    return _refused(id, INVALID_REQUEST, "This is no request of the protocol: see its jsonrpc, id, method and params.")
+        return _error(id, INVALID_PARAMS, str(refusal))
+    return _error(id, INVALID_REQUEST, "This is no request of the protocol: see its jsonrpc, id, method and params.")
 
 
-def _refused(id: int | str | None, code: int, message: str) -> JSONRPCError:
+def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))

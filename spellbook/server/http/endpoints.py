@@ -33,10 +33,9 @@ from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.server import handover
 from spellbook.server.arguments import bounded
-from spellbook.server.http import served as doors
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.faults import InvalidFields
-from spellbook.server.http.served import Served
+from spellbook.server.http.served import Served, caller_of, in_thread, served_of, waiting
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
@@ -123,15 +122,15 @@ class Endpoint:
 
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
     """Check who asks and what is sent, run the verb in a thread, and answer in JSON."""
-    served, who = doors.served(request), doors.caller(request)
+    served, who = served_of(request), caller_of(request)
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
         is_handed = endpoint.needs == "vault" and served.is_published
-        in_thread = doors.waiting if endpoint.waits or is_handed else doors.in_thread
-        return await in_thread(_run, endpoint, request, served, who, body)
+        thread = waiting if endpoint.waits or is_handed else in_thread
+        return await thread(_run, endpoint, request, served, who, body)
     except Exception as error:
-        await doors.in_thread(_count_failure, served.book.meter, endpoint.name, error)
+        await in_thread(_count_failure, served.book.meter, endpoint.name, error)
         raise
 
 

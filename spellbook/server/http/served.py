@@ -64,13 +64,13 @@ class Served:
         return seen_by(self.book, "" if caller.sees == "private" else caller.sees, caller.vaults)
 
 
-def served(request: Request) -> Served:
+def served_of(request: Request) -> Served:
     """Return what is served."""
     state: Served = request.app.state.served
     return state
 
 
-def caller(request: Request) -> Caller:
+def caller_of(request: Request) -> Caller:
     """Return who asks, as the guard found out."""
     who: Caller = request.scope["spellbook.caller"]
     return who

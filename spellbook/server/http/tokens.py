@@ -132,12 +132,12 @@ class Tokens:
 
     def caller(self, token: str) -> Caller | None:
         """Return who has this token, None if nobody has. Takes as long for a wrong one. Raises StorageError."""
-        holder = self._having(token)
+        holder = self._holder_of(token)
         return holder.caller() if holder else None
 
     def cookie(self, token: str) -> str | None:
         """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
-        if (holder := self._having(token)) is None:
+        if (holder := self._holder_of(token)) is None:
             return None
         expiry, nonce = int(time.time()) + COOKIE_SECONDS, secrets.token_urlsafe(9)
         body = f"{_text(holder.name.encode())}.{expiry}.{_text(_proof(token))}.{nonce}"
@@ -190,12 +190,12 @@ class Tokens:
         """Return whether a form sent what its page was given for this cookie."""
         return hmac.compare_digest(cls.csrf(cookie).encode(), value.encode("utf-8", "replace"))
 
-    def _having(self, token: str) -> Token | None:
+    def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""
         digest = sha256(token[:_MOST_LETTERS].encode("utf-8", "replace")).digest()
         holder = None
-        for held in self.all():
-            holder = held if hmac.compare_digest(held.verifier, digest) else holder
+        for known in self.all():
+            holder = known if hmac.compare_digest(known.verifier, digest) else holder
         return holder if len(token) <= _MOST_LETTERS else None
 
     # -- which there are

@@ -110,7 +110,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             listed = then.contents(scope)
             if format == "json":
                 return as_json(**render.contents_json(listed, max_tokens, then.about), **earlier.fields(then))
-            return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
+            return _with_date(then, render.contents(listed, then.state(), max_tokens, then.about))
 
     def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
@@ -127,7 +127,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             around = then.around(chunks[0].path)
             if format == "json":
                 return as_json(**render.shown_json(id, chunks, around, max_tokens), **earlier.fields(then))
-            return _dated(then, render.shown(chunks, around, max_tokens))
+            return _with_date(then, render.shown(chunks, around, max_tokens))
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
@@ -179,7 +179,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             listed = then.recent(limit, offset, filter)
             if format == "json":
                 return as_json(**listed.as_dict(), **earlier.fields(then))
-            return _dated(then, render.recent(listed, offset))
+            return _with_date(then, render.recent(listed, offset))
 
     def stats() -> str:
         """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
@@ -225,7 +225,7 @@ _STATUS_ENDED = {
 }
 
 
-def _narrowed(filter: Any, category: str) -> Any:
+def _narrow(filter: Any, category: str) -> Any:
     """Return a filter with a category added. Raises InvalidInput if it names one already."""
     if not category or not isinstance(filter or {}, Mapping):
         return filter  # the verb says what is wrong with it
@@ -236,15 +236,15 @@ def _narrowed(filter: Any, category: str) -> Any:
 
 def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, **question: Any) -> str:
     """Return what a verb of searching finds, as text or JSON."""
-    narrowed = _narrowed(filter, category)
+    narrowed = _narrow(filter, category)
     with earlier.at(book, as_of) as then:
         answer: Answer = getattr(then, verb)(filter=narrowed, **question)
         if format == "text":
-            return _dated(then, render.answer(answer, takes_also="also" in question))
+            return _with_date(then, render.answer(answer, takes_also="also" in question))
         return as_json(**render.fence_texts(answer).as_dict(), **earlier.fields(then))
 
 
-def _dated(then: Reader, text: str) -> str:
+def _with_date(then: Reader, text: str) -> str:
     """Return an answer, below a line that says of when it is if that is not now."""
     return "\n\n".join([*filter(None, [flat(" ".join(earlier.sentences(then)))]), text])
 

@@ -72,18 +72,18 @@ def register(mcp: MCPServer, book: Reader) -> None:
 def _layout() -> render.AnswerLayout:
     """Return how documents are told: by file and line, without ids."""
     closest, nothing = "Closest documents:", "Try other words, or look into the code."
-    return render.AnswerLayout(_head, _pointer, _named, closest, nothing)
+    return render.AnswerLayout(_head, _pointer, _place, closest, nothing)
 
 
 def _head(hit: Hit) -> str:
-    return "\n   ".join(filter(None, (_named(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
+    return "\n   ".join(filter(None, (_place(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
 
 
 def _pointer(hit: Hit) -> str:
-    return f"{_named(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
+    return f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
 
 
-def _named(hit: Hit) -> str:
+def _place(hit: Hit) -> str:
     return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
 
 

@@ -58,7 +58,7 @@ def forgetting(call: Call) -> dict[str, Any]:
         "due": [_row(each) for each in due[:_MOST_LISTED]],
         "trash": _trash(str(book.config.vault)),
         "reviews_due": sum(_is_due(each) for each in _reviews(call)),
-        "faded": [{**_row(each), "share": share} for share, each in _faded(call)[:_MOST_LISTED]],
+        "faded": [{**_row(each), "share": share} for share, each in _fading(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
 
@@ -74,7 +74,7 @@ def _count(call: Call, key: str, value: str) -> int:
     return sum(count for each, count in values if each.casefold() == value)
 
 
-def _faded(call: Call) -> list[tuple[float, StoredChunk]]:
+def _fading(call: Call) -> list[tuple[float, StoredChunk]]:
     """Return notes of which less than half of their recency is left, each with that share, the least first."""
     book, now = call.book, time.time()
     lives = ranking.Lives.of(book.config.half_lives)

@@ -89,7 +89,7 @@ def cache(call: Call, cacheType: str) -> dict[str, Any]:
     _, totals = call.book.meter.read()
     kinds = _kinds(cacheType)
     hits, misses = (sum(totals.get(f"{_CACHES[kind]} {how}", 0) for kind in kinds) for how in _HOW)
-    sizes = [size for kind in kinds for size in _cached(call.book, kind).values()]
+    sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
     result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
@@ -100,7 +100,7 @@ def _kinds(name: str) -> list[str]:
     return [*_CACHES] if name == "all" else [name]
 
 
-def _cached(book: Reader, kind: str) -> dict[str, int]:
+def _sizes(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
     if kind == "embedding":
         return book.loaded.cached() if book.loaded else {}
@@ -112,7 +112,7 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
     matches = _compile(pattern)
     cleared = left = 0
     for kind in _kinds(cacheType):
-        cached = _cached(call.book, kind)
+        cached = _sizes(call.book, kind)
         gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
             cleared += searches.forget(call.book, gone)

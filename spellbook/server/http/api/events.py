@@ -13,9 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from spellbook.server.http import served as doors
 from spellbook.server.http.callers import Caller
-from spellbook.server.http.served import Served
+from spellbook.server.http.served import Served, caller_of, in_thread, served_of
 from spellbook.server.jobs import Job, LatestValue
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import json_of
@@ -49,23 +48,23 @@ def _without_result(job: Job, who: Caller) -> dict[str, Any]:
 
 async def jobs(request: Request) -> Response:
     """GET: the running job and those that ended last, newest first, without their results."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    return _json({"jobs": [_without_result(each, who) for each in doors.served(request).jobs.all()]})
+    return _json({"jobs": [_without_result(each, who) for each in served_of(request).jobs.all()]})
 
 
 async def job(request: Request) -> Response:
     """GET: one job."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    return _json(shown(doors.served(request).jobs.job(request.path_params["id"]), who))
+    return _json(shown(served_of(request).jobs.job(request.path_params["id"]), who))
 
 
 async def cancel(request: Request) -> Response:
     """DELETE: ask a job to stop. 202 while it still runs, 200 once it has ended."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("write")
-    job = doors.served(request).jobs.cancel(request.path_params["id"])
+    job = served_of(request).jobs.cancel(request.path_params["id"])
     return _json(shown(job, who), 202 if job.state == "running" else 200)
 
 
@@ -85,9 +84,9 @@ async def events(request: Request) -> Response:
             with contextlib.suppress(SendTimeoutError):
                 await super().__call__(scope, receive, send)
 
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    served = doors.served(request)
+    served = served_of(request)
     name, _, number = request.headers.get("last-event-id", "").partition("-")
     feed = served.jobs.feed
     if name == feed.name and number.isdecimal():
@@ -122,7 +121,7 @@ async def data_of(served: Served, change: LatestValue, who: Caller) -> dict[str,
         return _without_result(change.data, who)
     if who.vaults and change.event == "generation":
         try:
-            state = await doors.in_thread(served.book_of(who).state)
+            state = await in_thread(served.book_of(who).state)
         except SpellbookError:  # the next event says it
             return {"generation": 0}
         return {"generation": state.generation}
@@ -137,7 +136,7 @@ async def _look(served: Served) -> None:
         return
     feed.looked = now  # the others need not, even while this look waits
     try:
-        state = await doors.in_thread(served.book.state)
+        state = await in_thread(served.book.state)
     except SpellbookError as error:
         feed.set("degraded", {"degraded": True, "reason": str(error)})
         return

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from spellbook import __version__
 from spellbook.server.http.guard import API
-from spellbook.server.http.served import Served, limiter, served
+from spellbook.server.http.served import Served, limiter, served_of
 
 _looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 _LOOKING = 2
@@ -19,7 +19,7 @@ _LOOKING = 2
 
 async def health(request: Request) -> JSONResponse:
     """Answer 200, or 503 if the notes' folder or the database is away, or elsewhere. It tells nothing of the notes."""
-    here = served(request)
+    here = served_of(request)
     lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_looking, _LOOKING))
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
     return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)

@@ -97,11 +97,11 @@ def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply
 def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **changes: Any) -> dict[str, Any]:
     """Change a section (content), append, replace a phrase, or set frontmatter keys. 409 shows both sides."""
     old_and_new, every = phrase(replace)
-    expected = _expected(call.request.headers, expected_hash) or None
+    expected = _expected_hash(call.request.headers, expected_hash) or None
     return asdict(call.book.whole.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **changes))
 
 
-def _expected(headers: Mapping[str, str], from_body: str) -> str:
+def _expected_hash(headers: Mapping[str, str], from_body: str) -> str:
     """Return the hash that a change is for, from the body or from If-Match. Raises InvalidInput if they differ."""
     tag = headers.get("if-match", "").strip().removeprefix("W/").strip('"')
     tag = "" if tag == "*" else tag

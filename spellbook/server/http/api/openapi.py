@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.server.http import served as doors
 from spellbook.server.http.endpoints import Endpoint
 from spellbook.server.http.guard import API
+from spellbook.server.http.served import caller_of, in_thread
 from spellbook.text.quoting import json_of
 from spellbook.verbs import results
 from spellbook.verbs.arguments import MOST_ID
@@ -156,9 +156,9 @@ def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:
 
     async def openapi(request: Request) -> Response:
         """GET: this document."""
-        doors.caller(request).require("read")
+        caller_of(request).require("read")
         if not made:
-            whole = await doors.in_thread(document, endpoints, [*routes, own])
+            whole = await in_thread(document, endpoints, [*routes, own])
             made.append(json_of(whole))
         return Response(made[0], media_type="application/json")
 

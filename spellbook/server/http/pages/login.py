@@ -15,7 +15,7 @@ from spellbook.server.http.admin.common import language
 from spellbook.server.http.faults import fault
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.pages import view
-from spellbook.server.http.served import in_thread, served
+from spellbook.server.http.served import in_thread, served_of
 from spellbook.server.http.tokens import COOKIE_SECONDS
 
 
@@ -36,7 +36,7 @@ async def enter(request: Request) -> Response:
     body = await request.body()
     is_json = "json" in request.headers.get("content-type", "")
     fields = _fields(body, is_json)
-    cookie = await in_thread(served(request).tokens.cookie, fields.get("token", "").strip())
+    cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
     to = view.local(fields.get("to", "/"))
     if cookie is None:
         request.app.state.guard.failed(request.client.host if request.client else "")

@@ -72,12 +72,12 @@ class View:
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        return served.caller(self.request)
+        return served.caller_of(self.request)
 
     @property
     def served(self) -> served.Served:
         """What is served, and its jobs."""
-        return served.served(self.request)
+        return served.served_of(self.request)
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -158,7 +158,7 @@ def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:
     """Return the route of a page. If it `guesses`, it waits for the language model that may be set up."""
 
     async def answer(request: Request) -> Response:
-        waits = guesses and served.served(request).book.config.guesser
+        waits = guesses and served.served_of(request).book.config.guesser
         return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {})
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
@@ -180,7 +180,7 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
     async def answer(request: Request) -> Response:
         # What a server without files writes, it hands over to another machine.
-        run = served.waiting if waits or served.served(request).is_published else served.in_thread
+        run = served.waiting if waits or served.served_of(request).is_published else served.in_thread
         body = await request.body()
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
@@ -192,7 +192,7 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
 
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
-    who, of = served.caller(request), served.served(request)
+    who, of = served.caller_of(request), served.served_of(request)
     view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
     try:
         is_form = request.method == "POST" and who.by_cookie
