@@ -78,7 +78,7 @@ def adder(mcp: MCPServer) -> Callable[..., None]:
 
 
 def add_undo(add: Callable[..., None], book: Reader) -> None:
-    """Add the tool that undoes changes of `book`, which two toolsets share: a server that loads both offers it once."""
+    """Add the tool `undo` over `book`; core and desk share it, and a server that loads both offers it once."""
 
     def undo(entry: int | None, dry_run: bool) -> str:
         """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TOKEN = "SPELLBOOK_WRITES_TOKEN"
 HANDED = "x-spellbook-handed"
-"""Is sent with a write that was handed over, which is not handed on."""
+"""A header of writes that were handed over: the machine that gets them does not hand them on."""
 
 HEADER = "x-spellbook-vault"
 """Names the vault of a request of the API, where several could be meant."""
@@ -45,7 +45,7 @@ ANSWER_SECONDS = 60.0
 """Saving an article fetches a page first, which may take 20 s."""
 
 VISIBLE_SECONDS = 3.0
-"""How long an answer waits until what was written is found here: publishers look every second."""
+"""Seconds that an answer waits until this server finds the written note: publishers look every second."""
 
 _LOOK_SECONDS = 0.05
 """Between two looks whether it is found."""
@@ -87,12 +87,12 @@ _LOOK = "Search for it, or look at the log there, before you write it again."
 _EXAMPLE = "For example --writes-to notes=https://notes.example.org:17950."
 
 arguments: ContextVar[Mapping[str, Any]] = ContextVar("arguments")
-"""What a tool was called with, as the client sent it."""
+"""The arguments of a tool, as the client sent them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The vault that a write is for, and what stands before its ids here."""
+    """The vault that a write goes to, and `head`, which begins its ids on this server: "NAME/", or "" for one vault."""
 
     vault: str
     head: str
@@ -123,7 +123,7 @@ class _Target:
         return value
 
     def text(self, answer: str, ids: Iterable[str]) -> str:
-        """Return an answer in words: `ids`, which were sent, are named as they are here, and of others the vault is."""
+        """Return an answer in words. The `ids` that were sent get their head; a first line explains the other ids."""
         if not self.head:
             return answer
         lines = answer.splitlines()
@@ -140,7 +140,7 @@ class Writers:
     def __init__(
         self, urls: Mapping[str, str], environment: Mapping[str, str] = os.environ, *, seconds: float = ANSWER_SECONDS
     ) -> None:
-        """`seconds` is how long an answer may take. Raises InvalidInput for what is no address, or without a token."""
+        """An answer may take `seconds`. Raises InvalidInput for a wrong address, or if no token is set."""
         self._seconds = seconds
         self._urls = {name: _check_address(url) for name, url in urls.items()}
         self._token = environment.get(TOKEN, "").strip()
@@ -152,7 +152,7 @@ class Writers:
 
     @classmethod
     def of(cls, pairs: Sequence[str]) -> Writers:
-        """Return what `NAME=URL` names. Raises InvalidInput."""
+        """Return the writers for pairs of `NAME=URL`. Raises InvalidInput."""
         urls: dict[str, str] = {}
         for pair in pairs:
             name, equals, url = pair.rpartition("=http")
@@ -260,7 +260,7 @@ class Writers:
         return _Target(vault, f"{vault}/" if len(there) > 1 else "")
 
     def _show_here(self, book: PublishedReader, place: _Target, answer: Any) -> Any:
-        """Return an answer with ids as they are here; what is not published yet is marked as not visible."""
+        """Return an answer with the ids of this server; rows that are not published yet get `visible` false."""
         answer = place.outside(answer) if place.head else answer
         rows = [row for row in (answer if isinstance(answer, list) else [answer]) if isinstance(row, dict)]
         generations = [row["generation"] for row in rows if isinstance(row.get("generation"), int)]

@@ -42,7 +42,7 @@ class Cancelled(BaseException):
 
 
 class Busy(Conflict):
-    """Another job is running, which is `job`."""
+    """Another job, `job`, is running."""
 
     def __init__(self, job: Job) -> None:
         at = f", {job.stage} {job.done:,} of {job.total:,}" if job.stage else ""
@@ -110,7 +110,7 @@ class LatestValues:
         self._is_closed = False
 
     def put(self, key: str, event: str, data: Any) -> None:
-        """Set what `key` is now, and wake every listener. Any thread may call this."""
+        """Set the value of `key`, and wake every listener. Any thread may call this."""
         with self._guard:
             self.number += 1
             self._latest.pop(key, None)  # a dict keeps the order of insertion
@@ -118,7 +118,7 @@ class LatestValues:
         self._wake()
 
     def set(self, key: str, data: Any) -> None:
-        """Set what `key`, which is also the name of the event, is now, if it was something else."""
+        """Set the value of `key` if it has changed; the event has the same name."""
         with self._guard:
             is_known = key in self._latest and self._latest[key].data == data
         if not is_known:
@@ -184,14 +184,15 @@ class Jobs:
     """
     The jobs of one process; the verbs themselves take care of other processes.
 
-    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is told each kind and error.
+    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is called for each job that
+    fails, with its kind and error.
     """
 
     def __init__(
         self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
     ) -> None:
         self.feed = LatestValues()
-        """What the jobs change, as event "job"; the server adds what else its listeners want to know."""
+        """The changes of the jobs, as event "job"; the server adds the state of the index."""
         self._state = state
         self._failed = failed
         self._guard = threading.Lock()

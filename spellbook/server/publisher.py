@@ -1,4 +1,4 @@
-"""What keeps the copy of a vault in PostgreSQL up, in a process that lives long. Nothing here waits for the server."""
+"""Keep the copy of a vault in PostgreSQL up to date, in a thread of a long process. No answer waits for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Publisher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, without waiting for a batch on its way: what is not committed is published the next time."""
+        """Stop without waiting for the batch under way: the next publisher sends again what was not committed."""
         self._stopped.set()
         self._thread.join(timeout=0.5)
         self._database.close()
@@ -61,7 +61,7 @@ class Publisher:
 
 
 def started(book: Spellbook) -> Publisher | None:
-    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is logged once."""
+    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; a fault in it is logged once."""
     try:
         database = configured()
     except SpellbookError as error:

@@ -35,7 +35,7 @@ _FAVOURED = {
     "conversation": {"category": ["preference"], "type": ["episodic"]},
 }
 _FAVOUR = 0.05
-"""What a memory of a favoured kind gains in `memory_injection`. By hand."""
+"""Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
 def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
 
 
 def about(chunk: StoredChunk) -> dict[str, Any]:
-    """Return what is said of each memory."""
+    """Return the fields that every form of a memory has."""
     return {
         "type": type_of(chunk),
         "importance": chunk.importance,

@@ -485,7 +485,7 @@ def fence(text: str, by: Hit | StoredChunk) -> str:
 
 
 def scribed(done: Scribed) -> list[Fields]:
-    """Return what became of each chunk that was to be written, for JSON."""
+    """Return the result of writing each chunk, for JSON."""
     if not done.written:
         return [
             {

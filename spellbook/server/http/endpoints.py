@@ -86,7 +86,7 @@ class Endpoint:
     waits: bool = False
     """Whether the verb waits for other machines."""
     needs: Literal["", "vault", "files"] = ""
-    """What it needs beyond the index: a machine that writes into the vault, or the files here."""
+    """What it needs beside the index: "vault" is a machine that can write notes, "files" the files of this one."""
 
     @property
     def right(self) -> May:
@@ -95,12 +95,12 @@ class Endpoint:
 
     @cached_property
     def taken(self) -> dict[str, Argument]:
-        """What it takes."""
+        """The arguments that it takes, by name."""
         return self.declared.taken(self.verb, self.names)
 
     @cached_property
     def model(self) -> type[BaseModel]:
-        """The model that checks what it takes, as a query or as a JSON object. Unknown names are refused."""
+        """The model that checks its arguments, of a query or a JSON object. Unknown names are refused."""
         fields: dict[str, Any] = {name: _field(each, is_json=self.has_body) for name, each in self.taken.items()}
         return create_model(self.name.title(), __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
@@ -121,7 +121,7 @@ class Endpoint:
 
 
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
-    """Check who asks and what is sent, run the verb in a thread, and answer in JSON."""
+    """Check the caller and the arguments, run the verb in a thread, and answer in JSON."""
     served, who = served_of(request), caller_of(request)
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
@@ -152,7 +152,7 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
 
 
 def run(endpoint: Endpoint, call: Call, arguments: BaseModel) -> Any:
-    """Run a verb; on a server without files, what writes notes is handed over, see `handover`."""
+    """Run a verb. On a server without files, writes are handed over; see `handover`."""
     if not endpoint.needs or not isinstance(call.book, PublishedReader):
         return endpoint.verb(call, **dict(arguments))
     if endpoint.needs == "files":
@@ -164,7 +164,7 @@ def run(endpoint: Endpoint, call: Call, arguments: BaseModel) -> Any:
 
 
 def check_id(id: str) -> None:
-    """Raise InvalidInput for what is no id, nor a path."""
+    """Raise InvalidInput for a text that cannot be an id or a path."""
     unicode.check(id)
     if not id.strip() or len(id) > MOST_ID:
         raise InvalidInput(f"The id has {len(id):,} letters.", f"Give an id or a path of 1 to {MOST_ID:,}.")

@@ -120,7 +120,7 @@ def _refusal(status: int, code: str, message: str, hint: str = "", headers: Mapp
 
 
 class Guard:
-    """Answers what must not reach a route, and names the caller to all others."""
+    """Refuses requests that must not reach a route, and adds the caller to all others."""
 
     def __init__(
         self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
@@ -178,7 +178,7 @@ class Guard:
         return caller == who
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        """Return who asks. Raises _Refused for whom, and what, is not let in."""
+        """Return who asks. Raises _Refused for callers and requests that are not let in."""
         self._check_host(headers)
         self._check_origin(scope, headers)
         path, address, is_open = scope["path"], _address(scope), _is_open(scope)
@@ -216,7 +216,7 @@ class Guard:
         return caller
 
     def _check_right(self, scope: Scope, who: Caller) -> None:
-        """Refuse what a token may not do, whatever the route itself asks for; MCP has rights of its own."""
+        """Refuse a request beyond its token's right, before the route checks again; MCP checks each tool itself."""
         path, method = scope["path"], scope["method"]
         try:
             if path.startswith("/admin"):
@@ -245,7 +245,7 @@ class Guard:
             )
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Refuse what a page of another origin sends; it may only link to a page."""
+        """Refuse requests from pages of other origins; they may only link to a page."""
         origins = headers.getlist("origin")
         try:
             is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
@@ -347,7 +347,7 @@ def _is_page(scope: Scope, headers: Headers) -> bool:
 
 
 def _to_login(scope: Scope, headers: Headers) -> Response:
-    """Return what a browser gets that has not logged in, or whose cookie is too old."""
+    """Return the answer to a browser that has not logged in, or whose cookie is too old."""
     place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
@@ -451,6 +451,6 @@ def _over(most: int, what: str = "The request") -> str:
 
 
 def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:
-    """Return the names by which a server that is bound to an address may be asked."""
+    """Return the host names that requests to a server bound to an address may use."""
     own = [f"[{bound}]" if ":" in bound else bound] if bound not in {"0.0.0.0", "::", ""} else []
     return tuple(dict.fromkeys([*LOOPBACK, *map(str.lower, own), *named]))

@@ -29,7 +29,7 @@ _FILES = 4_096
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE_SECONDS = 75
-"""Seconds for which a connection without a request is kept: longer than clients do, so that they end it first."""
+"""Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
 
 _END_SECONDS = 1
 """Seconds that requests under way get at the end; streams are cut off then."""

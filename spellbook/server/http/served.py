@@ -1,4 +1,4 @@
-"""What every route works with: the book that is served, and who asks."""
+"""The state that every route works with: the served book, the caller, and the threads that verbs run in."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class Served:
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
-        """When each alert that holds now was first met, in seconds since 1970."""
+        """When each present alert was first seen, in seconds since 1970."""
 
     def book_of(self, caller: Caller) -> Reader:
-        """Return what a caller sees of the book."""
+        """Return a reader of the notes that a caller may see."""
         return seen_by(self.book, "" if caller.sees == "private" else caller.sees, caller.vaults)
 
 
 def served_of(request: Request) -> Served:
-    """Return what is served."""
+    """Return the state of the server."""
     state: Served = request.app.state.served
     return state
 
@@ -90,7 +90,7 @@ _computing: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.computing")
 
 
 def limiter(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
-    """Return what bounds the threads of this event loop that do one kind of work; it is kept in `variable`."""
+    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
     try:
         return variable.get()
     except LookupError:

@@ -46,7 +46,7 @@ _SHORTEST = 16
 """Letters of SPELLBOOK_TOKEN: a word that can be guessed could be found from a stolen cookie."""
 
 _MOST_LETTERS = 1_000
-"""Of what a caller gives as a token or cookie: a judgement, far above what is made here."""
+"""Letters of a token or cookie that are looked at. By hand: tokens and cookies of this server are far shorter."""
 
 _MOST_ENDED = 100
 """Cookies of one token that are listed as logged out; if there are more, all that it has are."""
@@ -74,13 +74,13 @@ class Token:
     """The vaults that it is limited to, by name; none without such a limit."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what may be shown of it."""
+        """Return the fields that may be shown."""
         limit = {"vaults": [*self.vaults]} if self.vaults else {}
         return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created, **limit}
 
     @property
     def id(self) -> str:
-        """What tells it from every other token, also from a later one of its name; it opens nothing."""
+        """A hash that no other token has, not even a later one of its name; it opens nothing."""
         return sha256(self.verifier).hexdigest()[:16]
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
@@ -182,12 +182,12 @@ class Tokens:
 
     @staticmethod
     def csrf(cookie: str) -> str:
-        """Return what a form of a page must send with this cookie: a stranger's page knows neither."""
+        """Return the value that a form must send with this cookie: a stranger's page knows neither."""
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
 
     @classmethod
     def is_csrf(cls, cookie: str, value: str) -> bool:
-        """Return whether a form sent what its page was given for this cookie."""
+        """Return whether a form sent the value that belongs to this cookie."""
         return hmac.compare_digest(cls.csrf(cookie).encode(), value.encode("utf-8", "replace"))
 
     def _holder_of(self, token: str) -> Token | None:
@@ -269,7 +269,7 @@ class Tokens:
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[list[Token], Ended]]:
-        """Yield what is in the file to be changed, and write it; other processes wait meanwhile."""
+        """Yield tokens and ended cookies of the file to be changed, then write them; other processes wait."""
         busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
         try:
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -353,5 +353,5 @@ def _text(data: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what `_text` was given. Raises ValueError."""
+    """Decode the base64 of `_text`. Raises ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -75,7 +75,7 @@ def _count(call: Call, key: str, value: str) -> int:
 
 
 def _fading(call: Call) -> list[tuple[float, StoredChunk]]:
-    """Return notes of which less than half of their recency is left, each with that share, the least first."""
+    """Return the notes with less than half of their recency left, each with this share, the least first."""
     book, now = call.book, time.time()
     lives = ranking.Lives.of(book.config.half_lives)
     named = (("category", lives.of_categories), ("type", lives.of_types))

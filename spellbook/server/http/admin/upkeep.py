@@ -62,7 +62,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
 
 
 def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield what would make searches quicker or files smaller, beyond what was done."""
+    """Yield advice that makes searches quicker or files smaller, beyond the actions done."""
 
     def advice(kind: str, priority: str, description: str, improvement: str) -> dict[str, str]:
         return {"type": kind, "priority": priority, "description": description, "estimatedImprovement": improvement}

@@ -29,7 +29,7 @@ _PAUSE = 0.2
 """Seconds between rounds of events: a job reports hundreds of times a second."""
 
 SEND = 30.0
-"""Seconds in which a listener must take what it was sent, or else it is cut off."""
+"""Seconds within which a listener must take an event; otherwise it is cut off."""
 
 
 def shown(job: Job, who: Caller) -> dict[str, Any]:
@@ -99,7 +99,7 @@ async def events(request: Request) -> Response:
 async def _stream(
     served: Served, who: Caller, *, after: int = 0, at_start: int = 0
 ) -> AsyncIterator[Mapping[str, str]]:
-    """Yield what has changed since `after`, but for jobs that had ended by the change `at_start`."""
+    """Yield the changes since `after`, without jobs that had ended before the change `at_start`."""
     feed = served.jobs.feed
     last: dict[str, dict[str, Any]] = {}
     await _look(served)

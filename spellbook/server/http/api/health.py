@@ -26,7 +26,7 @@ async def health(request: Request) -> JSONResponse:
 
 
 def _lacks(here: Served) -> str:
-    """Return what hinders answers, "" for nothing."""
+    """Return the reason why nothing can be answered, "" for none."""
     if not here.book.is_there:
         return "The database does not answer." if here.is_published else "The vault is not there."
     if here.book.config.is_elsewhere:
@@ -35,7 +35,7 @@ def _lacks(here: Served) -> str:
 
 
 async def about(request: Request) -> JSONResponse:
-    """Say to a program that asks for / what is here; a browser gets a page."""
+    """Tell a program that asks for / the addresses of this server; a browser gets a page."""
     return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
 
 

@@ -20,7 +20,7 @@ from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
 _LOOKED_BACK = 50
-"""Latest entries in which one that was just made is looked for: others may have changed something since."""
+"""Latest entries that are searched for one just made: other processes may have added some since."""
 
 _LOOKED_THROUGH = 1_000
 """Entries of the journal that are looked through for those of one note."""

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, made from the endpoints and the models that check what they take."""
+"""The OpenAPI 3.1 document of the API, made from the endpoints and the models of their arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REF = "#/components/schemas/{model}"
 
 
 def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the document of the endpoints, and of further `routes`, which take nothing but an id."""
+    """Return the document of the endpoints, and of further `routes`, whose only argument is an id."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for endpoint in endpoints:
@@ -151,7 +151,7 @@ def _schema(made: Callable[..., dict[str, Any]], name: str, schemas: dict[str, A
 
 
 def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:
-    """Return the route that answers with the document, which is made once, at its first request."""
+    """Return the route of the document. The document is made at the first request and kept."""
     made: list[str] = []
 
     async def openapi(request: Request) -> Response:

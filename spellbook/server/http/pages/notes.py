@@ -95,7 +95,7 @@ def history(shown: View) -> Response:
 
 
 def _state(sources: Sequence[str]) -> str:
-    """Return what names the vault's state with a version: a commit or a snapshot, "" if neither has it."""
+    """Return the commit or the snapshot that has a version, "" if none has it."""
     kept = (each.partition(" ") for each in sources)
     return next((name for kind, _, name in kept if kind in {"commit", "snapshot"}), "")
 

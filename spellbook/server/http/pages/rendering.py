@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_LETTERS = 100_000
-"""Letters of one section that are rendered; what follows is shown as it stands."""
+"""Letters of one section that are rendered; the rest is shown as plain text."""
 
 _AROUND = 420
 """Letters of an excerpt."""

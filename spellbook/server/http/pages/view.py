@@ -49,7 +49,7 @@ def _endpoints() -> dict[Callable[..., Any], Endpoint]:
 
 @cache
 def environment() -> Environment:
-    """Return the templates, which escape every value and know no undefined name."""
+    """Return the templates. They escape every value, and an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("spellbook.server.http.pages")
@@ -62,7 +62,7 @@ def environment() -> Environment:
 
 @dataclass(frozen=True)
 class View:
-    """One request of a browser: what it asks, in which language, and what its form gives."""
+    """One request of a browser, with the book that it may see, its language, and the fields of its form."""
 
     request: Request
     book: Reader
@@ -76,12 +76,12 @@ class View:
 
     @property
     def served(self) -> served.Served:
-        """What is served, and its jobs."""
+        """The state of the server, with its jobs."""
         return served.served_of(self.request)
 
     @property
     def query(self) -> Mapping[str, str]:
-        """What the address asks."""
+        """The query in the address."""
         return self.request.query_params
 
     @property
