@@ -134,35 +134,20 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
-    def lay_out(chunk: StoredChunk) -> str:
-        lines = (f"{_head(chunk)} hash: {chunk.hash}", presentation.outside(chunk), quoted(chunk.text.strip()))
-        return "\n".join(filter(None, lines))
-
-    parts, left = _pack(chunks, room, lay_out, lambda part: _cost([part]))
-    if not left:
-        return parts
-    pointers = [
-        f"- {_head(chunk)} about {counted(estimate_tokens(quoted(chunk.text.strip())), 'token')}"
-        for chunk in left[:_MOST_POINTERS]
-    ]
-    lacks = f"{counted(len(left), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-    return [*parts, "\n".join([lacks, *pointers])]
-
-
-def _pack(
-    chunks: Sequence[StoredChunk], room: int, lay_out: Callable[[StoredChunk], T], size: Callable[[T], int]
-) -> tuple[list[T], list[StoredChunk]]:
-    """Return the chunks that fit into `room` tokens, laid out, and those that do not."""
-    parts: list[T] = []
-    left: list[StoredChunk] = []
+    parts: list[str] = []
+    pointers: list[str] = []
     for chunk in chunks:
-        part = lay_out(chunk)
-        if (cost := size(part)) <= room:
-            room -= cost
+        text = quoted(chunk.text.strip())
+        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", presentation.outside(chunk), text)))
+        if (size := _cost([part])) <= room:
+            room -= size
             parts.append(part)
         else:
-            left.append(chunk)
-    return parts, left
+            pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
+    if pointers:
+        lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
+        parts.append("\n".join([lacks, *pointers[:_MOST_POINTERS]]))
+    return parts
 
 
 def topic_json(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> Fields:
@@ -183,18 +168,18 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
-    def lay_out(chunk: StoredChunk) -> Fields:
+    rows: list[Fields] = []
+    left: list[Fields] = []
+    for chunk in chunks:
         row = presentation.chunk_fields(chunk)
         row["text"] = fence(row.pop("text").strip(), chunk)
-        return row
-
-    rows, left = _pack(chunks, room, lay_out, _size)
-    if not left:
-        return {"chunks": rows}
-    pointers = [
-        {"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)} for chunk in left[:_MOST_POINTERS]
-    ]
-    return {"chunks": rows, "left_out": pointers, "left_out_count": len(left)}
+        if (size := _size(row)) <= room:
+            room -= size
+            rows.append(row)
+        else:
+            left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
+    more = {"left_out": left[:_MOST_POINTERS], "left_out_count": len(left)} if left else {}
+    return {"chunks": rows, **more}
 
 
 def _first_that_fit(rows: Iterable[T], room: int) -> list[T]:
