@@ -245,9 +245,10 @@ class Writers:
         elif not meant:
             meant = {there[0]}
         if len(meant) != 1:
-            wrong = "Ids of several vaults are given." if meant else "It is not clear into which vault."
+            several = "Ids of several vaults are given. Nothing was written."
+            unclear = "It is not clear into which vault. Nothing was written."
             raise InvalidInput(
-                f"{wrong} Nothing was written.",
+                several if meant else unclear,
                 f"There are {', '.join(there[:20])}. Name one as the argument vault of a tool, in the header "
                 "X-Spellbook-Vault, or before an id.",
             )
