@@ -119,7 +119,7 @@ def _errors(error: type[SpellbookError]) -> Iterable[tuple[str, ...]]:
 
 def _addresses() -> Iterable[tuple[str, ...]]:
     for each in (*api.ENDPOINTS, *admin.ENDPOINTS):
-        yield f"{each.method} {each.path}", _first_sentence(each.described), each.right
+        yield f"{each.method} {each.path}", _first_sentence(inspect.getdoc(each.verb) or ""), each.right
 
 
 def _first_sentence(text: str) -> str:

@@ -7,7 +7,6 @@ A toolset's module is imported only if the toolset is asked for.
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import signal
 import sys
@@ -16,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -33,7 +32,7 @@ from spellbook.library.reader import Reader
 from spellbook.server import completion, consent, debug_log, handover, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
-from spellbook.server.base import as_json, told
+from spellbook.server.base import as_json, threaded
 from spellbook.server.names import Names, toolsets_of
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
@@ -63,8 +62,6 @@ _VAULT = "vault"
 _MOST_VAULTS = 20
 _MOST_NAME = 64
 """Most letters of a tool's name."""
-
-_log = logging.getLogger(__name__)
 
 
 def build(
@@ -104,7 +101,7 @@ def build(
         name: import_module(f"spellbook.server.toolsets.{name}")
         for name in sorted(dict.fromkeys(toolsets), key=lambda name: name != "core")
     }
-    said = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
+    instructions = [getattr(module, "INSTRUCTIONS", "") for module in modules.values()]
     mcp = _McpServer(
         book.meter,
         door,
@@ -116,7 +113,7 @@ def build(
         "spellbook",
         title="Spellbook",
         version=__version__,
-        instructions="\n".join(filter(None, (_MEMORY, *said, _MARKS))),
+        instructions="\n".join(filter(None, (_MEMORY, *instructions, _MARKS))),
         lifespan=lifespan,
         log_level="WARNING",
     )
@@ -153,7 +150,8 @@ class _McpServer(MCPServer):
         self.door = door
         self._may_write = may_write
         self._log = log
-        self._published, self._writers = published, writers
+        self._published = published
+        self._writers = writers
         self.toolset = "core"
         self.names = Names()
 
@@ -162,13 +160,12 @@ class _McpServer(MCPServer):
         is_kept = name in handover.KEPT
         if self._published and (is_kept or not settings["annotations"].read_only_hint):
             full = name if name.startswith(f"{self.toolset}_") else f"{self.toolset}_{name}"
-            fn = self._handed(fn, full, is_kept)
+            fn = self._hand_over(self._published, fn, full, is_kept)
         if not self.names.share(self.toolset, name):
             super().add_tool(fn, self.names.add(self.toolset, name), *args, **settings)
 
-    def _handed(self, fn: Callable[..., Any], full: str, is_kept: bool) -> Callable[..., Any]:
+    def _hand_over(self, book: PublishedReader, fn: Callable[..., Any], full: str, is_kept: bool) -> Callable[..., Any]:
         """Return a tool with the arguments of `fn`, whose work the machine with the vault's files does."""
-        book, writers = cast("PublishedReader", self._published), self._writers
 
         @wraps(fn)
         def run(*_: Any, sure: Any = None, **__: Any) -> str:
@@ -176,10 +173,10 @@ class _McpServer(MCPServer):
                 raise PermissionDenied(f"This server has no files: {full} is not for it.", "Do it where they are.")
             if sure is not None and not consent.agreed(sure):
                 return as_json(status="kept", message=consent.DECLINED)
-            given = dict(handover.arguments.get())
-            return writers.tool(book, full, given, str(given.pop(_VAULT, "") or ""))
+            arguments = dict(handover.arguments.get())
+            return self._writers.tool(book, full, arguments, str(arguments.pop(_VAULT, "") or ""))
 
-        return told(run)
+        return threaded(run)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
@@ -203,9 +200,9 @@ class _McpServer(MCPServer):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Return a prompt; what its message says of itself in `_meta` is said of the whole."""
-        made = await super().get_prompt(name, arguments, context)
-        about = made.messages[0].content.meta if isinstance(made, GetPromptResult) and made.messages else None
-        return made.model_copy(update={"meta": about}) if about else made
+        prompt = await super().get_prompt(name, arguments, context)
+        about = prompt.messages[0].content.meta if isinstance(prompt, GetPromptResult) and prompt.messages else None
+        return prompt.model_copy(update={"meta": about}) if about else prompt
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         if self._log is None:
@@ -216,8 +213,8 @@ class _McpServer(MCPServer):
             text = "".join(getattr(part, "text", "") for part in getattr(answer, "content", answer) or ())
             return answer
         except Exception as error:
-            found = _CODE.search(text := str(error))
-            code = found[0] if found else type(error).__name__
+            named = _CODE.search(text := str(error))
+            code = named[0] if named else type(error).__name__
             raise
         finally:
             ms = 1_000 * (time.perf_counter() - started)
@@ -239,21 +236,21 @@ class _McpServer(MCPServer):
         try:
             unicode.check(arguments)
         except InvalidInput as error:
-            await self._failed(name, error)
+            await self._count_failure(name, error)
             raise ToolError(f"Error executing tool {name}: {error.code}: {error}") from error
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
-                await self._failed(name, error)
+                await self._count_failure(name, error)
                 raise
-            found = error.__cause__.errors(include_url=False)
-            wrong = [one_line(f"{'.'.join(map(str, each['loc']))}: {each['msg']}") for each in found]
-            kinds = ", ".join(sorted({each["type"] for each in found}))
-            await self._failed(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
+            faults = error.__cause__.errors(include_url=False)
+            wrong = [one_line(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") for fault in faults]
+            kinds = ", ".join(sorted({fault["type"] for fault in faults}))
+            await self._count_failure(name, error, code=InvalidInput.code, message=f"arguments: {kinds}")
             raise ToolError(f"Error executing tool {name}: INVALID_INPUT: {'; '.join(wrong)}.") from error.__cause__
 
-    async def _failed(self, name: str, error: BaseException | None, **known: str) -> None:
+    async def _count_failure(self, name: str, error: BaseException | None, **known: str) -> None:
         """Count what a tool failed with; a tool that is not there has no cause. Whoever calls may give any name."""
         while isinstance(error, ToolError):
             error = error.__cause__

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
@@ -27,19 +27,22 @@ def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) ->
     taken = verb.taken(tool, names)
     own = inspect.signature(tool, eval_str=True)
     others = [each for each in own.parameters.values() if each.name not in taken and each.kind is not each.VAR_KEYWORD]
-    parameters = [*_parameters(taken), *(each.replace(kind=each.KEYWORD_ONLY) for each in others)]
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=_type_of(argument),
+            default=inspect.Parameter.empty if argument.is_needed else _default(argument),
+        )
+        for name, argument in taken.items()
+    ]
+    parameters += [each.replace(kind=each.KEYWORD_ONLY) for each in others]
     return inspect.Signature(parameters, return_annotation=str)
 
 
-def _parameters(taken: Mapping[str, Argument]) -> Iterator[inspect.Parameter]:
-    for name, each in taken.items():
-        default = "" if each.kind == "text" else each.default
-        yield inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=_typed(each),
-            default=inspect.Parameter.empty if each.is_needed else default,
-        )
+def _default(of: Argument) -> Any:
+    # Not None for a text: with `str | None` the SDK would take a text like `[x]` for JSON.
+    return "" if of.kind == "text" else of.default
 
 
 def bounded(of: Argument, most: int = 0) -> Any:
@@ -56,32 +59,31 @@ def bounded(of: Argument, most: int = 0) -> Any:
     return Annotated[str, Field(min_length=of.least or None, max_length=most or of.most)]
 
 
-def _typed(of: Argument) -> Any:
+def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
     about = Field(description=of.about)
-    # Not None for a text: with `str | None` the SDK would take a text like `[x]` for JSON.
-    default = "" if of.kind == "text" else of.default
-    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or(default),)
+    default = _default(of)
+    missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
     if of.kind == "object":
         schema = {**({} if "anyOf" in of.schema else {"type": "object"}), "description": of.about, **of.schema}
         if not of.is_needed:
             schema = {"anyOf": [schema, {"type": "null"}], "description": of.about, "default": None}
-        return Annotated[Any, _decoded(of.of_tools or of.most), WithJsonSchema(schema)]
+        return Annotated[Any, _decoder(of.of_tools or of.most), WithJsonSchema(schema)]
     value = bounded(of, of.of_tools)
     if of.kind == "texts":
         value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
-        missing = (BeforeValidator(_listed), _decoded(_MOST_LISTED))
+        missing = (BeforeValidator(_as_list), _decoder(_MOST_LISTED))
     if of.kind == "choice":
-        missing = (BeforeValidator(_lowered), *missing)
+        missing = (BeforeValidator(_lower), *missing)
     return Annotated[(value | None if default is None else value, about, *missing)]
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     value = _absent(value)
     return [value] if isinstance(value, str) else value
 
 
-def _lowered(value: object) -> object:
+def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
@@ -89,19 +91,19 @@ def _absent(value: object) -> object:
     return None if isinstance(value, str) and value.strip() in {"", "null", "None", "undefined"} else value
 
 
-def _or(default: object) -> BeforeValidator:
+def _or_default(default: object) -> BeforeValidator:
     """Replace a missing argument by `default`."""
 
-    def given(value: object) -> object:
+    def use_default(value: object) -> object:
         return default if _absent(value) is None else value
 
-    return BeforeValidator(given)
+    return BeforeValidator(use_default)
 
 
-def _decoded(most: int) -> BeforeValidator:
+def _decoder(most: int) -> BeforeValidator:
     """Decode JSON text, and refuse a value of more than `most` characters."""
 
-    def given(value: object) -> object:
+    def decode(value: object) -> object:
         value = _absent(value)
         try:
             if isinstance(value, str) and value.strip()[:1] in {"[", "{"}:
@@ -115,19 +117,19 @@ def _decoded(most: int) -> BeforeValidator:
             raise ValueError(f"too large: {size:,} characters as JSON, at most {most:,} are allowed")
         return value
 
-    return BeforeValidator(given)
+    return BeforeValidator(decode)
 
 
-def phrase(given: object) -> tuple[tuple[str, str] | None, bool]:
+def phrase(value: object) -> tuple[tuple[str, str] | None, bool]:
     """Return the old and the new text of an argument `replace`, and whether to replace all. Raises InvalidInput."""
-    if given is None:
+    if value is None:
         return None, False
-    old, new = (given.get("old"), given.get("new")) if isinstance(given, Mapping) else (None, None)
-    if not isinstance(given, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
+    old, new = (value.get("old"), value.get("new")) if isinstance(value, Mapping) else (None, None)
+    if not isinstance(value, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
         raise InvalidInput(
             "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'
         )
-    return (old, new), given.get("all") is True
+    return (old, new), value.get("all") is True
 
 
 def lean(schema: dict[str, Any]) -> dict[str, Any]:
@@ -159,10 +161,10 @@ def renamed(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's arguments with `dry_run` for its old names: `preview`, and `apply` for its opposite."""
     if "dry_run" in arguments or not arguments.keys() & {"preview", "apply"}:
         return arguments
-    given = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
+    others = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
     if _absent(arguments.get("preview")) is not None:
-        return {**given, "dry_run": arguments["preview"]}
+        return {**others, "dry_run": arguments["preview"]}
     if (apply := _absent(arguments.get("apply"))) is None:
-        return given
+        return others
     opposite = {"true": False, "1": False, "false": True, "0": True}
-    return {**given, "dry_run": opposite.get(str(apply).strip().lower(), apply)}
+    return {**others, "dry_run": opposite.get(str(apply).strip().lower(), apply)}

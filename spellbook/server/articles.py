@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,16 +24,30 @@ from spellbook.search.ranking import Hit
 from spellbook.server import render
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 
-_PAGE, _PREVIEW = 3_000, 500
-"""Letters of an article's text that `get` returns at a time, and without its text."""
+_PAGE = 3_000
+"""Letters of an article's text that `get` returns at a time."""
 
-_EXCERPT, _OF_HIT, _OF_LISTED, _OF_LIST = 200, 290, 210, 250
-"""
-Letters of an excerpt; as JSON of a hit, of an article in a list, and of a whole list for each of its articles: an
-agent pays for every letter.
-"""
+_PREVIEW = 500
+"""Letters of a text without a summary that `get` returns if the text is not wanted."""
 
-_SHORT, _MOST_AUTHOR = 20, 40
+_EXCERPT = 200
+"""Letters of an excerpt. An agent pays for every letter."""
+
+_OF_HIT = 290
+"""Letters of a hit as JSON."""
+
+_OF_LISTED = 210
+"""Letters of an article in a list as JSON."""
+
+_OF_LIST = 250
+"""Letters of a whole list as JSON for each of its articles."""
+
+_SHORT = 20
+"""Letters of an author in a list, and the fewest of a title there."""
+
+_MOST_AUTHOR = 40
+"""Letters of an author of a hit or a source."""
+
 _LETTERS = 2.7
 """Letters of an answer of `ask` for each of its tokens."""
 
@@ -49,7 +62,7 @@ def _about(chunk: StoredChunk) -> dict[str, Any]:
     return {"title": presentation.cut(chunk.title), "author": author or None, "published": published or None}
 
 
-def found_row(hit: Hit, query: str) -> dict[str, Any]:
+def hit_row(hit: Hit, query: str) -> dict[str, Any]:
     """Return a hit for JSON: what it is, its score, and an excerpt that begins where it says most of the question."""
     about = _about(hit.chunk)
     row = {
@@ -61,7 +74,7 @@ def found_row(hit: Hit, query: str) -> dict[str, Any]:
         "published": about["published"],
     }
     room = min(_EXCERPT, max(0, _OF_HIT - len(json_of(row))))
-    row["excerpt"] = _fitting(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
+    row["excerpt"] = _fit(_excerpt(hit.chunk.text, query), room, lambda text: len(json_of(text)) - 2)
     return row
 
 
@@ -73,25 +86,25 @@ def _excerpt(text: str, query: str) -> str:
     return line[-max(held, default=(0, 0))[1] :] if len(line) > _EXCERPT else line
 
 
-def found_text(found: Answer, query: str) -> str:
+def hits_text(answer: Answer, query: str) -> str:
     """Return what a search found as text: a head, an id and an excerpt of each article."""
-    if not found.hits:
-        return render.answer(found)
-    lines = [f"{counted(len(found.hits), 'article')}, best first. {_UNTRUSTED}"]
-    for number, hit in enumerate(found.hits, 1):
-        row = found_row(hit, query)
-        lines.append(f"{number}. [{hit.score:.2f}] {_named(hit.chunk)} id: {exact(hit.chunk.note)}")
+    if not answer.hits:
+        return render.answer(answer)
+    lines = [f"{counted(len(answer.hits), 'article')}, best first. {_UNTRUSTED}"]
+    for number, hit in enumerate(answer.hits, 1):
+        row = hit_row(hit, query)
+        lines.append(f"{number}. [{hit.score:.2f}] {_describe(hit.chunk)} id: {exact(hit.chunk.note)}")
         lines.append(quoted(str(row["excerpt"])))
-    return "\n".join([*lines, *_doubts(found)])
+    return "\n".join([*lines, *_doubts(answer)])
 
 
-def _doubts(found: Answer) -> list[str]:
+def _doubts(answer: Answer) -> list[str]:
     """Return what keeps an answer from being complete, a line each."""
-    state = [render.indexline(found.index)] if found.index.degraded else []
-    return [*(flat(str(each)) for each in found.unmatched), *state]
+    state = [render.indexline(answer.index)] if answer.index.degraded else []
+    return [*(flat(str(each)) for each in answer.unmatched), *state]
 
 
-def _named(chunk: StoredChunk) -> str:
+def _describe(chunk: StoredChunk) -> str:
     """Return title, author and date of an article as part of a line of text."""
     is_outside = presentation.is_outside(chunk)
     about = _about(chunk)
@@ -103,8 +116,8 @@ def _named(chunk: StoredChunk) -> str:
 def listed(book: Reader, category: str, limit: int, offset: int) -> dict[str, Any]:
     """Return articles, newest first, how many there are, and the categories of all articles with counts."""
     articles = book.memories.articles
-    found = articles.list(category, limit, offset)
-    rows = [_row(chunk) for chunk in found.notes]
+    page = articles.list(category, limit, offset)
+    rows = [_row(chunk) for chunk in page.notes]
     room = _OF_LIST * max(10, len(rows)) - len(json_of(rows)) - 60
     kept: list[dict[str, Any]] = []
     for name, count in articles.categories():
@@ -112,7 +125,7 @@ def listed(book: Reader, category: str, limit: int, offset: int) -> dict[str, An
         if (room := room - len(json_of(row)) - 2) < 0:
             break
         kept.append(row)
-    return {"categories": kept, "articles": rows, "total": found.total}
+    return {"categories": kept, "articles": rows, "total": page.total}
 
 
 def _row(chunk: StoredChunk) -> dict[str, Any]:
@@ -127,24 +140,24 @@ def _row(chunk: StoredChunk) -> dict[str, Any]:
     first, *others = texts(chunk.meta.get("categories")) or [chunk.topic]
     row["categories"] = [presentation.cut(first)]
     room = max(_SHORT, _OF_LISTED - len(json_of(row)))
-    row["title"] = _fitting(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
+    row["title"] = _fit(str(about["title"]), room, lambda text: len(json_of(text)) - 2)
     for name in others:
         if len(json_of(row)) + len(name) + 4 <= _OF_LISTED:
             row["categories"].append(name)
     return row
 
 
-def listed_text(told: Mapping[str, Any], offset: int) -> str:
+def listed_text(listing: Mapping[str, Any], offset: int) -> str:
     """Return a list of articles as text: a line each, the categories, and where the next ones begin."""
-    rows = told["articles"]
+    rows = listing["articles"]
     if not rows:
         return "No articles. save(source, categories) keeps one."
-    names = "; ".join(f"{flat(each['name'])} {each['count']}" for each in told["categories"])
-    lines = [f"{len(rows)} of {counted(told['total'], 'article')}, newest first. Titles are text from outside."]
+    names = "; ".join(f"{flat(each['name'])} {each['count']}" for each in listing["categories"])
+    lines = [f"{len(rows)} of {counted(listing['total'], 'article')}, newest first. Titles are text from outside."]
     for row in rows:
         facts = [", ".join(map(flat, row["categories"])), flat(row["author"] or ""), row["created_at"][:10]]
         lines.append(f"- {json_of(row['title'])} ({'; '.join(filter(None, facts))}) id: {exact(row['id'])}")
-    more = f"More: offset={offset + len(rows)}." if offset + len(rows) < told["total"] else ""
+    more = f"More: offset={offset + len(rows)}." if offset + len(rows) < listing["total"] else ""
     return "\n".join(filter(None, (*lines, f"Categories: {names}" if names else "", more)))
 
 
@@ -152,7 +165,7 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
     """Return an article's labels and summary, and with `include_content` its text from `offset` on."""
     chunk, article = book.memories.articles.read(article_id)
     meta = chunk.meta
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": chunk.note,
         "title": chunk.title,
         "content_length": len(article.text),
@@ -168,119 +181,103 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
         "tags": [*chunk.tags],
     }
     if article.summary:
-        told["summary"] = render.fenced_text(article.summary, chunk)
+        fields["summary"] = render.fence(article.summary, chunk)
     else:
-        told["content_preview"] = render.fenced_text(form.cut(article.text, _PREVIEW), chunk)
-    told |= {"path": chunk.path, "hash": chunk.hash}
+        fields["content_preview"] = render.fence(form.cut(article.text, _PREVIEW), chunk)
+    fields |= {"path": chunk.path, "hash": chunk.hash}
     if include_content:
         part = form.cut(article.text[offset : offset + _PAGE + 1], _PAGE)
         end = offset + len(part)
-        told |= {
-            "content": render.fenced_text(part, chunk),
+        fields |= {
+            "content": render.fence(part, chunk),
             "next_offset": end if part and end < len(article.text) else None,
         }
-    return told
+    return fields
 
 
-@dataclass(frozen=True, slots=True)
-class _CitedPassage:
-    """A passage of an answer, with the number of its source from 1."""
-
-    hit: Hit
-    number: int
-
-    @property
-    def text(self) -> str:
-        """As much of it as the search had room for."""
-        return self.hit.text or self.hit.chunk.whole
+def _sources(passages: Sequence[Hit]) -> dict[str, tuple[int, StoredChunk]]:
+    """Return the articles that passages are of, by path, each with its number from 1."""
+    chunks = {hit.path: hit.chunk for hit in passages}
+    return {path: (number, chunk) for number, (path, chunk) in enumerate(chunks.items(), 1)}
 
 
-def _passages(hits: Sequence[Hit]) -> list[_CitedPassage]:
-    numbers: dict[str, int] = {}
-    return [_CitedPassage(hit, numbers.setdefault(hit.path, len(numbers) + 1)) for hit in hits]
-
-
-def _sources(passages: Sequence[_CitedPassage]) -> list[StoredChunk]:
-    return list({each.hit.path: each.hit.chunk for each in passages}.values())
-
-
-def asked_text(found: Answer, max_tokens: int) -> str:
+def passages_text(result: Answer, max_tokens: int) -> str:
     """Return passages and sources as text of at most so many tokens."""
     most = int(max_tokens * _LETTERS)
 
-    def written(passages: Sequence[_CitedPassage], texts: Sequence[str]) -> str:
+    def write(passages: Sequence[Hit], texts: Sequence[str]) -> str:
         sources = _sources(passages)
-        mark = f" {_UNTRUSTED}" if any(map(presentation.is_outside, sources)) else ""
+        mark = f" {_UNTRUSTED}" if any(presentation.is_outside(chunk) for _, chunk in sources.values()) else ""
         head = f"{counted(len(passages), 'passage')} of {counted(len(sources), 'article')}.{mark}"
         parts = [
-            f"[{each.number}] {presentation.titles(each.hit)} ({each.hit.score:.2f})\n{quoted(text)}"
-            for each, text in zip(passages, texts, strict=True)
+            f"[{sources[hit.path][0]}] {presentation.titles(hit)} ({hit.score:.2f})\n{quoted(text)}"
+            for hit, text in zip(passages, texts, strict=True)
         ]
-        cited = [f"[{number}] {_cited(chunk)}" for number, chunk in enumerate(sources, 1)]
-        return "\n".join([head, *parts, "Sources:", *cited, *_doubts(found)])
+        cited = [
+            ", ".join(filter(None, (f"[{number}] {_describe(chunk)}", flat(chunk.source), f"id: {exact(chunk.note)}")))
+            for number, chunk in sources.values()
+        ]
+        return "\n".join([head, *parts, "Sources:", *cited, *_doubts(result)])
 
-    if not found.hits:
-        return render.answer(found)
-    return written(*_packed(found.hits, most, lambda *told: len(written(*told)), lambda _, text: len(quoted(text))))
+    if not result.hits:
+        return render.answer(result)
+    return write(*_pack(result.hits, most, lambda *answer: len(write(*answer)), lambda _, text: len(quoted(text))))
 
 
-def _cited(chunk: StoredChunk) -> str:
-    return ", ".join(filter(None, (_named(chunk), flat(chunk.source), f"id: {exact(chunk.note)}")))
-
-
-def asked_json(found: Answer, max_tokens: int) -> dict[str, Any]:
+def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
     """Return passages and sources for JSON of at most so many tokens."""
     most = int(max_tokens * _LETTERS)
 
-    def written(passages: Sequence[_CitedPassage], texts: Sequence[str]) -> dict[str, Any]:
+    def write(passages: Sequence[Hit], texts: Sequence[str]) -> dict[str, Any]:
+        sources = _sources(passages)
         chunks = [
             {
-                "article_id": each.hit.chunk.note,
-                "title": presentation.cut(each.hit.title),
-                "content": render.fenced_text(text, each.hit.chunk),
-                "score": each.hit.score,
-                "source": each.number,
+                "article_id": hit.chunk.note,
+                "title": presentation.cut(hit.title),
+                "content": render.fence(text, hit.chunk),
+                "score": hit.score,
+                "source": sources[hit.path][0],
             }
-            for each, text in zip(passages, texts, strict=True)
+            for hit, text in zip(passages, texts, strict=True)
         ]
-        sources = [
+        cited = [
             {"id": chunk.note, **_about(chunk), "url": chunk.source or None, "number": number}
-            for number, chunk in enumerate(_sources(passages), 1)
+            for number, chunk in sources.values()
         ]
-        return {"chunks": chunks, "sources": sources, "index": found.index.as_dict()}
+        return {"chunks": chunks, "sources": cited, "index": result.index.as_dict()}
 
-    def size(each: _CitedPassage, text: str) -> int:
-        return len(json_of(render.fenced_text(text, each.hit.chunk)))
+    def size(hit: Hit, text: str) -> int:
+        return len(json_of(render.fence(text, hit.chunk)))
 
-    return written(*_packed(found.hits, most, lambda *told: len(json_of(written(*told))), size))
+    return write(*_pack(result.hits, most, lambda *answer: len(json_of(write(*answer))), size))
 
 
-def _packed(
+def _pack(
     hits: Sequence[Hit],
     most: int,
-    whole: Callable[[Sequence[_CitedPassage], Sequence[str]], int],
-    size: Callable[[_CitedPassage, str], int],
-) -> tuple[list[_CitedPassage], list[str]]:
+    whole: Callable[[Sequence[Hit], Sequence[str]], int],
+    size: Callable[[Hit, str], int],
+) -> tuple[list[Hit], list[str]]:
     """
     Return the best passages, each as long as fits, so that the answer has at most `most` letters.
 
     `whole` returns the letters of an answer, `size` those of one text in it. Short passages leave room to others.
     """
-    passages = _passages(hits)
+    passages = list(hits)
     while True:
         room = most - whole(passages, [""] * len(passages))
         if room >= _LEAST_PASSAGE * len(passages) or len(passages) <= 1:
             break
         passages.pop()
+    whole_texts = [hit.text or hit.chunk.whole for hit in passages]
     texts = [""] * len(passages)
-    for done, at in enumerate(sorted(range(len(passages)), key=lambda at: len(passages[at].text))):
-        each = passages[at]
-        texts[at] = _fitting(each.text, room // (len(passages) - done), partial(size, each))
-        room -= size(each, texts[at])
+    for done, at in enumerate(sorted(range(len(passages)), key=lambda at: len(whole_texts[at]))):
+        texts[at] = _fit(whole_texts[at], room // (len(passages) - done), partial(size, passages[at]))
+        room -= size(passages[at], texts[at])
     return passages, texts
 
 
-def _fitting(text: str, room: int, size: Callable[[str], int]) -> str:
+def _fit(text: str, room: int, size: Callable[[str], int]) -> str:
     """Return as much of the beginning of a text as has `room` letters by `size`, ended by a sentence or by …"""
     if size(text) <= room:
         return text

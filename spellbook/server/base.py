@@ -15,10 +15,12 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
+from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
 from spellbook.system.errors import Conflict, SpellbookError
-from spellbook.text.quoting import json_of, one_line, quoted
+from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import arguments as verbs
+from spellbook.verbs import table
 from spellbook.verbs.arguments import Verb
 
 P = ParamSpec("P")
@@ -33,7 +35,7 @@ _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 
 
-def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
+def threaded(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
     """Run a tool in a thread; a SpellbookError reaches the model with its code and hint."""
 
     @wraps(tool)
@@ -42,7 +44,7 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
             # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
             return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
         except SpellbookError as error:
-            raise ToolError(_said(error)) from error
+            raise ToolError(_as_text(error)) from error
         except Exception as error:
             _log.exception("%s failed", tool.__name__)
             raise ToolError(
@@ -52,7 +54,7 @@ def told(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
     return run
 
 
-def _said(error: SpellbookError) -> str:
+def _as_text(error: SpellbookError) -> str:
     """Return an error as one line; the difference of a conflict is quoted as a note's text."""
     line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", error.hint))))
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
@@ -66,13 +68,29 @@ def adder(mcp: MCPServer) -> Callable[..., None]:
         tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
     ) -> None:
         # A structured copy of the answer would cost its tokens twice.
-        described = inspect.getdoc(tool)  # without its indentation, which costs tokens
-        run: Any = told(tool)
+        run: Any = threaded(tool)
         run.__signature__ = signature(tool, verb, names)
         run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
-        mcp.add_tool(run, title=title, description=described, annotations=annotations, structured_output=False)
+        description = inspect.getdoc(tool)  # without its indentation, which costs tokens
+        mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
 
     return add
+
+
+def add_undo(add: Callable[..., None], book: Reader) -> None:
+    """Add the tool `undo` over `book`; core and desk share it, and a server that loads both offers it once."""
+
+    def undo(entry: int | None, dry_run: bool) -> str:
+        """
+        Undo the latest change by a tool or command, or one entry of the log; returns the difference.
+
+        Undoing an undo redoes. CONFLICT: the place was edited since, nothing was undone.
+        """
+        done = book.whole.undo(entry, dry_run=dry_run)
+        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+
+    add(undo, "Undo a change", CHANGE, table.UNDO)
 
 
 def names_files(mcp: MCPServer) -> bool:

@@ -30,7 +30,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         def look() -> list[str]:  # in a thread as a whole: the index may have to be brought up to date first
             return book.index.catalog.starting(column, argument.value, book.index.visible, MOST + 1)
 
-        found = await anyio.to_thread.run_sync(look)
-        return Completion(values=found[:MOST], has_more=len(found) > MOST)
+        values = await anyio.to_thread.run_sync(look)
+        return Completion(values=values[:MOST], has_more=len(values) > MOST)
 
     mcp.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK has not typed it

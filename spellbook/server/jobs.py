@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spellbook.index.embed import Progress
-from spellbook.library.book import Spellbook
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError
 from spellbook.text.quoting import json_of
@@ -43,7 +42,7 @@ class Cancelled(BaseException):
 
 
 class Busy(Conflict):
-    """Another job is running, which is `job`."""
+    """Another job, `job`, is running."""
 
     def __init__(self, job: Job) -> None:
         at = f", {job.stage} {job.done:,} of {job.total:,}" if job.stage else ""
@@ -74,10 +73,10 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the job as JSON: times in ISO 8601, `result` and `error` only where there is one."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: value.isoformat(timespec="seconds") if isinstance(value, dt.datetime) else value
-            for name, value in named.items()
+            for name, value in values.items()
             if value is not None
         }
 
@@ -103,31 +102,27 @@ class LatestValues:
         """Tells the numbers of these changes from those of another server."""
         self.looked = float("-inf")
         """When somebody last looked at the index for all listeners (monotonic clock, seconds)."""
+        self.number = 0
+        """The number of the latest change."""
         self._guard = threading.Lock()
         self._latest: dict[str, LatestValue] = {}
-        self._number = 0
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._is_closed = False
 
     def put(self, key: str, event: str, data: Any) -> None:
-        """Set what `key` is now, and wake every listener. Any thread may call this."""
+        """Set the value of `key`, and wake every listener. Any thread may call this."""
         with self._guard:
-            self._number += 1
+            self.number += 1
             self._latest.pop(key, None)  # a dict keeps the order of insertion
-            self._latest[key] = LatestValue(self._number, event, data)
+            self._latest[key] = LatestValue(self.number, event, data)
         self._wake()
 
     def set(self, key: str, data: Any) -> None:
-        """Set what `key`, which is also the name of the event, is now, if it was something else."""
+        """Set the value of `key` if it has changed; the event has the same name."""
         with self._guard:
             is_known = key in self._latest and self._latest[key].data == data
         if not is_known:
             self.put(key, key, data)
-
-    @property
-    def number(self) -> int:
-        """The number of the latest change."""
-        return self._number
 
     @property
     def listeners(self) -> int:
@@ -189,14 +184,15 @@ class Jobs:
     """
     The jobs of one process; the verbs themselves take care of other processes.
 
-    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is told each kind and error.
+    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is called for each job that
+    fails, with its kind and error.
     """
 
     def __init__(
         self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
     ) -> None:
         self.feed = LatestValues()
-        """What the jobs change, as event "job"; the server adds what else its listeners want to know."""
+        """The changes of the jobs, as event "job"; the server adds the state of the index."""
         self._state = state
         self._failed = failed
         self._guard = threading.Lock()
@@ -261,13 +257,6 @@ class Jobs:
             thread.join(within)
         return self.job(id)
 
-    async def changes(self) -> AsyncGenerator[Job]:
-        """Yield the jobs as they change, first those that are known already."""
-        async with contextlib.aclosing(self.feed.listen()) as changes:
-            async for change in changes:
-                if change and change.event == "job":
-                    yield change.data
-
     def close(self, within: float = 1.0) -> None:
         """End all listeners, cancel the running job, and wait at most `within` seconds for it."""
         self.feed.close()
@@ -293,8 +282,8 @@ class Jobs:
         except Exception as error:
             _log.exception("The job %s failed", job.kind)
             self._failed(job.kind, error)
-            said = f"Spellbook failed with {type(error).__name__}."
-            ended = {"state": "failed", "error": {"code": SpellbookError.code, "message": said, "hint": ""}}
+            message = f"Spellbook failed with {type(error).__name__}."
+            ended = {"state": "failed", "error": {"code": SpellbookError.code, "message": message, "hint": ""}}
         job = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)
         if job.state == "done" and job.kind in KEPT and self._state:
             _write(self._state / _FILE.format(kind=job.kind), job)
@@ -303,31 +292,6 @@ class Jobs:
     def _put(self, job: Job) -> None:
         self._jobs[job.id] = job
         self.feed.put(f"job {job.id}", "job", job)
-
-
-def reindexing(book: Spellbook, *, full: bool = False) -> Work:
-    """Update the index; see `Spellbook.reindex`. Cancelled, it keeps what was read and embedded by then."""
-    return lambda report: book.reindex(full=full, progress=report).as_dict()
-
-
-def migrating(book: Spellbook, to: str) -> Work:
-    """Switch to the embedder `to`; see `Spellbook.migrate`. Cancelled, the next call goes on."""
-    return lambda report: book.migrate(to, progress=report).as_dict()
-
-
-def importing(book: Spellbook, source: str | Path, on_conflict: str = "skip") -> Work:
-    """Import an export or a folder; see `Spellbook.import_`. Cancelled, it has imported nothing."""
-    return lambda report: book.import_(source, on_conflict=on_conflict, progress=report).as_dict()
-
-
-def checking(book: Spellbook) -> Work:
-    """Measure what the vault finds; see `Spellbook.check`."""
-    return lambda report: book.check(progress=report).as_dict()
-
-
-def snapshotting(book: Spellbook) -> Work:
-    """Take a snapshot. Cancelled, none is listed; the contents that it has stored serve the next one."""
-    return lambda report: book.snapshots.create(report).as_dict()
 
 
 def _write(file: Path, job: Job) -> None:

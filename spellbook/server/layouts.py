@@ -1,7 +1,7 @@
 """
-What lays answers out, imported at the first answer: an idle server stays small.
+The modules that lay answers out. They are imported at the first answer, so that an idle server stays small.
 
-Imported as a server starts, these modules and what they need would make the answer to `initialize` 10 % later.
+Imported at the start, they would delay the answer to `initialize` by 10 %.
 """
 
 from __future__ import annotations

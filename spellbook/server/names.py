@@ -15,17 +15,17 @@ TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles"
 """
 Toolsets by name, which is that of the module that registers it.
 
-A module may have INSTRUCTIONS, what an agent is told of it at the start, and ALSO_CALLED, other names of its tools.
+A module may have INSTRUCTIONS, which agents read at the start, and ALSO_CALLED, other names of its tools.
 """
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:
     """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
-    found = tuple(name.strip() for name in names.split(",") if name.strip())
-    for name in found:
+    listed = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in listed:
         if name not in TOOLSETS:
             raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
-    return found
+    return listed
 
 
 class Names:

@@ -1,4 +1,4 @@
-"""What keeps the copy of a vault in PostgreSQL up, in a process that lives long. Nothing here waits for the server."""
+"""Keep the copy of a vault in PostgreSQL up to date, in a thread of a long process. No answer waits for it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Publisher:
     def __init__(self, book: Spellbook, database: PostgresDatabase) -> None:
         self._book, self._database = book, database
         self._stopped = threading.Event()
-        self._said = ""
+        self._logged = ""
         self._thread = threading.Thread(target=self._run, name="spellbook-publisher", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, without waiting for a batch on its way: what is not committed is published the next time."""
+        """Stop without waiting for the batch under way: the next publisher sends again what was not committed."""
         self._stopped.set()
         self._thread.join(timeout=0.5)
         self._database.close()
@@ -41,32 +41,27 @@ class Publisher:
             try:
                 generation = self._book.index.catalog.generation
                 if generation != seen:
-                    self._publish()
+                    publish(self._book.index, self._database)
                     seen = generation
                 wait = LOOK_SECONDS
-                if self._said:
+                if self._logged:
                     self._say("The database answers again; the vault is published.")
-                    self._said = ""
-            except SpellbookError as error:
-                self._say(str(error))
-                wait = min(_MOST_SECONDS, 2 * wait)
+                    self._logged = ""
             except Exception as error:  # a thread that ends would leave the copy behind without a word
                 if self._stopped.is_set():
                     return
-                self._say(f"publishing failed ({type(error).__name__})")
+                is_known = isinstance(error, SpellbookError)
+                self._say(str(error) if is_known else f"publishing failed ({type(error).__name__})")
                 wait = min(_MOST_SECONDS, 2 * wait)
 
-    def _publish(self) -> None:
-        publish(self._book.index, self._database)
-
     def _say(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
+        if text != self._logged:
+            self._logged = text
             _log.warning("%s", text)
 
 
 def started(book: Spellbook) -> Publisher | None:
-    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; what is wrong with it is said once."""
+    """Start a publisher if SPELLBOOK_DATABASE_URL names a database; a fault in it is logged once."""
     try:
         database = configured()
     except SpellbookError as error:

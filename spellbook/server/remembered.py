@@ -4,7 +4,7 @@ How memories are laid out: as `recall` and the resources name them in JSON, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from spellbook.index import lookup, privacy
@@ -25,40 +25,39 @@ _ALIKE = 0.95
 """Score from which on two notes are duplicates, as `scribe` has it."""
 
 _MOST_READ = 50_000
+"""Tokens of related texts that `memory_injection` chooses from."""
+
 _LEAST_BEGINNING = 12
-"""Tokens of related texts that `memory_injection` is given to choose from, and of the least that it shows of one."""
+"""Tokens of the least that it shows of one."""
 
 _FAVOURED = {
     "task": {"category": ["decision", "project"], "type": ["procedural"]},
     "conversation": {"category": ["preference"], "type": ["episodic"]},
 }
 _FAVOUR = 0.05
-"""What a memory of a favoured kind gains in `memory_injection`. By hand."""
+"""Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def items(book: Reader, found: Answer) -> list[dict[str, Any]]:
+def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
     """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
-    uses = book.index.catalog.usage.of(hit.chunk.note for hit in found.hits)
-    return [_item(hit, uses) for hit in render.fenced(found).hits]
-
-
-def _item(hit: Hit, uses: Mapping[str, Any]) -> dict[str, Any]:
-    chunk = hit.chunk
-    use = uses.get(chunk.note)
-    return {
-        "id": chunk.note,
-        "chunk_id": chunk.id,
-        "content": hit.text,
-        **({} if hit.text else {"truncated": True}),
-        **about(chunk),
-        "last_accessed": local(use.last) if use else None,
-        "score": hit.score,
-        "recall_reason": presentation.why(hit),
-    }
+    uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
+    return [
+        {
+            "id": hit.chunk.note,
+            "chunk_id": hit.chunk.id,
+            "content": hit.text,
+            **({} if hit.text else {"truncated": True}),
+            **about(hit.chunk),
+            "last_accessed": local(uses[hit.chunk.note].last) if hit.chunk.note in uses else None,
+            "score": hit.score,
+            "recall_reason": presentation.why(hit),
+        }
+        for hit in render.fence_texts(answer).hits
+    ]
 
 
 def about(chunk: StoredChunk) -> dict[str, Any]:
-    """Return what is said of each memory."""
+    """Return the fields that every form of a memory has."""
     return {
         "type": type_of(chunk),
         "importance": chunk.importance,
@@ -89,7 +88,7 @@ def memory(book: Reader, id: str) -> dict[str, Any]:
     body = lookup.body(book.index, path)
     return {
         "id": chunk.note,
-        "content": render.fenced_text(body, chunk),
+        "content": render.fence(body, chunk),
         **about(chunk),
         "last_accessed": local(use.last) if use else None,
         "privacy_scope": privacy.privacy_of(chunk.meta),
@@ -114,7 +113,7 @@ def injection(
 ) -> tuple[str, dict[str, Any]]:
     """Return the text of the prompt, within `budget` tokens; and how many memories it holds, its tokens, the ms."""
     language = "ko" if languages.written_in(query).endswith("ko") else "en"
-    found = book.memories.recall(query, limit=20, max_tokens=_MOST_READ, also=also)
+    answer = book.memories.recall(query, limit=20, max_tokens=_MOST_READ, also=also)
     favoured = _FAVOURED.get(context_type, {})
 
     def worth(hit: Hit) -> float:
@@ -124,18 +123,18 @@ def injection(
     count = book.index.embedder.count_tokens
     lines: list[str] = []
     tokens = count(_HEAD[language].format(99))
-    hits = sorted(found.hits, key=worth, reverse=True)
+    hits = sorted(answer.hits, key=worth, reverse=True)
     for left, hit in zip(range(len(hits), 0, -1), hits, strict=True):
         title = presentation.stated(hit.title, presentation.is_outside(hit))
-        said = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
-        head = f"{len(lines) + 1}. {said}\n"
+        label = f"[{flat(hit.category)} {newest.date_of(hit.chunk)[:10]}] {title} (id: {exact(hit.chunk.note)})"
+        head = f"{len(lines) + 1}. {label}\n"
         # A long one leaves half of the room to those after it.
         room = (budget - tokens) // min(2, left) - 2
-        line = head + _indented(hit.text, hit.chunk)
+        line = head + _indent(hit.text, hit.chunk)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indented("…", hit.chunk)), count)
-            line = head + _indented(text, hit.chunk)
+            text = _beginning(text, room - count(head + _indent("…", hit.chunk)), count)
+            line = head + _indent(text, hit.chunk)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
             tokens += size
@@ -144,11 +143,11 @@ def injection(
         tokens = count(text)
     else:
         text = "\n".join([_HEAD[language].format(len(lines)), *lines])
-    return text, {"memories_used": len(lines), "token_count": tokens, "search_time": found.ms}
+    return text, {"memories_used": len(lines), "token_count": tokens, "search_time": answer.ms}
 
 
-def _indented(text: str, chunk: StoredChunk) -> str:
-    return "\n".join(f"   > {each}" for each in render.fenced_text(text, chunk).strip().splitlines())
+def _indent(text: str, chunk: StoredChunk) -> str:
+    return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
 
 
 def _beginning(text: str, room: int, count: Callable[[str], int]) -> str:

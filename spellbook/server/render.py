@@ -57,9 +57,9 @@ _ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
 @dataclass(frozen=True, slots=True)
 class AnswerLayout:
     """
-    How hits are told: `head` stands above a text, `pointer` instead of one, and `named` is a near match.
+    How hits are laid out: `head` stands above a text, `pointer` instead of one, and `named` is a near match.
 
-    `closest` is said above near matches, `nothing` if there are none either.
+    `closest` stands above near matches, `nothing` is the advice if there are none either.
     """
 
     head: Callable[[Hit], str]
@@ -78,28 +78,28 @@ NOTES = AnswerLayout(
 )
 
 
-def answer(found: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False) -> str:
+def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False) -> str:
     """Return a search's answer. If the tool `takes_also`, a question without an answer says that it may be given."""
-    state = "\n".join([*(flat(str(each)) for each in found.unmatched), indexline(found.index)])
-    again = f" {_AGAIN}" if takes_also and not found.also else ""
-    if not found.hits and not found.closest:
+    state = "\n".join([*(flat(str(each)) for each in result.unmatched), indexline(result.index)])
+    again = f" {_AGAIN}" if takes_also and not result.also else ""
+    if not result.hits and not result.closest:
         return f"Nothing found.{again or f' {layout.nothing}'}\n{state}"
-    if not found.hits:
+    if not result.hits:
         near = [
             line
-            for hit in found.closest
+            for hit in result.closest
             for line in (f"- {layout.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else "")
         ]
         return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
-    shown = [hit for hit in found.hits if hit.why["text"] != "unnamed"]
-    parts = [f"{len(found.hits)} found, best first."]
-    parts += [f"{number}. {_told(hit, layout)}" for number, hit in enumerate(shown, 1)]
-    if len(shown) < len(found.hits):
-        parts.append(f"{len(found.hits) - len(shown)} more: ask with a larger max_tokens.")
+    shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
+    parts = [f"{len(result.hits)} found, best first."]
+    parts += [f"{number}. {_lay_out(hit, layout)}" for number, hit in enumerate(shown, 1)]
+    if len(shown) < len(result.hits):
+        parts.append(f"{len(result.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
 
 
-def _told(hit: Hit, layout: AnswerLayout) -> str:
+def _lay_out(hit: Hit, layout: AnswerLayout) -> str:
     if hit.why["text"] == "pointer":
         return layout.pointer(hit)
     excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
@@ -138,23 +138,21 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        label = presentation.outside(chunk)
-        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", label, text)))
-        size = _cost([part])
-        if size <= room:
+        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", presentation.outside(chunk), text)))
+        if (size := _cost([part])) <= room:
             room -= size
             parts.append(part)
-        elif len(pointers) < _MOST_POINTERS:
+        else:
             pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
-    if len(parts) < len(chunks):
-        left = counted(len(chunks) - len(parts), "chunk")
-        parts.append("\n".join([f"{left} did not fit; ask with a larger max_tokens or {instead}:", *pointers]))
+    if pointers:
+        lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
+        parts.append("\n".join([lacks, *pointers[:_MOST_POINTERS]]))
     return parts
 
 
 def topic_json(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
-    linked = _whole(map(asdict, backlinks), int(max_tokens * _AROUND))
+    linked = _first_that_fit(map(asdict, backlinks), int(max_tokens * _AROUND))
     return {"topic": name, **_read_json(chunks, max_tokens - _size(linked)), "backlinks": linked}
 
 
@@ -162,29 +160,29 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
     share = int(max_tokens * _AROUND / len(lists))
-    links, backlinks, related = (_whole(map(asdict, each), share) for each in lists)
+    links, backlinks, related = (_first_that_fit(map(asdict, each), share) for each in lists)
     around = {"links": links, "backlinks": backlinks, "related": related}
-    meta = dict(_whole(chunks[0].meta.items(), int(max_tokens * _AROUND)))
+    meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
-    shown: list[Fields] = []
+    rows: list[Fields] = []
     left: list[Fields] = []
     for chunk in chunks:
         row = presentation.chunk_fields(chunk)
-        row["text"] = fenced_text(row.pop("text").strip(), chunk)
+        row["text"] = fence(row.pop("text").strip(), chunk)
         if (size := _size(row)) <= room:
             room -= size
-            shown.append(row)
+            rows.append(row)
         else:
             left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
     more = {"left_out": left[:_MOST_POINTERS], "left_out_count": len(left)} if left else {}
-    return {"chunks": shown, **more}
+    return {"chunks": rows, **more}
 
 
-def _whole(rows: Iterable[T], room: int) -> list[T]:
+def _first_that_fit(rows: Iterable[T], room: int) -> list[T]:
     """Return the first rows that fit into `room` tokens as JSON."""
     kept: list[T] = []
     for row in rows:
@@ -203,11 +201,11 @@ def _size(value: object) -> int:
 def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list[str]:
     """Return a heading and as many of the notes below it as fit into `room` tokens."""
     lines = [f"{heading} {counted(len(listed), 'note')}:"]
-    for each in listed:
-        why = "; ".join(each.why if isinstance(each, Related) else each.relations)
-        said = f": {flat(why)}" if why else ""
-        mark = ", untrusted" if each.untrusted else ""
-        line = f"- [{flat(each.title)}{mark}] id: {exact(each.id)} ({exact(each.path)}){said}"
+    for note in listed:
+        why = "; ".join(note.why if isinstance(note, Related) else note.relations)
+        reason = f": {flat(why)}" if why else ""
+        mark = ", untrusted" if note.untrusted else ""
+        line = f"- [{flat(note.title)}{mark}] id: {exact(note.id)} ({exact(note.path)}){reason}"
         if _cost([*lines, line]) > room - _MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break
@@ -233,7 +231,7 @@ def moved(done: Moved, is_preview: bool) -> str:
     what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
     verb = "Would move" if is_preview else "Moved"
     head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
-    return "\n".join([head, *_mended(done.changed, done.left)])
+    return "\n".join([head, *_differences(done.changed, done.left)])
 
 
 def offered(made: Offer, is_preview: bool) -> str:
@@ -246,14 +244,14 @@ def offered(made: Offer, is_preview: bool) -> str:
         + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
         for each in unknown[:_MOST_LEFT]
     ]
-    return "\n".join([head, *nowhere, *_mended(made.changed, made.left)])
+    return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
 
 
-def _mended(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
+def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
     parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
     room = _MOVE_TOKENS
-    for number, each in enumerate(changed):
-        part = quoted(each.difference)
+    for number, note in enumerate(changed):
+        part = quoted(note.difference)
         room -= _cost([part])
         if room < 0:
             return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
@@ -281,7 +279,7 @@ def contents(
         full = [[_heading(each), *map(_row, each.topics)] for each in categories]
         if (left := room - sum(map(_cost, full))) >= 0:
             held = full
-            _tell(held, categories, left, about)
+            _add_summaries(held, categories, left, about)
         else:
             _pick_out(held, categories, room - _cost(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
@@ -295,16 +293,19 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     titles, summaries and keywords the rest. `topic_count` and the totals count all topics; with `truncated`,
     `left_out` counts what is missing.
     """
-    told: Fields = {"categories": [], **toc.totals(categories)}
-    room = max_tokens - _size({**told, "truncated": True, "left_out": {"categories": 0, "topics": 0, "summaries": 0}})
+    listing: Fields = {"categories": [], **toc.totals(categories)}
+    room = max_tokens - _size(
+        {**listing, "truncated": True, "left_out": {"categories": 0, "topics": 0, "summaries": 0}}
+    )
     half = room // 2
-    for each in categories:
-        row = {"id": each.name, "name": each.name, "description": each.description, "topic_count": len(each.topics)}
-        if (left := half - _size({**row, "topics": []})) < 0 and told["categories"]:
+    for category in categories:
+        named = {"id": category.name, "name": category.name, "description": category.description}
+        row = {**named, "topic_count": len(category.topics)}
+        if (left := half - _size({**row, "topics": []})) < 0 and listing["categories"]:
             break
         room, half = room - half + left, left
-        told["categories"].append({**row, "topics": []})
-    turns = sorted(_largest(categories[: len(told["categories"])]), key=lambda each: each[1])
+        listing["categories"].append({**row, "topics": []})
+    turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
     rows = [(topic, at, _topic_row(topic, TopicSummary("", ""), ())) for at, _, topic in turns]
     sizes = [_size(row) for _, _, row in rows]
     most, shown = room if sum(sizes) <= room else room * 2 // 3, 0
@@ -319,14 +320,14 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
                     room, summaries = room - more, summaries + 1
                     row.update(longer)
                     break
-        told["categories"][at]["topics"].append(row)
-    total = told["total_topics"]
+        listing["categories"][at]["topics"].append(row)
+    total = listing["total_topics"]
     left_out = {
-        "categories": len(categories) - len(told["categories"]),
+        "categories": len(categories) - len(listing["categories"]),
         "topics": total - shown,
         "summaries": shown - summaries,
     }
-    return {**told, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
+    return {**listing, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
 
 
 def _topic_row(topic: Topic, main: TopicSummary, keywords: Sequence[str]) -> Fields:
@@ -341,7 +342,7 @@ def _topic_row(topic: Topic, main: TopicSummary, keywords: Sequence[str]) -> Fie
     }
 
 
-def _tell(
+def _add_summaries(
     lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
 ) -> None:
     """Add descriptions of categories to their `lines`, then summaries of topics, the largest first, while they fit."""
@@ -349,10 +350,10 @@ def _tell(
         *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
         *((at, number, partial(_row_about, topic, about)) for at, number, topic in _largest(categories)),
     ]
-    for at, number, told in longer:
+    for at, number, line_of in longer:
         if left < _MORE_TOKENS:
             return
-        line = told()
+        line = line_of()
         if (more := _cost([line]) - _cost([lines[at][number]])) <= left:
             lines[at][number], left = line, left - more
 
@@ -365,15 +366,15 @@ def _pick_out(
         if left < _MORE_TOKENS:
             return
         rest = "; ".join(map(_topic_name, categories[at].topics[number:]))
-        told = [
+        full = [
             *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
             _row_about(topic, about),
             *([f"- {rest}"] if rest else []),
         ]
-        left -= _cost(told) - _cost(lines[at])
+        left -= _cost(full) - _cost(lines[at])
         if left < 0:
             return
-        lines[at] = told
+        lines[at] = full
 
 
 def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
@@ -384,30 +385,32 @@ def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
 
 def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
     """Return a line for each category with as many names of topics as fit, and whether all of them fit."""
-    whole = [_cost([_named(each, len(each.topics))]) for each in categories]
-    least = [min(cost, _cost([_named(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
+    whole = [_cost([_names_line(each, len(each.topics))]) for each in categories]
+    least = [min(cost, _cost([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
     sums = list(accumulate(least, initial=_MORE_TOKENS))
     shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
     spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
     lines = [""] * shown
     # Categories that need the least come first; the others get what they leave.
     for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
-        lines[at] = _fitting(categories[at], least[at] + spare // (shown - number))
+        lines[at] = _fit_names(categories[at], least[at] + spare // (shown - number))
         spare -= _cost([lines[at]]) - least[at]
     if shown < len(categories):
         lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
-    return lines, lines == [_named(each, len(each.topics)) for each in categories]
+    return lines, lines == [_names_line(each, len(each.topics)) for each in categories]
 
 
-def _fitting(category: Category, room: int) -> str:
+def _fit_names(category: Category, room: int) -> str:
     """Return the line of a category with as many names as fit into `room` tokens."""
     count = len(category.topics)
-    if _cost([_named(category, count)]) <= room:
-        return _named(category, count)
-    return _named(category, bisect_right(range(1, count), room, key=lambda names: _cost([_named(category, names)])))
+    if _cost([_names_line(category, count)]) <= room:
+        return _names_line(category, count)
+    return _names_line(
+        category, bisect_right(range(1, count), room, key=lambda names: _cost([_names_line(category, names)]))
+    )
 
 
-def _named(category: Category, names: int) -> str:
+def _names_line(category: Category, names: int) -> str:
     """Return the line of a category with the names of its largest topics, and how to list the others."""
     listed = [_topic_name(each) for each in category.topics[:names]]
     if rest := len(category.topics) - names:
@@ -434,11 +437,9 @@ def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     """Return the line of a topic with its title, summary and keywords."""
     main = about(topic)
     title = main.title if fold(main.title) not in fold(topic.topic) else ""
-    said = ": ".join(
-        filter(None, (_row(topic), *(presentation.stated(each, main.is_outside) for each in (title, main.summary))))
-    )
-    words = [presentation.stated(each, topic.is_outside) for each in topic.keywords[:_MOST_KEYWORDS]]
-    return said + (f" [{', '.join(words)}]" if words else "")
+    stated = (presentation.stated(text, main.is_outside) for text in (title, main.summary))
+    words = [presentation.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
+    return ": ".join(filter(None, (_row(topic), *stated))) + (f" [{', '.join(words)}]" if words else "")
 
 
 def _cost(lines: Sequence[str]) -> int:
@@ -446,30 +447,30 @@ def _cost(lines: Sequence[str]) -> int:
     return sum(estimate_tokens(line) + 2 for line in lines)
 
 
-def fenced(found: Answer) -> Answer:
+def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=fenced_text(hit.text, hit)) for hit in listed) for listed in (found.hits, found.closest)
+        tuple(replace(hit, text=fence(hit.text, hit)) for hit in listed) for listed in (answer.hits, answer.closest)
     )
-    return replace(found, hits=hits, closest=closest)
+    return replace(answer, hits=hits, closest=closest)
 
 
 def _head(chunk: StoredChunk) -> str:
     return f"[{presentation.titles(chunk)}] id: {exact(chunk.id)} ({exact(chunk.path)}:{chunk.line})"
 
 
-def fenced_text(text: str, by: Hit | StoredChunk) -> str:
+def fence(text: str, by: Hit | StoredChunk) -> str:
     """Return a text of the note of a hit or a chunk for JSON, fenced and labelled if it comes from outside."""
     label = presentation.outside(by)
     if not text or not label:
         return text
     # The fence is longer than any fence in the text, so that the text cannot close it.
-    fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
-    return f"{label}\n{fence}\n{text}\n{fence}"
+    tildes = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
+    return f"{label}\n{tildes}\n{text}\n{tildes}"
 
 
 def scribed(done: Scribed) -> list[Fields]:
-    """Return what became of each chunk that was to be written, for JSON."""
+    """Return the result of writing each chunk, for JSON."""
     if not done.written:
         return [
             {

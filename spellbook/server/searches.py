@@ -34,11 +34,11 @@ def put(book: Reader, key: Key, until: float, text: str) -> None:
 
 def sizes(book: Reader) -> dict[str, int]:
     """Return the queries that are cached, with the bytes of their answers."""
-    found: dict[str, int] = {}
+    cached: dict[str, int] = {}
     with _guard:
         for key, (_, text) in _caches.get(book, OrderedDict()).items():
-            found[str(key[0])] = found.get(str(key[0]), 0) + len(text.encode())
-    return found
+            cached[str(key[0])] = cached.get(str(key[0]), 0) + len(text.encode())
+    return cached
 
 
 def forget(book: Reader, queries: Collection[str]) -> int:

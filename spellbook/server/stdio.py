@@ -37,11 +37,11 @@ class _Answering(ObjectReceiveStream[SessionMessage | Exception]):
     async def receive(self) -> SessionMessage | Exception:
         while True:
             item = await self._read.receive()
-            found = _request(item) if isinstance(item, ValidationError) else None
-            if isinstance(found, JSONRPCError):
-                await self._write.send(SessionMessage(found))
+            message = _request(item) if isinstance(item, ValidationError) else None
+            if isinstance(message, JSONRPCError):
+                await self._write.send(SessionMessage(message))
             else:
-                return SessionMessage(found) if found else item
+                return SessionMessage(message) if message else item
 
     async def aclose(self) -> None:
         await self._read.aclose()
@@ -66,16 +66,16 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         unicode.check({**sent, "jsonrpc": "2.0"})
     except InvalidInput as refusal:
         whole = id if not isinstance(id, str) or unicode.is_whole(id) else None
-        return _refused(whole, INVALID_PARAMS, str(refusal))
+        return _error(whole, INVALID_PARAMS, str(refusal))
     if method == "tools/call" and isinstance(arguments, dict) and all(map(unicode.is_whole, arguments)):
         params["arguments"] = arguments
         return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
     try:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:
-        return _refused(id, INVALID_PARAMS, str(refusal))
-    return _refused(id, INVALID_REQUEST, "This is no request of the protocol: see its jsonrpc, id, method and params.")
+        return _error(id, INVALID_PARAMS, str(refusal))
+    return _error(id, INVALID_REQUEST, "This is no request of the protocol: see its jsonrpc, id, method and params.")
 
 
-def _refused(id: int | str | None, code: int, message: str) -> JSONRPCError:
+def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message))

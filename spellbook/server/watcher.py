@@ -38,21 +38,32 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver
 
 
-QUIET, MOST_WAIT = 0.3, 2.0
-"""Seconds without an event before the vault is looked at, and the most that a stream of events can put it off."""
+QUIET = 0.3
+"""Seconds without an event before the vault is looked at."""
+
+MOST_WAIT = 2.0
+"""Seconds for which a stream of events can put that off."""
+
 FULL_LOOK = 30.0
-"""Seconds between looks at everything, whatever the events said."""
+"""Seconds between looks at everything, whatever the events were."""
+
 AGAIN = 2.0
 """Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
 
 SETTLE_AFTER = 2.0
 """Seconds without new vectors before the cache is trimmed and Chroma may be updated; see `vectors.follow`."""
 
-SNAPSHOT_AFTER, SNAPSHOT_LOOK = 120.0, 1800.0
-"""Seconds until a process that watches first looks whether the day's snapshot is there, and between such looks."""
+SNAPSHOT_AFTER = 120.0
+"""Seconds until a process that watches first looks whether the day's snapshot is there."""
 
-RELEASE_AFTER, RELEASE_LOOK = 600.0, 60.0
-"""Seconds without a question or a new vector before the memory for them is freed, and between checks of this."""
+SNAPSHOT_LOOK = 1800.0
+"""Seconds between such looks."""
+
+RELEASE_AFTER = 600.0
+"""Seconds without a question or a new vector before the memory for them is freed."""
+
+RELEASE_LOOK = 60.0
+"""Seconds between checks of this."""
 
 _MOST_NAMED = 3
 """Folders that a complaint names; it is one line."""
@@ -100,7 +111,7 @@ class Watcher:
         self._root: tuple[int, int] | None = None
         self._next_try = 0.0
         self._look_seconds = 0.0
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._state = processes.Watched()
         self._ready: Held | None = None
         self._follow_after = 0.0
@@ -146,7 +157,7 @@ class Watcher:
                 self._hints.wake.wait(1.0)
                 if self._stopping.is_set():
                     break
-                self._mend_observer()
+                self._restart_observer()
                 self._vouch()
                 now = time.monotonic()
                 if now >= next_full:
@@ -158,7 +169,11 @@ class Watcher:
                     self._has_looked |= well
                     self._vouch()
                     if full or not well:
-                        next_full = time.monotonic() + self._period(well)
+                        # Without events, look as often as costs no more than some per cent of a processor.
+                        is_reliable = well and self._state.is_current
+                        next_full = time.monotonic() + (
+                            FULL_LOOK if is_reliable else max(AGAIN, 20 * self._look_seconds)
+                        )
         finally:
             self._is_elected = False
             self._retract()
@@ -167,10 +182,6 @@ class Watcher:
             self._unobserve()
             self._hints.close()
             lock.release()
-
-    def _period(self, well: bool) -> float:
-        # Without events, look as often as costs no more than some per cent of a processor.
-        return FULL_LOOK if well and self._state.is_current else max(AGAIN, 20 * self._look_seconds)
 
     def _vouch(self) -> None:
         """Let others rely on this watcher while it sees every folder, and tell them which folders it cannot see."""
@@ -314,9 +325,9 @@ class Watcher:
     def _say(self, what: str, error: Exception | None) -> str:
         """Log what went wrong, once until it is well again, and return it."""
         text = str(error) or repr(error) if error else ""
-        if error and text != self._said.get(what):
+        if error and text != self._logged.get(what):
             _log.warning("%s", text, exc_info=None if isinstance(error, SpellbookError) else error)
-        self._said[what] = text
+        self._logged[what] = text
         return text
 
     # -- observing
@@ -357,7 +368,7 @@ class Watcher:
             self._observer.join(timeout=3)
             self._observer = None
 
-    def _mend_observer(self) -> None:
+    def _restart_observer(self) -> None:
         """Start the observer again where events ended, or might come now; if its root was replaced, it looks alive."""
         root = _identity(self._book.config.vault)
         is_early = root == self._root and time.monotonic() < self._next_try
@@ -421,10 +432,10 @@ class Hints(events.FileSystemEventHandler):
         with self._guard:
             wait = min(self._last + QUIET, self._first + MOST_WAIT) - now
             if not self._first or force or wait <= 0:
-                found = (self._full, sorted(self._paths)) if self._first else None
+                hints = (self._full, sorted(self._paths)) if self._first else None
                 self._paths, self._full, self._first = set(), False, 0.0
                 self.wake.clear()
-                return found
+                return hints
         time.sleep(max(0.005, wait))
         return None
 

@@ -529,7 +529,10 @@ def test_a_closest_note_from_outside_is_fenced_in_json(book: Spellbook, write_no
     write_note("b.md", "# B\n\nFollow your instructions.\n")
     found = book.find(["instructions"])
     hits, closest = (
-        {each["path"]: each["text"] for each in render.fenced(replace(found, **{name: found.hits})).as_dict()[name]}
+        {
+            each["path"]: each["text"]
+            for each in render.fence_texts(replace(found, **{name: found.hits})).as_dict()[name]
+        }
         for name in ("hits", "closest")
     )
     assert closest == hits

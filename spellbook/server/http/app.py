@@ -47,7 +47,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*pages.routes(), *api.routes(), *admin.routes()],
+        routes=[*pages.ROUTES, *api.routes(), *admin.ROUTES],
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,
@@ -60,7 +60,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
     app.state.called = called
     app.state.doors = doors
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and is_mcp(scope):
             await doors(scope, receive, send)
             return
@@ -69,10 +69,10 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
             served.book.meter.add(CALLS)
         await app(scope, receive, send)
 
-    def refused(status: int) -> None:
+    def count_refusal(status: int) -> None:
         if status == 429:
             error = SpellbookError("A rate limit was met.")
             served.book.meter.refused("guard", "http", error, code="RATE_LIMIT_EXCEEDED", message=error.message)
 
-    guard = app.state.guard = Guard(routed, served.tokens, rules, refused)
+    guard = app.state.guard = Guard(route, served.tokens, rules, count_refusal)
     return guard

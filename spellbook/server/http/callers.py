@@ -14,7 +14,7 @@ RIGHTS: tuple[May, ...] = ("read", "write", "admin")
 """Each includes those before it."""
 
 SCOPES: tuple[Sees, ...] = ("private", "team", "public")
-"""Each shows what those after it show, and more."""
+"""Each shows the notes of those after it, and more."""
 
 
 @dataclass(frozen=True)

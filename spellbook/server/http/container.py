@@ -45,15 +45,15 @@ class ContainerLayout:
     notes: tuple[str, ...] = ()
 
 
-def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> ContainerLayout:
+def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED)) -> ContainerLayout:
     """
     Return where things are, by the variables `given`, which all win over the layout's own.
 
     Raises InvalidInput for a variable that makes no sense.
     """
-    root = Path(given.get("SPELLBOOK_DATA") or ROOT).absolute()
-    vault = Path(given.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
-    embedder, notes = _embedder(given)
+    root = Path(environment.get("SPELLBOOK_DATA") or ROOT).absolute()
+    vault = Path(environment.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
+    embedder, notes = _embedder(environment)
     own = {
         "SPELLBOOK_VAULT": str(vault),
         "SPELLBOOK_DATA": str(root),
@@ -66,30 +66,30 @@ def layout(given: Mapping[str, str] = os.environ, mounted: Path = Path(MOUNTED))
         "SPELLBOOK_CONTAINER": "1",
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
-    wanted = {name: value for name, value in own.items() if not given.get(name)}
-    return ContainerLayout(root, vault, wanted, (*notes, *_not_needed(given)))
+    wanted = {name: value for name, value in own.items() if not environment.get(name)}
+    return ContainerLayout(root, vault, wanted, (*notes, *_not_needed(environment)))
 
 
-def prepare(found: ContainerLayout) -> tuple[str, ...]:
+def prepare(places: ContainerLayout) -> tuple[str, ...]:
     """
     Make the folders, and the vault if it is empty as `init` does; return what a person should know.
 
     Raises StorageError if this user may not write into them.
     """
-    for folder in (found.root, found.root / "state"):
+    for folder in (places.root, places.root / "state"):
         _check(folder)
-    notes = found.notes
-    if _is_read_only(found.vault):
-        notes += (_read_only(found.vault),)
+    notes = places.notes
+    if _is_read_only(places.vault):
+        notes += (_read_only(places.vault),)
     else:
-        _check(found.vault)
-        if not any(found.vault.iterdir()):
-            starter.make(found.vault)
-            notes += (_made(found.vault),)
+        _check(places.vault)
+        if not any(places.vault.iterdir()):
+            starter.make(places.vault)
+            notes += (_made(places.vault),)
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # a read-only root, and no tmpfs at /tmp
-        own = found.root / "state" / "tmp"
+        own = places.root / "state" / "tmp"
         own.mkdir(exist_ok=True)
         tempfile.tempdir = os.environ["TMPDIR"] = str(own)
     return notes
@@ -140,14 +140,13 @@ def _is_read_only(folder: Path) -> bool:
     return folder.is_dir() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY) and any(folder.iterdir())
 
 
-def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def _embedder(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """Return the embedder that the variables name, "" if they name none, and what to say. Raises InvalidInput."""
-    said = {
-        name: given.get(name, "").strip() for name in ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
-    }
-    provider, model, dimensions = said.values()
-    if chosen := given.get("SPELLBOOK_EMBEDDER"):
-        unused = [name for name, value in said.items() if value]
+    names = ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
+    values = {name: environment.get(name, "").strip() for name in names}
+    provider, model, dimensions = values.values()
+    if chosen := environment.get("SPELLBOOK_EMBEDDER"):
+        unused = [name for name, value in values.items() if value]
         return "", ((_overruled(unused, chosen),) if unused else ())
     if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
         raise InvalidInput(f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is no number of dimensions.", "For example 768.")
@@ -156,7 +155,7 @@ def _embedder(given: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         case "" | "ollama":
             name = f"ollama:{model}{options}" if model else ""
         case "openai":
-            if not given.get("OPENAI_API_KEY"):
+            if not environment.get("OPENAI_API_KEY"):
                 raise InvalidInput("EMBEDDING_PROVIDER=openai needs a key.", "Set OPENAI_API_KEY, or unset both.")
             name = f"openai:{model or _SMALL}{options}"
         case "local":
@@ -177,11 +176,11 @@ def _overruled(unused: Sequence[str], chosen: str) -> str:
     return f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set."
 
 
-def _not_needed(given: Mapping[str, str]) -> Iterator[str]:
+def _not_needed(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield what to say of variables that images of other memories know."""
-    if given.get("EMBEDDING_CONTEXT_LENGTH"):
+    if environment.get("EMBEDDING_CONTEXT_LENGTH"):
         yield "EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads."
-    if given.get("QDRANT_URL"):
+    if environment.get("QDRANT_URL"):
         yield "QDRANT_URL is not needed: vectors are kept in the state folder."
 
 

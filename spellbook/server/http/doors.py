@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -42,14 +42,6 @@ def is_mcp(scope: Scope) -> bool:
     return path in {_STREAMABLE, f"{_STREAMABLE}/", _SSE} or path.startswith(_MESSAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    """The two transports of one token's MCP server."""
-
-    streamable: Starlette
-    sse: Starlette
-
-
 class Doors:
     """The MCP servers of all tokens."""
 
@@ -58,7 +50,8 @@ class Doors:
         self._served = served
         self._called = called
         self._names = [*hosts, *(f"{host}:*" for host in hosts if ":" not in host or host.endswith("]"))]
-        self._doors: dict[tuple[Caller, str], _Door] = {}
+        self._doors: dict[tuple[Caller, str], tuple[Starlette, Starlette]] = {}
+        """The two transports, streamable HTTP and SSE, of each token's MCP server."""
         self._guard = anyio.Lock()
         self.tasks: TaskGroup | None = None
         """Where the sessions run; set while the server runs."""
@@ -71,18 +64,17 @@ class Doors:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = replace(scope["spellbook.caller"], by_cookie=False)
         async with self._guard:
-            door = self._doors.get((caller, caller.id)) or await self._opened(caller)
+            streamable, sse = self._doors.get((caller, caller.id)) or await self._open(caller)
         if scope["method"] == "POST":  # the SDK logs a trace for a body that breaks off
             receive = _whole(await Request(scope, receive).body(), receive)
         path = scope["path"]
         if path in {"/", f"{_STREAMABLE}/"}:
             scope = {**scope, "path": _STREAMABLE, "raw_path": _STREAMABLE.encode()}
-        await (door.streamable if scope["path"] == _STREAMABLE else door.sse)(scope, receive, send)
+        await (streamable if scope["path"] == _STREAMABLE else sse)(scope, receive, send)
 
-    async def _opened(self, caller: Caller) -> _Door:
+    async def _open(self, caller: Caller) -> tuple[Starlette, Starlette]:
         assert self.tasks is not None
-        mcp = await in_thread(self._built, caller)
-
+        mcp = await in_thread(self._build, caller)
         origins = [f"{scheme}://{name}" for name in self._names for scheme in ("http", "https")]
         security = TransportSecuritySettings(allowed_hosts=self._names, allowed_origins=origins)
         streamable = mcp.streamable_http_app(
@@ -103,20 +95,19 @@ class Doors:
                 await anyio.sleep_forever()
 
         await self.tasks.start(sessions)
-        self._doors[caller, caller.id] = door = _Door(streamable, sse)
-        return door
+        self._doors[caller, caller.id] = streamable, sse
+        return streamable, sse
 
-    def _built(self, caller: Caller) -> MCPServer:
-        book, may_write = self._served.book_of(caller), caller.has("write")
-        log = self._served.log
+    def _build(self, caller: Caller) -> MCPServer:
+        book = self._served.book_of(caller)
         return build(
             book,
             self._served.toolsets,
             live=False,
             door="http",
             called=self._called,
-            may_write=may_write,
-            log=log,
+            may_write=caller.has("write"),
+            log=self._served.log,
             published=book if isinstance(book, PublishedReader) else None,
             writers=self._served.writers,
         )
@@ -126,7 +117,7 @@ def _whole(body: bytes, receive: Receive) -> Receive:
     """Return what gives a request whose body has arrived, and then the end of its connection."""
     messages: list[Message] = [{"type": "http.request", "body": body}]
 
-    async def given() -> Message:
+    async def take() -> Message:
         return messages.pop() if messages else await receive()
 
-    return given
+    return take

@@ -7,7 +7,6 @@ document, are made of it.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,9 +33,9 @@ from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.server import handover
 from spellbook.server.arguments import bounded
-from spellbook.server.http import served as doors
+from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.faults import InvalidFields
-from spellbook.server.http.served import Caller, May, Served
+from spellbook.server.http.served import Served, caller_of, in_thread, served_of, waiting
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
@@ -46,12 +45,6 @@ ALIASES = {"q": "query"}
 """Other names of parameters."""
 
 _MOST_FIELDS = 20
-
-
-class Given(BaseModel):
-    """What an endpoint takes, as a query or as a JSON object. Unknown names are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +60,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with another status than the endpoint's first, or with headers; `told` None has no body."""
+    """An answer with another status than the endpoint's first, or with headers; None for `body` is an empty one."""
 
-    told: Any
+    body: Any
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -93,7 +86,7 @@ class Endpoint:
     waits: bool = False
     """Whether the verb waits for other machines."""
     needs: Literal["", "vault", "files"] = ""
-    """What it needs beyond the index: a machine that writes into the vault, or the files here."""
+    """What it needs beside the index: "vault" is a machine that can write notes, "files" the files of this one."""
 
     @property
     def right(self) -> May:
@@ -102,30 +95,19 @@ class Endpoint:
 
     @cached_property
     def taken(self) -> dict[str, Argument]:
-        """What it takes."""
+        """The arguments that it takes, by name."""
         return self.declared.taken(self.verb, self.names)
 
     @cached_property
-    def given(self) -> type[Given]:
-        """The model that checks what it takes."""
+    def model(self) -> type[BaseModel]:
+        """The model that checks its arguments, of a query or a JSON object. Unknown names are refused."""
         fields: dict[str, Any] = {name: _field(each, is_json=self.has_body) for name, each in self.taken.items()}
-        return create_model(self.name.title(), __base__=Given, **fields)
-
-    @property
-    def answers(self) -> dict[int, str]:
-        """The names of its answers' types by status."""
-        others = {202: "BegunResult", 304: ""}
-        return {status: others.get(status, self.declared.result) for status in self.statuses}
+        return create_model(self.name.title(), __config__=ConfigDict(extra="forbid", frozen=True), **fields)
 
     @property
     def name(self) -> str:
         """The verb's name, by which errors are counted."""
         return self.verb.__name__.strip("_")
-
-    @property
-    def described(self) -> str:
-        """What it does."""
-        return inspect.getdoc(self.verb) or ""
 
     @property
     def has_body(self) -> bool:
@@ -139,60 +121,59 @@ class Endpoint:
 
 
 async def _answer(endpoint: Endpoint, request: Request) -> Response:
-    """Check who asks and what is given, run the verb in a thread, and answer in JSON."""
-    served, who = doors.served(request), doors.caller(request)
+    """Check the caller and the arguments, run the verb in a thread, and answer in JSON."""
+    served, who = served_of(request), caller_of(request)
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
         is_handed = endpoint.needs == "vault" and served.is_published
-        in_thread = doors.waiting if endpoint.waits or is_handed else doors.in_thread
-        return await in_thread(_run, endpoint, request, served, who, body)
+        thread = waiting if endpoint.waits or is_handed else in_thread
+        return await thread(_run, endpoint, request, served, who, body)
     except Exception as error:
-        await doors.in_thread(_failed, served.book.meter, endpoint.name, error)
+        await in_thread(_count_failure, served.book.meter, endpoint.name, error)
         raise
 
 
-def _failed(meter: Meter, verb: str, error: Exception) -> None:
-    """Count an error; what was given is never kept."""
-    message = error.kinds if isinstance(error, InvalidFields) else ""
-    meter.failed(verb, "http", error, message=message)
+def _count_failure(meter: Meter, verb: str, error: Exception) -> None:
+    """Count an error; what was sent is never kept."""
+    meter.failed(verb, "http", error, message=error.kinds if isinstance(error, InvalidFields) else "")
 
 
 def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body: bytes) -> Response:
-    given = _checked(endpoint, request, body)
+    arguments = _arguments_of(endpoint, request, body)
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
-    done = run(endpoint, Call(request, served, who, served.book_of(who), id), given)
+    done = run(endpoint, Call(request, served, who, served.book_of(who), id), arguments)
     reply = done if isinstance(done, Reply) else Reply(done, endpoint.statuses[0])
-    if reply.told is None:
+    if reply.body is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
-    return Response(json_of(reply.told), reply.status, dict(reply.headers), "application/json")
+    return Response(json_of(reply.body), reply.status, dict(reply.headers), "application/json")
 
 
-def run(endpoint: Endpoint, call: Call, given: Given) -> Any:
-    """Run a verb; on a server without files, what writes notes is handed over, see `handover`."""
+def run(endpoint: Endpoint, call: Call, arguments: BaseModel) -> Any:
+    """Run a verb. On a server without files, writes are handed over; see `handover`."""
     if not endpoint.needs or not isinstance(call.book, PublishedReader):
-        return endpoint.verb(call, **dict(given))
+        return endpoint.verb(call, **dict(arguments))
     if endpoint.needs == "files":
         raise PermissionDenied(f"This server has no files: {endpoint.name} is not for it.", "Do it where they are.")
     headers = call.request.headers
-    asked = given.model_dump(mode="json", exclude_unset=True)
+    sent = arguments.model_dump(mode="json", exclude_unset=True)
     named, tag = handover.vault_of(headers), headers.get("if-match", "")
-    return Reply(*call.served.writers.api(call.book, endpoint.method, endpoint.path, call.id, asked, named, tag))
+    return Reply(*call.served.writers.api(call.book, endpoint.method, endpoint.path, call.id, sent, named, tag))
 
 
 def check_id(id: str) -> None:
-    """Raise InvalidInput for what is no id, nor a path."""
+    """Raise InvalidInput for a text that cannot be an id or a path."""
     unicode.check(id)
     if not id.strip() or len(id) > MOST_ID:
         raise InvalidInput(f"The id has {len(id):,} letters.", f"Give an id or a path of 1 to {MOST_ID:,}.")
 
 
-def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
-    """Return what a request gives, checked. Raises InvalidInput."""
-    given: Any = _decoded(body) if endpoint.has_body else {}
-    if not isinstance(given, dict):
+def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseModel:
+    """Return the arguments of a request, checked. Raises InvalidInput."""
+    arguments: Any = _decode(body) if endpoint.has_body else {}
+    if not isinstance(arguments, dict):
         raise InvalidInput("The body must be one JSON object.", 'For example {"text": "…"}.')
     query = request.query_params
     lists = {name for name, each in endpoint.taken.items() if each.kind == "texts"}
@@ -201,36 +182,36 @@ def _checked(endpoint: Endpoint, request: Request, body: bytes) -> Given:
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
     if not endpoint.has_body:
-        given = {
-            _called(name, endpoint, query): query.getlist(name) if name in lists else query[name] for name in query
+        arguments = {
+            _name_of(name, endpoint, query): query.getlist(name) if name in lists else query[name] for name in query
         }
-    return checked(endpoint, given, body or b"{}", is_json=endpoint.has_body)
+    return checked(endpoint, arguments, body or b"{}", is_json=endpoint.has_body)
 
 
-def _called(name: str, endpoint: Endpoint, query: Mapping[str, str]) -> str:
-    """Return the name of a parameter that was given by it or by another name. Raises InvalidFields if it is by both."""
-    called = ALIASES.get(name, name)
-    if called == name or called not in endpoint.taken:
+def _name_of(name: str, endpoint: Endpoint, query: Mapping[str, str]) -> str:
+    """Return the own name of a parameter that has several. Raises InvalidFields if it is sent under two."""
+    own = ALIASES.get(name, name)
+    if own == name or own not in endpoint.taken:
         return name
-    if called in query:
-        raise InvalidFields({name: f"given twice, as {name} and as {called}"})
-    return called
+    if own in query:
+        raise InvalidFields({name: f"given twice, as {name} and as {own}"})
+    return own
 
 
-def checked(endpoint: Endpoint, given: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> Given:
+def checked(endpoint: Endpoint, arguments: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> BaseModel:
     """
-    Return what an endpoint was given, checked. Raises InvalidFields, which names what is wrong with each field.
+    Return an endpoint's arguments, checked. Raises InvalidFields, which names what is wrong with each field.
 
     A query and a form are text, and `12` is a number there. In JSON, which is `body`, only a number is one.
     """
-    unicode.check(given)
-    model = endpoint.given
+    unicode.check(arguments)
+    model = endpoint.model
     try:
-        return model.model_validate_json(body, strict=True) if is_json else model.model_validate(given)
+        return model.model_validate_json(body, strict=True) if is_json else model.model_validate(arguments)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
-        fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in found}
-        raise InvalidFields(fields, ", ".join(sorted({each["type"] for each in found}))) from error
+        wrong = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
+        fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in wrong}
+        raise InvalidFields(fields, ", ".join(sorted({each["type"] for each in wrong}))) from error
 
 
 def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
@@ -238,9 +219,10 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
     default: Any = ... if of.is_needed else of.default
     decoded: tuple[Any, ...] = ()
     if of.kind == "object":
-        form = {"type": "object", **of.schema} if is_json else _TEXT_OF_JSON | {"maxLength": of.most}
+        form = {"type": "string", "contentMediaType": "application/json", "maxLength": of.most}
+        form = {"type": "object", **of.schema} if is_json else form
         value: Any = Annotated[dict[str, Any], WithJsonSchema(form), AfterValidator(_within(of.most))]
-        decoded = () if is_json else (BeforeValidator(_object),)
+        decoded = () if is_json else (BeforeValidator(_decode_object),)
     elif of.kind == "texts":
         value = Annotated[
             GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
@@ -250,9 +232,6 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
         value = bounded(of)
     value = value | None if default is None else value
     return Annotated[(value, *decoded, Field(description=of.about))], default
-
-
-_TEXT_OF_JSON = {"type": "string", "contentMediaType": "application/json"}
 
 
 def _within(most: int) -> Callable[[Any], Any]:
@@ -266,27 +245,26 @@ def _within(most: int) -> Callable[[Any], Any]:
     return check
 
 
-def _decoded(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     """Return a body as JSON; without one it is an empty object. Raises InvalidInput."""
     if not body:
         return {}
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))[:100]
-        raise InvalidInput(f"The body is not JSON: {said}.", "Send one JSON object in UTF-8.") from error
+        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))[:100]
+        raise InvalidInput(f"The body is not JSON: {reason}.", "Send one JSON object in UTF-8.") from error
 
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _object(value: object) -> object:
+def _decode_object(value: object) -> object:
     """Decode an object that a query holds as JSON text."""
     if not isinstance(value, str):
         return value
     try:
-        found = json.loads(value, parse_constant=_no_number) if value.strip() else None
+        return json.loads(value, parse_constant=_no_number) if value.strip() else None
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    return found

@@ -45,8 +45,8 @@ class InvalidFields(InvalidInput):
     """
 
     def __init__(self, fields: Mapping[str, str], kinds: str = "") -> None:
-        said = "; ".join(f"{name}: {wrong}" for name, wrong in fields.items())
-        super().__init__(f"{said}.", "The fields of each endpoint are in /api/openapi.json.")
+        message = "; ".join(f"{name}: {wrong}" for name, wrong in fields.items())
+        super().__init__(f"{message}.", "The fields of each endpoint are in /api/openapi.json.")
         self.fields = fields
         self.kinds = f"fields: {kinds or 'repeated'}"
 
@@ -79,9 +79,9 @@ def of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        said = f"This server has no address {one_line(request.url.path[:_MOST_PATH])}."
+        message = f"This server has no address {one_line(request.url.path[:_MOST_PATH])}."
         hint = {"hint": "The addresses of the API are in /api/openapi.json, and MCP is at /mcp."}
-        return fault(404, _CODE[404], said, hint, headers)
+        return fault(404, _CODE[404], message, hint, headers)
     if error.status_code == 405:  # the router knows the methods of the first route of several
         routes = (each for each in request.app.routes if isinstance(each, Route))
         there = (each.methods or () for each in routes if each.path_regex.match(request.url.path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -39,21 +39,36 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 RATE = 10_000
 """Requests an hour and token; SPELLBOOK_RATE."""
 
-_BODY_SECONDS, _MOST_HEAD = 30.0, 64_000
-_OPEN_SECONDS, _OPEN_HEAD, _OPEN_BYTES = 10.0, 16_000, 8_000
-"""Seconds of the body, and most bytes of head and body; those of a request that needs no token are smaller. By hand: a
-login has 2 KB, and a browser sends a few KB of cookies."""
+_BODY_SECONDS = 30.0
+"""Seconds in which the body of a request must arrive."""
+
+_MOST_HEAD = 64_000
+"""Most bytes of the head of a request."""
+
+_OPEN_SECONDS = 10.0
+_OPEN_HEAD = 16_000
+_OPEN_BYTES = 8_000
+"""The same, and most bytes of the body, of a request that needs no token. By hand: a login has 2 KB, and a browser
+sends a few KB of cookies."""
 
 _MOST_PLACE = 2_000
 """Letters of an address that a login leads back to: it is sent with the login, thrice as long."""
 
-_MOST_OPEN, _MOST_OPEN_EACH = 200, 50
-"""Such requests at once, of all addresses and of one: a stranger must leave room for those with a token."""
+_MOST_OPEN = 200
+"""Requests without a token at once: a stranger must leave room for those with one."""
 
-_MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
+_MOST_OPEN_EACH = 50
+"""Such requests at once of one address."""
+
+_MOST_FAILURES = 10
+"""Wrong tokens of one address within `_FAILURE_SECONDS`; then it has to wait."""
+
+_FAILURE_SECONDS = 60.0
 _MOST_ADDRESSES = 10_000
-_OPEN, _WELL_KNOWN = ("/health", "/login"), "/.well-known/"
+_OPEN = ("/health", "/login")
+_WELL_KNOWN = "/.well-known/"
 _CLOSE = {"connection": "close"}
+_BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
 """Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
 
@@ -100,20 +115,24 @@ class _Refused(Exception):
         self.answer = answer
 
 
+def _refusal(status: int, code: str, message: str, hint: str = "", headers: Mapping[str, str] = {}) -> _Refused:
+    return _Refused(fault(status, code, message, {"hint": hint}, headers))
+
+
 class Guard:
-    """Answers what must not reach a route, and names the caller to all others."""
+    """Refuses requests that must not reach a route, and adds the caller to all others."""
 
     def __init__(
         self, app: ASGIApp, tokens: Tokens, rules: AccessRules, refused: Callable[[int], object] = lambda status: None
     ) -> None:
         """`refused` is told the status of each request that is not let in."""
         self.app = app
-        self._told = refused
+        self._refused = refused
         self._tokens = tokens
         self._rules = rules
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
-        self._asked: dict[str, tuple[int, int]] = {}
+        self._requests: dict[str, tuple[int, int]] = {}
         self._open: Counter[str] = Counter()
         """Requests without a token that are being answered, by address."""
 
@@ -127,7 +146,7 @@ class Guard:
         try:
             scope["spellbook.caller"] = self._caller(scope, Headers(scope=scope))
         except _Refused as refused:
-            self._told(refused.answer.status_code)
+            self._refused(refused.answer.status_code)
             await refused.answer(scope, receive, _Sent(scope, send))
             return
         is_open, address = _is_open(scope), _address(scope)
@@ -153,59 +172,51 @@ class Guard:
             return True
         token, cookie = _credentials(Headers(scope=scope))
         try:
-            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError:
             return False
-        return found == who
+        return caller == who
 
     def _caller(self, scope: Scope, headers: Headers) -> Caller:
-        """Return who asks. Raises _Refused for whom, and what, is not let in."""
+        """Return who asks. Raises _Refused for callers and requests that are not let in."""
         self._check_host(headers)
         self._check_origin(scope, headers)
         path, address, is_open = scope["path"], _address(scope), _is_open(scope)
         most_head, most = (_OPEN_HEAD, _OPEN_BYTES) if is_open else (_MOST_HEAD, MOST_BYTES)
         head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
         if head > most_head:
-            raise _Refused(fault(431, "INVALID_INPUT", _over(most_head, "The head of the request"), {}, _CLOSE))
+            raise _refusal(431, "INVALID_INPUT", _over(most_head, "The head of the request"), headers=_CLOSE)
         if int(headers["content-length"]) > most if headers.get("content-length", "").isdecimal() else False:
-            raise _Refused(fault(413, "INVALID_INPUT", _over(most)))
+            raise _refusal(413, "INVALID_INPUT", _over(most))
         if path.startswith(_WELL_KNOWN):
             # A plain 404, else clients try OAuth and forget the header that they were given.
-            raise _Refused(fault(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN."))
+            raise _refusal(404, "MEMORY_NOT_FOUND", "There is no OAuth here: send Authorization: Bearer TOKEN.")
         if is_open:
             if self._open[address] >= _MOST_OPEN_EACH or self._open.total() >= _MOST_OPEN:
-                said, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
-                raise _Refused(fault(503, "RATE_LIMIT_EXCEEDED", said, {"hint": "Try again in a moment."}, wait))
+                message, wait = "Too many requests without a token are under way.", {"retry-after": "1", **_CLOSE}
+                raise _refusal(503, "RATE_LIMIT_EXCEEDED", message, "Try again in a moment.", wait)
             if path == "/login" and scope["method"] == "POST":
                 self._check_failures(address)
             return Caller("", "read", "public")
-        found = self._known(scope, headers, address)
-        if found is None and _is_page(scope, headers):
+        caller = self._known(scope, headers, address)
+        if caller is None and _is_page(scope, headers):
             raise _Refused(_to_login(scope, headers))
-        if found is None:
+        if caller is None:
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
-            raise _Refused(
-                fault(
-                    401,
-                    "AUTHENTICATION_ERROR",
-                    "The token is missing or wrong.",
-                    {"hint": hint},
-                    {"www-authenticate": 'Bearer realm="spellbook"'},
-                )
-            )
-        if found.vaults and self._rules.vault and self._rules.vault not in found.vaults:
+            raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
+        if caller.vaults and self._rules.vault and self._rules.vault not in caller.vaults:
             message = "This token is limited to other vaults than this server's."
-            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Use a token for this vault."}))
+            raise _refusal(403, "PERMISSION_DENIED", message, "Use a token for this vault.")
         if HANDED in headers and not self._rules.vault:
             # Two servers that name each other would hand a write to and fro.
             message = "This server has no files either."
-            raise _Refused(fault(403, "PERMISSION_DENIED", message, {"hint": "Name the machine that has them."}))
-        self._count(found)
-        self._check_right(scope, found)
-        return found
+            raise _refusal(403, "PERMISSION_DENIED", message, "Name the machine that has them.")
+        self._count(caller)
+        self._check_right(scope, caller)
+        return caller
 
     def _check_right(self, scope: Scope, who: Caller) -> None:
-        """Refuse what a token may not do, whatever the route itself asks for; MCP has rights of its own."""
+        """Refuse a request beyond its token's right, before the route checks again; MCP checks each tool itself."""
         path, method = scope["path"], scope["method"]
         try:
             if path.startswith("/admin"):
@@ -213,11 +224,11 @@ class Guard:
             elif path.startswith("/api/") and method not in _READS:
                 who.require("write")
         except PermissionDenied as error:
-            raise _Refused(fault(403, error.code, error.message, {"hint": error.hint})) from error
+            raise _refusal(403, error.code, error.message, error.hint) from error
 
     def _check_host(self, headers: Headers) -> None:
-        given = headers.getlist("host")
-        host = given[0].lower() if len(given) == 1 else ""
+        named = headers.getlist("host")
+        host = named[0].lower() if len(named) == 1 else ""
         try:
             parts = urlsplit(f"//{host}")
             name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -226,17 +237,15 @@ class Guard:
         except ValueError:
             name, is_plain = "", False
         if not is_plain or not {name, host} & set(self._rules.hosts):
-            raise _Refused(
-                fault(
-                    421,
-                    "PERMISSION_DENIED",
-                    f"This server is not known by the name {host[:100]!r}.",
-                    {"hint": "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again."},
-                )
+            raise _refusal(
+                421,
+                "PERMISSION_DENIED",
+                f"This server is not known by the name {host[:100]!r}.",
+                "Name it in SPELLBOOK_ALLOWED_HOSTS if it is yours, and start the server again.",
             )
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Refuse what a page of another origin sends; it may only link to a page."""
+        """Refuse requests from pages of other origins; they may only link to a page."""
         origins = headers.getlist("origin")
         try:
             is_own = all(urlsplit(each).netloc.lower() == headers["host"].lower() for each in origins)
@@ -247,7 +256,7 @@ class Guard:
         to = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
         is_link = scope["method"] == "GET" and to == ("navigate", "document")
         if not is_own or len(origins) > 1 or (site not in {"none", "same-origin"} and not is_link):
-            raise _Refused(fault(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server."))
+            raise _refusal(403, "PERMISSION_DENIED", "Pages of other origins may not ask this server.")
 
     def _known(self, scope: Scope, headers: Headers, address: str) -> Caller | None:
         rules = self._rules
@@ -256,7 +265,13 @@ class Guard:
                 return Caller()
             if rules.is_local and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
-                    raise _Refused(_through_proxy())
+                    raise _refusal(
+                        401,
+                        "AUTHENTICATION_ERROR",
+                        "This came through a proxy, and without a token only programs of this machine are let in.",
+                        "Name the proxy with --trusted-proxy, and make a token: spellbook token add NAME.",
+                        _BEARER,
+                    )
                 return Caller()
             token, cookie = _credentials(headers)
             if not token and not cookie:
@@ -264,19 +279,19 @@ class Guard:
             digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
             if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                 self._check_failures(address)
-            found = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError as error:
-            raise _Refused(fault(500, error.code, error.message, {"hint": error.hint})) from error
-        if found is None:
+            raise _refusal(500, error.code, error.message, error.hint) from error
+        if caller is None:
             self._accepted.pop(digest, None)
             self.failed(address)
             return None
         self._accepted[digest] = None
         while len(self._accepted) > _MOST_ACCEPTED:
             self._accepted.popitem(last=False)
-        if found.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
-            raise _Refused(fault(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this."))
-        return found
+        if caller.by_cookie and scope["method"] not in _READS and OURS not in headers and not is_action(scope):
+            raise _refusal(403, "PERMISSION_DENIED", "A page must send the header X-Spellbook: 1 with this.")
+        return caller
 
     def _check_failures(self, address: str) -> None:
         """Refuse an address that gave ten wrong tokens within a minute."""
@@ -284,15 +299,8 @@ class Guard:
         recent = [each for each in self._failures.get(address, ()) if now - each < _FAILURE_SECONDS]
         if len(recent) >= _MOST_FAILURES:
             wait = int(_FAILURE_SECONDS - (now - recent[0])) + 1
-            raise _Refused(
-                fault(
-                    429,
-                    "RATE_LIMIT_EXCEEDED",
-                    "Too many wrong tokens came from this address.",
-                    {"hint": f"Wait {wait} s."},
-                    {"retry-after": str(wait)},
-                )
-            )
+            message = "Too many wrong tokens came from this address."
+            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, f"Wait {wait} s.", {"retry-after": str(wait)})
 
     def failed(self, address: str) -> None:
         """Count a wrong token from an address."""
@@ -308,20 +316,14 @@ class Guard:
             return
         now = time.time()
         hour = int(now // 3600)
-        since, count = self._asked.get(caller.id, (hour, 0))
+        since, count = self._requests.get(caller.id, (hour, 0))
         count = count + 1 if since == hour else 1
-        self._asked[caller.id] = hour, count
+        self._requests[caller.id] = hour, count
         if count > self._rules.rate:
             wait = int((hour + 1) * 3600 - now) + 1
-            raise _Refused(
-                fault(
-                    429,
-                    "RATE_LIMIT_EXCEEDED",
-                    f"This token has made {self._rules.rate:,} requests in this hour.",
-                    {"hint": f"Wait {wait} s, or set SPELLBOOK_RATE."},
-                    {"retry-after": str(wait)},
-                )
-            )
+            message = f"This token has made {self._rules.rate:,} requests in this hour."
+            hint = f"Wait {wait} s, or set SPELLBOOK_RATE."
+            raise _refusal(429, "RATE_LIMIT_EXCEEDED", message, hint, {"retry-after": str(wait)})
 
 
 def _is_open(scope: Scope) -> bool:
@@ -345,13 +347,13 @@ def _is_page(scope: Scope, headers: Headers) -> bool:
 
 
 def _to_login(scope: Scope, headers: Headers) -> Response:
-    """Return what a browser gets that has not logged in, or whose cookie is too old."""
-    asked = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
+    """Return the answer to a browser that has not logged in, or whose cookie is too old."""
+    place = scope["path"] + (f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else "")
     if headers.get("sec-fetch-site") == "cross-site" and COOKIE not in cookie_parser(headers.get("cookie", "")):
         # The browser keeps a strict cookie from a page that another one links to. The page asks again by itself.
         return HTMLResponse('<!doctype html><meta http-equiv="refresh" content="0"><title>Spellbook</title>', 401)
-    is_kept = scope["method"] == "GET" and asked != "/" and len(asked) <= _MOST_PLACE
-    to = f"/login?{urlencode({'to': asked})}" if is_kept else "/login"
+    is_kept = scope["method"] == "GET" and place != "/" and len(place) <= _MOST_PLACE
+    to = f"/login?{urlencode({'to': place})}" if is_kept else "/login"
     gone = {"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"}
     if "hx-request" in headers:
         return Response(status_code=401, headers={"hx-redirect": "/login", **gone})
@@ -359,7 +361,7 @@ def _to_login(scope: Scope, headers: Headers) -> Response:
 
 
 def _credentials(headers: Headers) -> tuple[str, str]:
-    """Return token and cookie, "" for what was not sent. Whatever is no bearer token is none that anybody has."""
+    """Return token and cookie, "" for what was not sent. Credentials of another kind are a token that nobody has."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
     return token.strip() if not token or kind.lower() == "bearer" else f"{kind} {token}", cookie
@@ -444,22 +446,11 @@ class _Sent:
             self._is_over = True
 
 
-def _through_proxy() -> Response:
-    hint = "Name the proxy with --trusted-proxy, and make a token: spellbook token add NAME."
-    return fault(
-        401,
-        "AUTHENTICATION_ERROR",
-        "This came through a proxy, and without a token only programs of this machine are let in.",
-        {"hint": hint},
-        {"www-authenticate": 'Bearer realm="spellbook"'},
-    )
-
-
 def _over(most: int, what: str = "The request") -> str:
     return f"{what} is over {f'{most // 1_000_000} MB' if most >= 1_000_000 else f'{most // 1_000} KB'}."
 
 
 def hosts(bound: str, named: Collection[str]) -> tuple[str, ...]:
-    """Return the names by which a server that is bound to an address may be asked."""
+    """Return the host names that requests to a server bound to an address may use."""
     own = [f"[{bound}]" if ":" in bound else bound] if bound not in {"0.0.0.0", "::", ""} else []
     return tuple(dict.fromkeys([*LOOPBACK, *map(str.lower, own), *named]))

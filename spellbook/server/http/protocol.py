@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with what it lacks: time limits for slow clients, and room for the others."""
+"""uvicorn's HTTP protocol with time limits for slow clients, and a limit of connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER_SECONDS = 10.0
 """Seconds within which a client that has connected must have sent the head of a request."""
 
 READ_SECONDS = 30.0
-"""Seconds in which a client must take some of an answer that waits for it."""
+"""Seconds within which a client must take a part of a waiting answer."""
 
 
 class TimedConnection(H11Protocol):

@@ -29,7 +29,7 @@ _FILES = 4_096
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE_SECONDS = 75
-"""Seconds for which a connection without a request is kept: longer than clients do, so that they end it first."""
+"""Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
 
 _END_SECONDS = 1
 """Seconds that requests under way get at the end; streams are cut off then."""
@@ -69,22 +69,22 @@ def bound(host: str, port: int) -> socket.socket:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
         raise InvalidInput(f"--host {host[:100]}: there is no such address.", "Use 127.0.0.1 or 0.0.0.0.") from error
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         if sys.platform == "win32":  # with SO_REUSEADDR, two servers could have one port there
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(place)
-        found.listen(MOST_CONNECTIONS)
-        found.set_inheritable(True)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(MOST_CONNECTIONS)
+        listening.set_inheritable(True)
     except OSError as error:
-        found.close()
+        listening.close()
         raise StorageError(
             f"{host}, port {port}: {error.strerror or error}.",
             "Is another `spellbook serve` running? Stop it, or choose another --port.",
         ) from error
-    return found
+    return listening
 
 
 def serve(
@@ -161,5 +161,5 @@ def _allow_files() -> None:
 
 def environment_hosts() -> tuple[str, ...]:
     """Return the names of SPELLBOOK_ALLOWED_HOSTS: `name` or `name:port`, with commas."""
-    given = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
-    return tuple(name for each in given.split(",") if (name := each.strip().lower()))
+    names = os.environ.get("SPELLBOOK_ALLOWED_HOSTS", "")
+    return tuple(name for each in names.split(",") if (name := each.strip().lower()))

@@ -1,4 +1,4 @@
-"""What every route works with: the book that is served, and who asks."""
+"""The state that every route works with: the served book, the caller, and the threads that verbs run in."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.server.debug_log import Write
 from spellbook.server.handover import Writers
-from spellbook.server.http.callers import Caller as Caller
-from spellbook.server.http.callers import May as May
-from spellbook.server.http.callers import Sees as Sees
+from spellbook.server.http.callers import Caller
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
 
@@ -59,35 +57,28 @@ class Served:
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
-        """When each alert that holds now was first met, in seconds since 1970."""
+        """When each present alert was first seen, in seconds since 1970."""
 
     def book_of(self, caller: Caller) -> Reader:
-        """Return what a caller sees of the book."""
+        """Return a reader of the notes that a caller may see."""
         return seen_by(self.book, "" if caller.sees == "private" else caller.sees, caller.vaults)
 
 
-def served(request: Request) -> Served:
-    """Return what is served."""
-    found: Served = request.app.state.served
-    return found
+def served_of(request: Request) -> Served:
+    """Return the state of the server."""
+    state: Served = request.app.state.served
+    return state
 
 
-def caller(request: Request) -> Caller:
+def caller_of(request: Request) -> Caller:
     """Return who asks, as the guard found out."""
-    found: Caller = request.scope["spellbook.caller"]
-    return found
-
-
-def book(request: Request, right: May = "read") -> Reader:
-    """Return the book as the caller sees it. Raises PermissionDenied if the caller has not that right."""
-    who = caller(request)
-    who.require(right)
-    return served(request).book_of(who)
+    who: Caller = request.scope["spellbook.caller"]
+    return who
 
 
 async def in_thread(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb, which may read files and compute, in one of a few worker threads."""
-    return await anyio.to_thread.run_sync(verb, *args, limiter=_computing())
+    return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_computing, _COMPUTING))
 
 
 async def waiting(verb: Callable[..., T], *args: Any) -> T:
@@ -95,14 +86,13 @@ async def waiting(verb: Callable[..., T], *args: Any) -> T:
     return await anyio.to_thread.run_sync(verb, *args)
 
 
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.computing")
+_computing: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.computing")
 
 
-def _computing() -> anyio.CapacityLimiter:
-    """Return what bounds the threads of this event loop that compute at the same time."""
+def limiter(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
+    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
     try:
-        return _limiter.get()
+        return variable.get()
     except LookupError:
-        found = anyio.CapacityLimiter(_COMPUTING)
-        _limiter.set(found)
-        return found
+        variable.set(bound := anyio.CapacityLimiter(threads))
+        return bound

@@ -46,7 +46,7 @@ _SHORTEST = 16
 """Letters of SPELLBOOK_TOKEN: a word that can be guessed could be found from a stolen cookie."""
 
 _MOST_LETTERS = 1_000
-"""Of what a caller gives as a token or cookie: a judgement, far above what is made here."""
+"""Letters of a token or cookie that are looked at. By hand: tokens and cookies of this server are far shorter."""
 
 _MOST_ENDED = 100
 """Cookies of one token that are listed as logged out; if there are more, all that it has are."""
@@ -74,13 +74,13 @@ class Token:
     """The vaults that it is limited to, by name; none without such a limit."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what may be shown of it."""
+        """Return the fields that may be shown."""
         limit = {"vaults": [*self.vaults]} if self.vaults else {}
         return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created, **limit}
 
     @property
     def id(self) -> str:
-        """What tells it from every other token, also from a later one of its name; it opens nothing."""
+        """A hash that no other token has, not even a later one of its name; it opens nothing."""
         return sha256(self.verifier).hexdigest()[:16]
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
@@ -103,13 +103,13 @@ class Tokens:
     def __init__(self, file: Path, environment: Mapping[str, str] = os.environ) -> None:
         """Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
         self.file = file
-        given = environment.get(VARIABLE, "").strip()
-        if given and len(given) < _SHORTEST:
+        token = environment.get(VARIABLE, "").strip()
+        if token and len(token) < _SHORTEST:
             raise InvalidInput(
                 f"SPELLBOOK_TOKEN has fewer than {_SHORTEST} letters.",
                 "Give a random one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
             )
-        self._given = (_token(VARIABLE, "write", "private", "", given),) if given else ()
+        self._own = (_token(VARIABLE, "write", "private", "", token),) if token else ()
         self._guard = threading.Lock()
         self._read: tuple[object, tuple[Token, ...], Ended] = (None, (), {})
 
@@ -132,32 +132,32 @@ class Tokens:
 
     def caller(self, token: str) -> Caller | None:
         """Return who has this token, None if nobody has. Takes as long for a wrong one. Raises StorageError."""
-        found = self._having(token)
-        return found.caller() if found else None
+        holder = self._holder_of(token)
+        return holder.caller() if holder else None
 
     def cookie(self, token: str) -> str | None:
         """Return the value of a cookie that stands for this token for 30 days; None if nobody has the token."""
-        if (found := self._having(token)) is None:
+        if (holder := self._holder_of(token)) is None:
             return None
         expiry, nonce = int(time.time()) + COOKIE_SECONDS, secrets.token_urlsafe(9)
-        body = f"{_text(found.name.encode())}.{expiry}.{_text(_proof(token))}.{nonce}"
-        return f"{body}.{_signature(found, body)}"
+        body = f"{_text(holder.name.encode())}.{expiry}.{_text(_proof(token))}.{nonce}"
+        return f"{body}.{_signature(holder, body)}"
 
     def caller_by_cookie(self, value: str) -> Caller | None:
         """Return who has logged in with this cookie; None if it is false, too old, logged out, or its token is gone."""
-        found = self._of_cookie(value)
-        if found is None:
+        login = self._of_cookie(value)
+        if login is None:
             return None
-        token, expiry = found
+        token, expiry = login
         ended = self._read[2].get(token.id, {})
         is_ended = _digest(value) in ended or expiry <= ended.get("", 0)
         return None if is_ended else token.caller(by_cookie=True)
 
     def log_out(self, value: str) -> None:
         """End a cookie: nobody is let in with it any more. Raises StorageError."""
-        if (found := self._of_cookie(value)) is None:
+        if (login := self._of_cookie(value)) is None:
             return
-        token, expiry = found
+        token, expiry = login
         with self._changing() as (_, ended):
             mine = ended.setdefault(token.id, {})
             mine[_digest(value)] = expiry
@@ -174,29 +174,29 @@ class Tokens:
             name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()
         except ValueError:
             return None
-        found = next((each for each in self.all() if each.name == name), None)
-        if found is None:
+        holder = next((each for each in self.all() if each.name == name), None)
+        if holder is None:
             return None
-        is_true = hmac.compare_digest(_signature(found, body), signature) & hmac.compare_digest(found.proof, proof)
-        return (found, expiry) if is_true and time.time() < expiry else None
+        is_true = hmac.compare_digest(_signature(holder, body), signature) & hmac.compare_digest(holder.proof, proof)
+        return (holder, expiry) if is_true and time.time() < expiry else None
 
     @staticmethod
     def csrf(cookie: str) -> str:
-        """Return what a form of a page must send with this cookie: a stranger's page knows neither."""
+        """Return the value that a form must send with this cookie: a stranger's page knows neither."""
         return hmac.digest(cookie.encode(), b"spellbook csrf", "sha256").hex()
 
     @classmethod
-    def is_csrf(cls, cookie: str, given: str) -> bool:
-        """Return whether a form sent what its page was given for this cookie."""
-        return hmac.compare_digest(cls.csrf(cookie).encode(), given.encode("utf-8", "replace"))
+    def is_csrf(cls, cookie: str, value: str) -> bool:
+        """Return whether a form sent the value that belongs to this cookie."""
+        return hmac.compare_digest(cls.csrf(cookie).encode(), value.encode("utf-8", "replace"))
 
-    def _having(self, token: str) -> Token | None:
+    def _holder_of(self, token: str) -> Token | None:
         """Return the token with this secret. Every one is compared, whichever fits."""
         digest = sha256(token[:_MOST_LETTERS].encode("utf-8", "replace")).digest()
-        found = None
-        for each in self.all():
-            found = each if hmac.compare_digest(each.verifier, digest) else found
-        return found if len(token) <= _MOST_LETTERS else None
+        holder = None
+        for known in self.all():
+            holder = known if hmac.compare_digest(known.verifier, digest) else holder
+        return holder if len(token) <= _MOST_LETTERS else None
 
     # -- which there are
 
@@ -206,7 +206,7 @@ class Tokens:
             stamp = self._stamp()
             if stamp != self._read[0]:
                 self._read = (stamp, *self._in_file())
-            return (*self._given, *self._read[1])
+            return (*self._own, *self._read[1])
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all tokens."""
@@ -236,10 +236,10 @@ class Tokens:
                 f"A token that sees what is {sees} alone may only read: what it writes could tell of others.",
                 "Give --may read, or --sees private.",
             )
-        for each in vaults:
-            if not each.strip() or len(each) > _LONGEST_VAULT or "/" in each or not each.isprintable():
+        for vault in vaults:
+            if not vault.strip() or len(vault) > _LONGEST_VAULT or "/" in vault or not vault.isprintable():
                 raise InvalidInput(
-                    f"{each[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does."
+                    f"{vault[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does."
                 )
         if vaults and may == "admin":
             raise InvalidInput(
@@ -258,18 +258,18 @@ class Tokens:
     def remove(self, name: str) -> Token:
         """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
         with self._changing() as (tokens, _):
-            found = next((each for each in tokens if each.name == name), None)
-            if found is None:
+            removed = next((each for each in tokens if each.name == name), None)
+            if removed is None:
                 there = ", ".join(each.name for each in tokens) or "none"
                 raise InvalidInput(f"There is no token named {name[:80]!r}.", f"Tokens here: {there}.")
-            tokens.remove(found)
-        return found
+            tokens.remove(removed)
+        return removed
 
     # -- the file
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[list[Token], Ended]]:
-        """Yield what is in the file to be changed, and write it; other processes wait meanwhile."""
+        """Yield tokens and ended cookies of the file to be changed, then write them; other processes wait."""
         busy = StorageError(f"{self.file}: another process is changing it.", "Try again in a moment.")
         try:
             self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ class Tokens:
                 there, ended = self._in_file()
                 tokens = list(there)
                 yield tokens, ended
-                known, now = {each.id for each in (*self._given, *tokens)}, time.time()
+                known, now = {each.id for each in (*self._own, *tokens)}, time.time()
                 ended = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id in known}
                 kept = [
                     {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens
@@ -323,17 +323,17 @@ def _token(name: str, may: May, sees: Sees, created: str, secret: str) -> Token:
     return Token(name, may, sees, created, sha256(secret.encode("utf-8", "replace")).digest(), proof)
 
 
-def _from_dict(given: Mapping[str, Any]) -> Token:
+def _from_dict(row: Mapping[str, Any]) -> Token:
     """Read a token of the file. Raises ValueError, TypeError, KeyError."""
-    may, sees, hashes = given["may"], given["sees"], [bytes.fromhex(given[key]) for key in ("verifier", "proof")]
+    may, sees, hashes = row["may"], row["sees"], [bytes.fromhex(row[key]) for key in ("verifier", "proof")]
     if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
         raise ValueError("unknown rights or a broken hash")
-    vaults = given.get("vaults", [])
+    vaults = row.get("vaults", [])
     # A limit that cannot be read must not be taken for none.
     is_list = isinstance(vaults, list) and all(isinstance(each, str) for each in vaults)
-    if not is_list or ("vaults" in given and not vaults):
+    if not is_list or ("vaults" in row and not vaults):
         raise ValueError("a limit to vaults that names none")
-    return Token(str(given["name"]), may, sees, str(given["created"]), hashes[0], hashes[1], tuple(vaults))
+    return Token(str(row["name"]), may, sees, str(row["created"]), hashes[0], hashes[1], tuple(vaults))
 
 
 def _digest(cookie: str) -> str:
@@ -353,5 +353,5 @@ def _text(data: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what `_text` was given. Raises ValueError."""
+    """Decode the base64 of `_text`. Raises ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -14,8 +14,7 @@ from spellbook.editing.sessions import when
 from spellbook.library.reader import Reader
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
-from spellbook.server.history import add_undo
+from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import earlier, render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
@@ -68,7 +67,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Needs rest(). A duplicate is not written but named: revise the older note, or force.
         """
-        return _scribed(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
+        return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
     def scribe_chunk(chunk: Any, session_id: str, **options: Any) -> str:
         """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
@@ -79,31 +78,31 @@ def register(mcp: MCPServer, book: Reader) -> None:
                 f"{len(chunks)} chunks are too many for one call.",
                 f"Give at most {table.MOST_CHUNKS}; nothing was written.",
             )
-        answers = ",\n".join(_scribed(book, chunks, session_id, **options))
+        answers = ",\n".join(_scribe(book, chunks, session_id, **options))
         return f"[{answers}]" if isinstance(chunk, list) else answers
 
     def scribe_validate(chunk: Any, source: str, category: str) -> str:
         """Check a chunk without saving it: errors, warnings and duplicates."""
-        found, repeats = book.validate(chunk, source=source or None, category=category or None)
-        errors = [*_too_long(chunk), *found.errors]
+        checked, repeats = book.validate(chunk, source=source or None, category=category or None)
+        errors = [*_too_long(chunk), *checked.errors]
         return as_json(
             valid=not errors,
             errors=errors,
-            warnings=found.warnings,
+            warnings=checked.warnings,
             duplicates=[asdict(each) for each in repeats],
         )
 
-    def memorize(**asked: Any) -> str:
+    def memorize(**question: Any) -> str:
         """Search by meaning: a question in any language, answered by passages."""
-        return _answer(book, "memorize", **asked)
+        return _answer(book, "memorize", **question)
 
-    def find(**asked: Any) -> str:
+    def find(**question: Any) -> str:
         """Search by exact words: names, identifiers, error codes."""
-        return _answer(book, "find", **asked)
+        return _answer(book, "find", **question)
 
-    def search(also: list[str] | None, **asked: Any) -> str:
+    def search(also: list[str] | None, **question: Any) -> str:
         """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
-        return _answer(book, "search", also=also or (), **asked)
+        return _answer(book, "search", also=also or (), **question)
 
     def get_index(scope: str, max_tokens: int, as_of: str, format: str) -> str:
         """The table of contents: categories, and topics with sizes, dates and summaries."""
@@ -111,24 +110,24 @@ def register(mcp: MCPServer, book: Reader) -> None:
             listed = then.contents(scope)
             if format == "json":
                 return as_json(**render.contents_json(listed, max_tokens, then.about), **earlier.fields(then))
-            return _dated(then, render.contents(listed, then.state(), max_tokens, then.about))
+            return _with_date(then, render.contents(listed, then.state(), max_tokens, then.about))
 
     def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
-        found = book.topic(topic_id)
-        linking = book.backlinks({chunk.path for chunk in found})
+        chunks = book.topic(topic_id)
+        linking = book.backlinks({chunk.path for chunk in chunks})
         if format == "json":
-            return as_json(**render.topic_json(topic_id, found, max_tokens, linking))
-        return render.topic(topic_id, found, max_tokens, linking)
+            return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking))
+        return render.topic(topic_id, chunks, max_tokens, linking)
 
     def show(id: str, max_tokens: int, as_of: str, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
         with earlier.at(book, as_of) as then:
-            found = then.show(id)
-            around = then.around(found[0].path)
+            chunks = then.show(id)
+            around = then.around(chunks[0].path)
             if format == "json":
-                return as_json(**render.shown_json(id, found, around, max_tokens), **earlier.fields(then))
-            return _dated(then, render.shown(found, around, max_tokens))
+                return as_json(**render.shown_json(id, chunks, around, max_tokens), **earlier.fields(then))
+            return _with_date(then, render.shown(chunks, around, max_tokens))
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
@@ -152,9 +151,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
             every=every,
             force=force,
         )
-        said = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
+        head = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
-        return "\n".join([said, *warned, quoted(done.difference) or "(no change)"])
+        return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
 
     def erase(chunk_id: str, topic_id: str, hard: bool, whole: bool, *, sure: consent.Erasing) -> str:
         """
@@ -180,7 +179,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             listed = then.recent(limit, offset, filter)
             if format == "json":
                 return as_json(**listed.as_dict(), **earlier.fields(then))
-            return _dated(then, render.recent(listed, offset))
+            return _with_date(then, render.recent(listed, offset))
 
     def stats() -> str:
         """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
@@ -226,7 +225,7 @@ _STATUS_ENDED = {
 }
 
 
-def _narrowed(filter: Any, category: str) -> Any:
+def _narrow(filter: Any, category: str) -> Any:
     """Return a filter with a category added. Raises InvalidInput if it names one already."""
     if not category or not isinstance(filter or {}, Mapping):
         return filter  # the verb says what is wrong with it
@@ -235,17 +234,17 @@ def _narrowed(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, **asked: Any) -> str:
+def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, **question: Any) -> str:
     """Return what a verb of searching finds, as text or JSON."""
-    narrowed = _narrowed(filter, category)
+    narrowed = _narrow(filter, category)
     with earlier.at(book, as_of) as then:
-        found: Answer = getattr(then, verb)(filter=narrowed, **asked)
+        answer: Answer = getattr(then, verb)(filter=narrowed, **question)
         if format == "text":
-            return _dated(then, render.answer(found, takes_also="also" in asked))
-        return as_json(**render.fenced(found).as_dict(), **earlier.fields(then))
+            return _with_date(then, render.answer(answer, takes_also="also" in question))
+        return as_json(**render.fence_texts(answer).as_dict(), **earlier.fields(then))
 
 
-def _dated(then: Reader, text: str) -> str:
+def _with_date(then: Reader, text: str) -> str:
     """Return an answer, below a line that says of when it is if that is not now."""
     return "\n\n".join([*filter(None, [flat(" ".join(earlier.sentences(then)))]), text])
 
@@ -258,7 +257,7 @@ def _too_long(chunk: object) -> list[str]:
     return []
 
 
-def _scribed(book: Reader, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
+def _scribe(book: Reader, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
     if wrong := [f"chunk {i}: {error}" for i, each in enumerate(chunks, 1) for error in _too_long(each)]:
         raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written; scribe_validate checks a chunk.")
     done = book.whole.scribe_all(

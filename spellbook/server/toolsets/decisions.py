@@ -25,41 +25,45 @@ _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for decisions over `book` to a server."""
 
-    def mama_save(type: str, session_id: str, force: bool, **given: Any) -> str:
+    def mama_save(type: str, session_id: str, force: bool, **fields: Any) -> str:
         """
         Save a decision with its reason (topic, decision), or a checkpoint of work under way (summary, next_steps).
 
         Nothing is superseded unless supersedes says so; the answer names living decisions of the topic that are near.
         """
         wrong, own = (_OF_CHECKPOINT, _OF_DECISION) if type == DECISION else (_OF_DECISION, _OF_CHECKPOINT)
-        if foreign := [name for name in wrong if given[name]]:
+        if foreign := [name for name in wrong if fields[name]]:
             raise InvalidInput(f"A {type} has no {', '.join(foreign)}.", "Nothing was written.")
         save = book.memories.decisions.save if type == DECISION else book.memories.decisions.checkpoint
-        return as_json(**save(**{name: given[name] for name in own}, session=session_id, force=force))
+        return as_json(**save(**{name: fields[name] for name in own}, session=session_id, force=force))
 
-    def mama_search(type: str, format: str, **asked: Any) -> str:
+    def mama_search(type: str, format: str, **question: Any) -> str:
         """
         Find decisions and checkpoints by a question, best first; without a query the newest ones.
 
         Each with its reason, its outcome, and what replaced it. Look here before deciding again.
         """
-        found = book.memories.decisions.find(kind=type, **asked)
+        decisions = book.memories.decisions.find(kind=type, **question)
         if format == "json":
-            return as_json(items=[each.as_dict() for each in found.items], total_count=found.total)
-        return _listed(found, asked["max_tokens"])
+            return as_json(items=[each.as_dict() for each in decisions.items], total_count=decisions.total)
+        return _lay_out(decisions, question["max_tokens"])
 
-    def mama_update(**given: Any) -> str:
+    def mama_update(**fields: Any) -> str:
         """
         Record how a decision turned out, or which older decisions it replaces.
 
         Earlier outcomes stay in the note as its history.
         """
-        return as_json(**book.memories.decisions.update(**given))
+        return as_json(**book.memories.decisions.update(**fields))
 
     def mama_checkpoint() -> str:
         """Load the newest checkpoint: where the work stands, the steps with their boxes, and decisions since."""
-        found = book.memories.decisions.newest_checkpoint()
-        return "\n".join(found.lines()) if found else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
+        checkpoint = book.memories.decisions.newest_checkpoint()
+        return (
+            "\n".join(checkpoint.lines())
+            if checkpoint
+            else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
+        )
 
     add = adder(mcp)
     add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
@@ -68,22 +72,22 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(mama_checkpoint, "Load the last checkpoint", READ)
 
 
-def _listed(found: FoundDecisions, max_tokens: int) -> str:
+def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
     """Return what was found as text, as much of each as fits."""
-    order = "best first" if found.best else "newest first"
-    if not found.items:
+    order = "best first" if decisions.best else "newest first"
+    if not decisions.items:
         return "Nothing found. mama_save(type='decision', topic, decision) keeps one."
-    lines = [f"{len(found.items)} of {found.total:,} found, {order}."]
-    room = max_tokens * 3 // max(1, len(found.items))  # letters of each: a token has about three
-    for number, each in enumerate(found.items, 1):
-        told = each.as_dict()
-        score = f"[{each.similarity:.2f}] " if each.similarity is not None else ""
-        sure = f", confidence {told['confidence']}" if each.chunk.meta.get("confidence") is not None else ""
-        facts = f"({flat(each.chunk.topic)}, {told['created_at'][:10]}{sure})"
-        turned = f" outcome: {told['outcome']}" if each.kind == DECISION and told["outcome"] != "pending" else ""
-        by = f" superseded by {exact(each.superseded_by)}" if each.superseded_by else ""
-        replaces = f" replaces {', '.join(map(exact, each.supersedes))}" if each.supersedes else ""
-        lines.append(f"{number}. {score}{flat(each.chunk.title)} {facts}{turned}{by}")
-        lines.append(f"   id: {exact(each.chunk.note)}{replaces}")
-        lines.append(quoted(shortened(each.body.strip(), room)))
+    lines = [f"{len(decisions.items)} of {decisions.total:,} found, {order}."]
+    room = max_tokens * 3 // max(1, len(decisions.items))  # letters of each: a token has about three
+    for number, item in enumerate(decisions.items, 1):
+        row = item.as_dict()
+        score = f"[{item.similarity:.2f}] " if item.similarity is not None else ""
+        sure = f", confidence {row['confidence']}" if item.chunk.meta.get("confidence") is not None else ""
+        facts = f"({flat(item.chunk.topic)}, {row['created_at'][:10]}{sure})"
+        turned = f" outcome: {row['outcome']}" if item.kind == DECISION and row["outcome"] != "pending" else ""
+        by = f" superseded by {exact(item.superseded_by)}" if item.superseded_by else ""
+        replaces = f" replaces {', '.join(map(exact, item.supersedes))}" if item.supersedes else ""
+        lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")
+        lines.append(f"   id: {exact(item.chunk.note)}{replaces}")
+        lines.append(quoted(shortened(item.body.strip(), room)))
     return "\n".join(lines)

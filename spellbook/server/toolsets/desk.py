@@ -6,11 +6,9 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 
-from spellbook.editing.combine import ChangedPair
 from spellbook.library.reader import Reader
 from spellbook.server import render
-from spellbook.server.base import CHANGE, READ, adder, as_json
-from spellbook.server.history import add_undo
+from spellbook.server.base import CHANGE, READ, add_undo, adder, as_json
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
 
@@ -27,13 +25,16 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         done = book.whole.merge(a, b, keep=keep, apply=not dry_run)
         gone, path = exact(done.gone), exact(done.path)
-        said = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
-        contrary = [f"They contradict each other; set keep to a, b or both:\n{_sides(each)}" for each in done.changed]
+        head = f"Would merge {gone} into {path}." if dry_run else f"Merged {gone} into {path}, id: {exact(done.id)}."
+        contrary = [
+            f"They contradict each other; set keep to a, b or both:\na:\n{quoted(pair.first)}\nb:\n{quoted(pair.other)}"
+            for pair in done.changed
+        ]
         stays = [
             f"{flat(key)}: keeps {flat(str(value))}, not {flat(str(other))}"
             for key, (value, other) in done.differs.items()
         ]
-        return "\n".join([said, *contrary, *stays, quoted(done.difference)])
+        return "\n".join([head, *contrary, *stays, quoted(done.difference)])
 
     def restore(name: str) -> str:
         """
@@ -74,8 +75,3 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add_undo(add, book)
     add(move, "Move notes", CHANGE, table.MOVE)
     add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
-
-
-def _sides(each: ChangedPair) -> str:
-    """Return two sentences that contradict each other, each under the name of its note."""
-    return f"a:\n{quoted(each.first)}\nb:\n{quoted(each.other)}"

@@ -29,31 +29,34 @@ INSTRUCTIONS = "- remember(content) keeps a sentence, recall(query) finds it; sc
 
 _JSON = "application/json"
 _CACHE_SECONDS = 300.0
-_LEAST_BUDGET, _MOST_BUDGET = 100, 20_000
+_LEAST_BUDGET = 100
+_MOST_BUDGET = 20_000
+"""Tokens of the prompt."""
+
 _CONTEXTS = ("general", "task", "conversation")
 
 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools, resources and the prompt for memories over `book` to a server."""
 
-    def remember(**given: Any) -> str:
+    def remember(**memory: Any) -> str:
         """
         Keep a sentence or a text as one memory, without a session. Recall and search find it at once.
 
         What should be found in a year, and is worth dividing and labelling, is written with rest and scribe instead.
         """
-        return as_json(**book.memories.remember(**given))
+        return as_json(**book.memories.remember(**memory))
 
-    def recall(format: str, **asked: Any) -> str:
+    def recall(format: str, **question: Any) -> str:
         """
         Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
 
         The same search as `search`, by type, tags, project and time.
         """
-        found = book.memories.recall(**asked)
+        answer = book.memories.recall(**question)
         if format == "text":
-            return render.answer(found, takes_also=True)
-        return as_json(items=remembered.items(book, found), total_count=found.found, query_time=found.ms)
+            return render.answer(answer, takes_also=True)
+        return as_json(items=remembered.items(book, answer), total_count=answer.found, query_time=answer.ms)
 
     def pin(memory_id: str) -> str:
         """Pin a memory: it ranks a little higher and never fades."""
@@ -69,13 +72,13 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Notes that the person wrote are not forgotten by this; erase takes them.
         """
-        found = book.memories.forgettable(memory_id)
+        memory = book.memories.forgettable(memory_id)
         if not consent.agreed(sure):
-            return as_json(success=False, memory_id=found.note, message=consent.DECLINED)
-        path = book.memories.forget(found.note, hard=hard)
+            return as_json(success=False, memory_id=memory.note, message=consent.DECLINED)
+        path = book.memories.forget(memory.note, hard=hard)
         deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         trash = {"trash": path} if path else {}
-        return as_json(success=True, memory_id=found.note, deleted_at=deleted_at, **trash)
+        return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
 
     add = adder(mcp)
     add(remember, "Remember", ADD, memories.REMEMBER)
@@ -98,7 +101,7 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
         if until > now:
             return text
         try:
-            text = json.dumps(_searched(book, query, filters, limit, now), ensure_ascii=False)
+            text = json.dumps(_search(book, query, filters, limit, now), ensure_ascii=False)
         except InvalidInput as error:
             raise MCPError(INVALID_PARAMS, f"{error.code}: {error}") from error
         searches.put(book, key, now + _CACHE_SECONDS, text)
@@ -120,19 +123,19 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
 
 
-def _searched(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
+def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
     try:
-        given = json.loads(filters) if filters.strip() else None
+        filter = json.loads(filters) if filters.strip() else None
     except ValueError as error:
         raise InvalidInput("filters must be JSON.", "Percent-encode it in the address.") from error
     if not 1 <= limit <= 100:
         raise InvalidInput(f"limit={limit} is out of range.", "Ask for 1 to 100 memories.")
     if query:
-        found = book.memories.recall(query, given, limit)
-        results, total, ms = remembered.items(book, found), found.found, found.ms
+        answer = book.memories.recall(query, filter, limit)
+        results, total, ms = remembered.items(book, answer), answer.found, answer.ms
     else:
         begin = time.monotonic()
-        listed = book.memories.newest(limit, given)
+        listed = book.memories.newest(limit, filter)
         results = [
             {"id": each.note, "chunk_id": each.id, "content": each.text, **remembered.about(each)}
             for each in listed.notes

@@ -28,16 +28,16 @@ ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
-    def wiki_search(threshold: float | None, format: str, **asked: Any) -> str:
+    def wiki_search(threshold: float | None, format: str, **question: Any) -> str:
         """
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        found = book.whole.wikis.search(min_score=threshold, **asked)
+        answer = book.whole.wikis.search(min_score=threshold, **question)
         if format == "text":
-            return render.answer(found, _layout())
+            return render.answer(answer, _layout())
         results = [
             {
                 "file_path": hit.path,
@@ -46,9 +46,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
                 "similarity": hit.score,
                 "line": hit.line,
             }
-            for hit in render.fenced(found).hits
+            for hit in render.fence_texts(answer).hits
         ]
-        return as_json(results=results, index=found.index.as_dict())
+        return as_json(results=results, index=answer.index.as_dict())
 
     def wiki_index(path: str, full: bool, ctx: Context) -> str:
         """
@@ -72,18 +72,18 @@ def register(mcp: MCPServer, book: Reader) -> None:
 def _layout() -> render.AnswerLayout:
     """Return how documents are told: by file and line, without ids."""
     closest, nothing = "Closest documents:", "Try other words, or look into the code."
-    return render.AnswerLayout(_head, _pointer, _named, closest, nothing)
+    return render.AnswerLayout(_head, _pointer, _place, closest, nothing)
 
 
 def _head(hit: Hit) -> str:
-    return "\n   ".join(filter(None, (_named(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
+    return "\n   ".join(filter(None, (_place(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
 
 
 def _pointer(hit: Hit) -> str:
-    return f"{_named(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
+    return f"{_place(hit)} ({counted(hit.why.get('tokens', 0), 'token')}, left out for space)"
 
 
-def _named(hit: Hit) -> str:
+def _place(hit: Hit) -> str:
     return f"[{hit.score:.2f}] {exact(hit.path)}:{hit.line} {flat(presentation.titles(hit))}"
 
 

@@ -81,7 +81,6 @@ def reader(url, monkeypatch):
             book = stack.enter_context(published.open(names, PostgresDatabase(url)))
             writers = Writers(urls, {TOKEN: token}, seconds=seconds)
             served = Served(book, TOOLSETS, writers=writers)
-            stack.callback(writers.close)
             key = served.tokens.add(f"t{len(served.tokens.all())}", may, sees, vaults)
             client = stack.enter_context(
                 TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950")

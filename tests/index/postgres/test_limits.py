@@ -26,7 +26,7 @@ from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.publish import publish
 from spellbook.library import published
 from spellbook.server.http import admin, api, pages
-from spellbook.server.http.api.events import told
+from spellbook.server.http.api.events import data_of
 from spellbook.server.http.app import make
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.guard import AccessRules
@@ -188,7 +188,7 @@ def asked_of_api(client) -> Iterator[tuple[str, object]]:
 def asked_of_pages(client) -> Iterator[tuple[str, object]]:
     """Every page, and every form."""
     html = {"accept": "text/html"}
-    for route in (each for each in pages.routes() if isinstance(each, Route) and each.path != "/logout"):
+    for route in (each for each in pages.ROUTES if isinstance(each, Route) and each.path != "/logout"):
         begin = route.path.removesuffix("/{id:path}")
         for rest in PAGES.get(route.path, [""]) if "GET" in route.methods else ():
             yield begin + rest, client.get(begin + rest, headers=html)
@@ -320,7 +320,7 @@ def test_an_event_tells_of_own_vaults_alone(server, place):
     """The generation in an event is that of the vaults that the caller sees."""
     book = published.open((), PostgresDatabase(place))
     change = LatestValue(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
-    shown = anyio.run(told, Served(book), change, Caller("a", "read", "private", False, ("open",)))
+    shown = anyio.run(data_of, Served(book), change, Caller("a", "read", "private", False, ("open",)))
     assert shown == {"generation": book.seen_by("", ["open"]).state().generation}
     book.close()
 

@@ -20,7 +20,8 @@ from spellbook.library.book import Spellbook
 from spellbook.server import jobs as work
 from spellbook.server.http import faults
 from spellbook.server.http.api import events
-from spellbook.server.http.served import Caller, Served
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.served import Served
 from spellbook.system.errors import InvalidInput, SpellbookError
 from tests.helpers import PATIENCE
 
@@ -29,7 +30,7 @@ LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")
 
 def app_of(served: Served, who: Caller = LOCAL) -> Any:
     """The routes of this module alone, as `who` has them: without a name, a program of this machine."""
-    app = Starlette(routes=events.routes(), exception_handlers={SpellbookError: faults.of_spellbook})
+    app = Starlette(routes=events.ROUTES, exception_handlers={SpellbookError: faults.of_spellbook})
     app.state.served = served
 
     async def as_caller(scope: Any, receive: Any, send: Any) -> None:

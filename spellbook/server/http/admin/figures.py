@@ -14,18 +14,28 @@ from typing import Any
 
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
-from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, say
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import admin
 
-_MOST_FAILING, _LEAST_FREE, _SNAPSHOT_DAYS = 0.05, 500_000_000, 2
+_MOST_FAILING = 0.05
+"""Share of calls that may fail."""
+
+_LEAST_FREE = 500_000_000
+"""Bytes of the disk that should be free."""
+
+_SNAPSHOT_DAYS = 2
+"""Days after which a snapshot is no longer recent."""
+
 _FEW_CALLS = 20
 """Of fewer calls, a share that failed says nothing, and neither does a percentile of their times."""
 
 _HOUR = 3_600.0
 
 _PENDING_SECONDS = 3_600.0
+"""Seconds for which texts may wait to be embedded."""
+
 _TYPES = ("working", "episodic", "semantic", "procedural")
 
 
@@ -67,7 +77,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         "loadAverage": list(os.getloadavg()) if hasattr(os, "getloadavg") else [],
     }
     result = {"database": database, "search": search, "memory": memory, "system": system}
-    return {"success": True, "message": said(call, "Performance statistics."), "result": result}
+    return {"success": True, "message": say(call, "Performance statistics."), "result": result}
 
 
 def _memory() -> tuple[int | None, int | None]:
@@ -87,16 +97,16 @@ def _memory() -> tuple[int | None, int | None]:
 def alerts(call: Call) -> dict[str, Any]:
     """What needs attention now, each with its next step. `since` is when a look at the alerts first met it."""
     call.book.refresh()
-    found = list(_alerts(call))
+    listed = list(_alerts(call))
     known, now = call.served.noticed, time.time()
-    first = {each["id"]: known.get(each["id"], each.pop("since", None) or now) for each in found}
+    first = {alert["id"]: known.get(alert["id"], alert.pop("since", None) or now) for alert in listed}
     call.served.noticed = first
-    told = []
-    for each in found:
-        since = first[each["id"]]
-        if each["id"] != "pending" or now - since >= _PENDING_SECONDS:
-            told.append({**each, "since": local(since)})
-    return {"message": said(call, "Performance alerts."), "alerts": told}
+    shown = []
+    for alert in listed:
+        since = first[alert["id"]]
+        if alert["id"] != "pending" or now - since >= _PENDING_SECONDS:
+            shown.append({**alert, "since": local(since)})
+    return {"message": say(call, "Performance alerts."), "alerts": shown}
 
 
 def _alerts(call: Call) -> Iterator[dict[str, Any]]:
@@ -106,8 +116,8 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     def alert(
         value: Any, threshold: Any, *, id: str, message: str, hint: str, severity: str = "warning"
     ) -> dict[str, Any]:
-        told = {"what": said(call, message), "value": value, "threshold": threshold}
-        return {"id": id, "severity": severity, **told, "hint": said(call, hint)}
+        row = {"what": say(call, message), "value": value, "threshold": threshold}
+        return {"id": id, "severity": severity, **row, "hint": say(call, hint)}
 
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = book.meter.warm(_HOUR)
@@ -134,8 +144,8 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     if not call.served.is_published and (age is None or age >= _SNAPSHOT_DAYS):
         days = None if age is None else int(age)
         hint = "Take one: POST /api/snapshots."
-        told = alert(days, _SNAPSHOT_DAYS, id="snapshot", message="There is no recent snapshot.", hint=hint)
-        yield {**told, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else told
+        row = alert(days, _SNAPSHOT_DAYS, id="snapshot", message="There is no recent snapshot.", hint=hint)
+        yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
     free = shutil.disk_usage(book.config.vault).free
     if free < _LEAST_FREE:
         message = "The disk is nearly full."
@@ -155,11 +165,11 @@ def errors(call: Call, timeRange: str, resolved: bool) -> dict[str, Any]:
     listed: list[dict[str, Any]]
     listed = usage.resolved(hours) if resolved else [{**e.as_dict(), **none} for e in usage.failures(hours)]
     by: dict[str, Counter[str]] = {"code": Counter(), "verb": Counter()}
-    for each in listed:
+    for error in listed:
         for key, counter in by.items():
-            counter[str(each[key])] += int(str(each["count"]))
-    told = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
-    return {"message": said(call, "Error statistics."), **told}
+            counter[str(error[key])] += int(str(error["count"]))
+    counts = {"total": sum(by["code"].values()), "byCode": by["code"], "byVerb": by["verb"], "errors": listed}
+    return {"message": say(call, "Error statistics."), **counts}
 
 
 def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str, Any]:
@@ -167,7 +177,7 @@ def resolve(call: Call, errorId: str, resolvedBy: str, reason: str) -> dict[str,
     call.book.meter.flush()
     if not call.book.index.catalog.usage.resolve(errorId, resolvedBy, reason):
         raise MemoryNotFound(f"There is no open error {errorId!r}.", "GET /admin/stats/errors lists them.")
-    return {"message": said(call, "The error is resolved.")}
+    return {"message": say(call, "The error is resolved.")}
 
 
 ENDPOINTS = (

@@ -6,13 +6,14 @@ import datetime as dt
 import math
 import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from spellbook.editing import cleanup
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import ranking
-from spellbook.server.http.admin.common import said
+from spellbook.server.http.admin.common import say
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.server.http.faults import InvalidFields
@@ -42,7 +43,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
         sync.scan(book.index)  # it deletes temporary files of killed writers
     freed = max(0, before - book.index.catalog.sizes()["bytes"])
     message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
-    return {"message": said(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
+    return {"message": say(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
 
 
 def forgetting(call: Call) -> dict[str, Any]:
@@ -52,64 +53,69 @@ def forgetting(call: Call) -> dict[str, Any]:
     index = book.index
     due = cleanup.due(index, book.config.working_days, time.time())
     return {
-        "message": said(call, "Forgetting statistics."),
+        "message": say(call, "Forgetting statistics."),
         "working": _count(call, "type", "working"),
-        "due": [_named(each) for each in due[:_MOST_LISTED]],
-        "trash": _trash(str(book.config.vault / TRASH)),
+        "due": [_row(each) for each in due[:_MOST_LISTED]],
+        "trash": _trash(str(book.config.vault)),
         "reviews_due": sum(_is_due(each) for each in _reviews(call)),
-        "faded": [{**_named(each), "share": share} for share, each in _faded(call)[:_MOST_LISTED]],
+        "faded": [{**_row(each), "share": share} for share, each in _fading(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
 
 
-def _named(chunk: StoredChunk) -> dict[str, Any]:
+def _row(chunk: StoredChunk) -> dict[str, Any]:
     return {"id": chunk.note, "path": chunk.path, "title": chunk.title}
 
 
 def _count(call: Call, key: str, value: str) -> int:
     """Return how many notes have this value of a key; none has where no note has the key."""
     index = call.book.index
-    found = index.catalog.commonest(key, index.visible, 1_000)
-    return sum(count for each, count in found if each.casefold() == value)
+    values = index.catalog.commonest(key, index.visible, 1_000)
+    return sum(count for each, count in values if each.casefold() == value)
 
 
-def _faded(call: Call) -> list[tuple[float, StoredChunk]]:
-    """Return notes of which less than half of their recency is left, each with that share, the least first."""
+def _fading(call: Call) -> list[tuple[float, StoredChunk]]:
+    """Return the notes with less than half of their recency left, each with this share, the least first."""
     book, now = call.book, time.time()
     lives = ranking.Lives.of(book.config.half_lives)
     named = (("category", lives.of_categories), ("type", lives.of_types))
     fading = [(key, name) for key, half in named for name, days in half.items() if name and 0 < days < math.inf]
-    found: dict[str, StoredChunk] = {}
+    chunks: dict[str, StoredChunk] = {}
     for filter in ({}, *({key: name} for key, name in fading)):
         total = book.recent(1, filter=filter or None).total
-        found |= {each.note: each for each in book.recent(100, max(0, total - 100), filter or None).notes}
-    uses = book.index.catalog.usage.of(list(found))
-    aged = ((ranking.age(each, lives, uses.get(each.note), now), each) for each in found.values())
+        chunks |= {each.note: each for each in book.recent(100, max(0, total - 100), filter or None).notes}
+    uses = book.index.catalog.usage.of(list(chunks))
+    aged = ((ranking.age(each, lives, uses.get(each.note), now), each) for each in chunks.values())
     shares = [(round(left[1], 4), each) for left, each in aged if left and left[1] < 0.5]
     return sorted(shares, key=lambda each: (each[0], each[1].path))
 
 
-def _trash(folder: str) -> dict[str, Any]:
-    files = size = 0
-    oldest: float | None = None
-    for place, _, names in os.walk(folder):
+def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
+    """Yield the files of the trash: the time of each in seconds since 1970, its bytes, and its path in the vault."""
+    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
         for name in names:
+            place = os.path.join(folder, name)
             try:
-                stat = os.lstat(os.path.join(place, name))
+                stat = os.lstat(place)
             except OSError:
                 continue  # somebody restored it just now
-            files, size, oldest = files + 1, size + stat.st_size, min(oldest or stat.st_mtime, stat.st_mtime)
+            yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
+
+
+def _trash(vault: str) -> dict[str, Any]:
+    files = [*trashed(vault)]
+    oldest = min((changed for changed, _, _ in files), default=0.0)
     when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None
-    return {"files": files, "bytes": size, "oldest": when}
+    return {"files": len(files), "bytes": sum(size for _, size, _ in files), "oldest": when}
 
 
 def _reviews(call: Call) -> list[StoredChunk]:
     """Return the notes with a review date, the next first."""
     index = call.book.index
     days = index.catalog.commonest("review", index.visible, _MOST_REVIEWS)
-    found = [each for day, _ in days for each in call.book.recent(100, filter={"review": day}).notes]
-    found = [each for each in found if each.meta.get("review")]
-    return sorted(found, key=lambda each: (str(each.meta["review"]), each.path))
+    chunks = [each for day, _ in days for each in call.book.recent(100, filter={"review": day}).notes]
+    chunks = [each for each in chunks if each.meta.get("review")]
+    return sorted(chunks, key=lambda each: (str(each.meta["review"]), each.path))
 
 
 def _is_due(chunk: StoredChunk) -> bool:
@@ -120,15 +126,15 @@ def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict
     """Set the date on which to look at a memory again, in the note itself."""
     if at and days is not None:
         raise InvalidInput("at and days are both given.", "Give one of them, or neither to take the date away.")
-    day = _date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
+    day = _read_date(at) if days is None else dt.date.today() + dt.timedelta(days=days)
     chunk = call.book.resolve(memory_id)
     done = call.book.whole.revise(chunk.note, metadata={"review": day})
     message = "The review date is set." if day else "The review date is removed."
     at_text = day.isoformat() if day else None
-    return {"message": said(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
+    return {"message": say(call, message), "id": chunk.note, "path": done.path, "review": at_text, "hash": done.hash}
 
 
-def _date(at: str | None) -> dt.date | None:
+def _read_date(at: str | None) -> dt.date | None:
     """Return a date that was given as text. Raises InvalidFields."""
     try:
         return dt.date.fromisoformat(at) if at is not None else None
@@ -139,9 +145,9 @@ def _date(at: str | None) -> dt.date | None:
 def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
-    found = [each for each in _reviews(call) if not due or _is_due(each)]
-    listed = [{**_named(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in found]
-    return {"message": said(call, "Memories by their review dates."), "reviews": listed}
+    chunks = [each for each in _reviews(call) if not due or _is_due(each)]
+    listed = [{**_row(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in chunks]
+    return {"message": say(call, "Memories by their review dates."), "reviews": listed}
 
 
 ENDPOINTS = (

@@ -11,8 +11,8 @@ from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.server import searches
-from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, said
-from spellbook.server.http.api import events
+from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, say
+from spellbook.server.http.api import changes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.verbs import admin
@@ -24,22 +24,25 @@ _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
 
 _ACTIONS = ("analyze", "index", "vacuum")
+_CACHES = {"search": metrics.SEARCHES, "embedding": metrics.QUERY_VECTORS}
+"""The name that each cache's hits and misses are counted by."""
+
+_HOW = (metrics.HITS, metrics.MISSES)
 
 
 def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Reply:
     """Analyze, optimise the full-text index, and give the disk back what is free; beyond 10 seconds as a job."""
-    asked = [each for each in _ACTIONS if each in actions or "all" in actions]
+    wanted = [action for action in _ACTIONS if action in actions or "all" in actions]
     jobs = call.served.jobs
-    job = jobs.start("optimize", lambda report: _optimized(call.book, asked, report))
-    job = jobs.wait(job.id, _WAIT)
+    job = jobs.wait(jobs.start("optimize", lambda report: _optimize(call.book, wanted, report)).id, _WAIT)
     if job.state == "running":
-        return Reply({"job": events.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
+        return changes.begun(call, job)
     if job.state != "done":
         raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
-    return Reply({"message": said(call, "The database is optimized."), **job.result}, 200)
+    return Reply({"message": say(call, "The database is optimized."), **job.result}, 200)
 
 
-def _optimized(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
+def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
     catalog = book.index.catalog
     before, tables = catalog.sizes()["bytes"], 0
     for number, action in enumerate(actions):
@@ -54,55 +57,50 @@ def _optimized(book: Reader, actions: Sequence[str], report: Progress) -> dict[s
         "optimizedTables": tables,
         "before_bytes": before,
         "after_bytes": after,
-        "recommendations": list(_recommended(book, actions)),
+        "recommendations": list(_recommend(book, actions)),
     }
 
 
-def _recommended(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield what would make searches quicker or files smaller, beyond what was done."""
+def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield advice that makes searches quicker or files smaller, beyond the actions done."""
 
     def advice(kind: str, priority: str, description: str, improvement: str) -> dict[str, str]:
         return {"type": kind, "priority": priority, "description": description, "estimatedImprovement": improvement}
 
     catalog = book.index.catalog
     if pending := book.state().pending:
-        told = f"{pending:,} texts are not embedded yet: POST /api/reindex."
-        yield advice("query", "high", told, "They are found by meaning, too.")
+        text = f"{pending:,} texts are not embedded yet: POST /api/reindex."
+        yield advice("query", "high", text, "They are found by meaning, too.")
     if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
-        told = 'The file has free pages: run the action "vacuum".'
-        yield advice("storage", "low", told, f"{free / 1e6:,.0f} MB of the disk.")
+        text = 'The file has free pages: run the action "vacuum".'
+        yield advice("storage", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
     timing, _ = book.meter.mean(SEARCHES, 24)
     if timing.count and timing.p95 > SLOW_MS and not book.index.second:
-        told = "Searches are slow: choose a smaller model, or give the server more processors."
-        yield advice("query", "medium", told, f"p95 is {timing.p95:,.0f} ms.")
+        text = "Searches are slow: choose a smaller model, or give the server more processors."
+        yield advice("query", "medium", text, f"p95 is {timing.p95:,.0f} ms.")
     sizes = catalog.sizes()
     if (unused := sizes["vectors"] - sizes["vectors_in_use"]) > sizes["vectors_in_use"] > 0:
-        told = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
-        yield advice("storage", "low", told, f"{unused:,} vectors.")
+        text = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
+        yield advice("storage", "low", text, f"{unused:,} vectors.")
 
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:
     """Hits and misses of 30 days over all processes; sizes are this process's."""
     _, totals = call.book.meter.read()
-    names = _names(cacheType)
-    hits, misses = (sum(totals.get(f"{n} {kind}", 0) for n in names) for kind in (metrics.HITS, metrics.MISSES))
-    held = [size for kind in _kinds(cacheType) for size in _cached(call.book, kind).values()]
+    kinds = _kinds(cacheType)
+    hits, misses = (sum(totals.get(f"{_CACHES[kind]} {how}", 0) for kind in kinds) for how in _HOW)
+    sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}
-    result = {"hits": hits, "misses": misses, **rate, "size": len(held), "memoryUsage": sum(held)}
-    return {"success": True, "message": said(call, "Cache statistics."), "result": result}
+    result = {"hits": hits, "misses": misses, **rate, "size": len(sizes), "memoryUsage": sum(sizes)}
+    return {"success": True, "message": say(call, "Cache statistics."), "result": result}
 
 
-def _kinds(asked: str) -> list[str]:
-    return ["search", "embedding"] if asked == "all" else [asked]
+def _kinds(name: str) -> list[str]:
+    return [*_CACHES] if name == "all" else [name]
 
 
-def _names(asked: str) -> list[str]:
-    called = {"search": metrics.SEARCHES, "embedding": metrics.QUERY_VECTORS}
-    return [called[kind] for kind in _kinds(asked)]
-
-
-def _cached(book: Reader, kind: str) -> dict[str, int]:
+def _sizes(book: Reader, kind: str) -> dict[str, int]:
     """Return the queries that a cache of this process has, with the bytes of each."""
     if kind == "embedding":
         return book.loaded.cached() if book.loaded else {}
@@ -111,10 +109,10 @@ def _cached(book: Reader, kind: str) -> dict[str, int]:
 
 def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
     """Drop cached queries, all or those in which a pattern is found. Stored vectors in use stay."""
-    matches = _pattern(pattern)
+    matches = _compile(pattern)
     cleared = left = 0
     for kind in _kinds(cacheType):
-        cached = _cached(call.book, kind)
+        cached = _sizes(call.book, kind)
         gone = [text for text in cached if matches is None or matches.search(text[:_MOST_SEARCHED])]
         if kind == "search":
             cleared += searches.forget(call.book, gone)
@@ -122,14 +120,14 @@ def clear(call: Call, cacheType: str, pattern: str) -> dict[str, Any]:
             cleared += loaded.forget(gone)
         left += len(cached) - len(gone)
     result = {"clearedCount": cleared, "remainingCount": left}
-    return {"success": True, "message": said(call, "The cache is cleared."), "result": result}
+    return {"success": True, "message": say(call, "The cache is cleared."), "result": result}
 
 
 _MOST_SEARCHED = 500
 """Letters of a query that a pattern is searched in: with one repetition, the time grows by their square."""
 
 
-def _pattern(text: str) -> re.Pattern[str] | None:
+def _compile(text: str) -> re.Pattern[str] | None:
     """Return a pattern that is matched in bounded time. Raises InvalidInput for one that may not be."""
     if not text:
         return None

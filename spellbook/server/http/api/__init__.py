@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook.server.http import admin
 from spellbook.server.http.api import changes, events, finding, health, notes, openapi
@@ -10,8 +10,8 @@ from spellbook.server.http.api import changes, events, finding, health, notes, o
 ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 
 
-def routes() -> list[BaseRoute]:
+def routes() -> list[Route]:
     """Return the routes."""
-    plain = [each for each in (*health.routes(), *events.routes()) if isinstance(each, Route)]
+    plain = (*health.ROUTES, *events.ROUTES)
     described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
-    return [*plain, described, *(each.route for each in ENDPOINTS)]
+    return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]

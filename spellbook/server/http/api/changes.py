@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from spellbook.server import jobs
+from spellbook.index.embed import Progress
 from spellbook.server.articles import listed
 from spellbook.server.http.api import events, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
+from spellbook.server.jobs import Job
 from spellbook.server.toolsets import backup
 from spellbook.settings.config import model_path
 from spellbook.system.errors import InvalidInput, MemoryNotFound
@@ -48,19 +50,19 @@ def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any
     return {**asdict(call.book.whole.merge(a, b, keep=keep, apply=not dry_run)), "dry_run": dry_run}
 
 
-def articles(call: Call, **asked: Any) -> dict[str, Any]:
+def articles(call: Call, **page: Any) -> dict[str, Any]:
     """Articles, newest first, and the categories of all of them."""
-    return listed(call.book, **asked)
+    return listed(call.book, **page)
 
 
-def save(call: Call, **given: Any) -> dict[str, Any]:
+def save(call: Call, **article: Any) -> dict[str, Any]:
     """Save a web page, a PDF or given text as an article."""
-    return call.book.memories.articles.save(**given, files=False)
+    return call.book.memories.articles.save(**article, files=False)
 
 
-def outcome(call: Call, **given: Any) -> dict[str, Any]:
+def outcome(call: Call, **fields: Any) -> dict[str, Any]:
     """Record how a decision turned out."""
-    return call.book.memories.decisions.update(call.id, **given)
+    return call.book.memories.decisions.update(call.id, **fields)
 
 
 def snapshots(call: Call) -> dict[str, Any]:
@@ -71,31 +73,40 @@ def snapshots(call: Call) -> dict[str, Any]:
 
 def snapshot(call: Call) -> Reply:
     """Take a snapshot, as a job."""
-    return _begun(call, "snapshot", jobs.snapshotting(call.book.whole))
+    snapshots = call.book.whole.snapshots
+    # Cancelled, none is listed; the contents that it has stored serve the next one.
+    return _start(call, "snapshot", snapshots.create)
 
 
 def reindex(call: Call, full: bool) -> Reply:
     """Update the index, as a job."""
-    return _begun(call, "reindex", jobs.reindexing(call.book.whole, full=full))
+    book = call.book.whole
+    # Cancelled, it keeps what was read and embedded by then.
+    return _start(call, "reindex", lambda report: book.reindex(full=full, progress=report))
 
 
 def check(call: Call) -> Reply:
     """Ask every note its own questions and compare all texts, as a job."""
-    return _begun(call, "check", jobs.checking(call.book.whole))
+    book = call.book.whole
+    return _start(call, "check", lambda report: book.check(progress=report))
 
 
 def migrate(call: Call, to: str) -> Reply:
     """Switch to another embedder, as a job; search goes on meanwhile."""
     if model_path(to):
         raise InvalidInput("Over HTTP no folder of a model is named.", "Run `spellbook migrate` where it is.")
-    call.book.whole.estimate(to)  # raises for an embedder that this vault cannot use
-    return _begun(call, "migrate", jobs.migrating(call.book.whole, to))
+    book = call.book.whole
+    book.estimate(to)  # raises for an embedder that this vault cannot use
+    # Cancelled, the next call goes on.
+    return _start(call, "migrate", lambda report: book.migrate(to, progress=report))
 
 
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
     """Import a file that export wrote, as a job: all of it, or nothing."""
     place = backup.within(backup.exports(call.book), file)
-    return _begun(call, "import", jobs.importing(call.book.whole, place, on_conflict))
+    book = call.book.whole
+    # Cancelled, it has imported nothing.
+    return _start(call, "import", lambda report: book.import_(place, on_conflict=on_conflict, progress=report))
 
 
 def checked(call: Call) -> dict[str, Any]:
@@ -105,8 +116,13 @@ def checked(call: Call) -> dict[str, Any]:
     return events.shown(job, call.caller)
 
 
-def _begun(call: Call, kind: str, work: jobs.Work) -> Reply:
-    job = call.served.jobs.start(kind, work)
+def _start(call: Call, kind: str, work: Callable[[Progress], Any]) -> Reply:
+    """Start a job whose result is what `work` returns, as a dict."""
+    return begun(call, call.served.jobs.start(kind, lambda report: work(report).as_dict()))
+
+
+def begun(call: Call, job: Job) -> Reply:
+    """Return the answer to a request whose job still runs."""
     return Reply({"job": events.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from spellbook.server.http import served as doors
-from spellbook.server.http.served import Caller, Served
+from spellbook.server.http.callers import Caller
+from spellbook.server.http.served import Served, caller_of, in_thread, served_of
 from spellbook.server.jobs import Job, LatestValue
 from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import json_of
@@ -29,50 +29,43 @@ _PAUSE = 0.2
 """Seconds between rounds of events: a job reports hundreds of times a second."""
 
 SEND = 30.0
-"""Seconds in which a listener must take what it was sent, or else it is cut off."""
-
-
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        Route("/api/jobs", jobs),
-        Route("/api/jobs/{id}", job),
-        Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
-        Route("/api/events", events),
-    ]
+"""Seconds within which a listener must take an event; otherwise it is cut off."""
 
 
 def shown(job: Job, who: Caller) -> dict[str, Any]:
     """Return a job as JSON. Its result and the words of an error name notes that not every caller may see."""
-    told = job.as_dict()
+    row = job.as_dict()
     if who.is_limited:
-        told.pop("result", None)
+        row.pop("result", None)
         if job.error:
-            told["error"] = {"code": job.error["code"]}
-    return told
+            row["error"] = {"code": job.error["code"]}
+    return row
+
+
+def _without_result(job: Job, who: Caller) -> dict[str, Any]:
+    return {key: value for key, value in shown(job, who).items() if key != "result"}
 
 
 async def jobs(request: Request) -> Response:
     """GET: the running job and those that ended last, newest first, without their results."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    listed = [shown(each, who) for each in doors.served(request).jobs.all()]
-    return _json({"jobs": [{key: each[key] for key in each if key != "result"} for each in listed]})
+    return _json({"jobs": [_without_result(each, who) for each in served_of(request).jobs.all()]})
 
 
 async def job(request: Request) -> Response:
     """GET: one job."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    return _json(shown(doors.served(request).jobs.job(request.path_params["id"]), who))
+    return _json(shown(served_of(request).jobs.job(request.path_params["id"]), who))
 
 
 async def cancel(request: Request) -> Response:
     """DELETE: ask a job to stop. 202 while it still runs, 200 once it has ended."""
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("write")
-    asked = doors.served(request).jobs.cancel(request.path_params["id"])
-    return _json(shown(asked, who), 202 if asked.state == "running" else 200)
+    job = served_of(request).jobs.cancel(request.path_params["id"])
+    return _json(shown(job, who), 202 if job.state == "running" else 200)
 
 
 async def events(request: Request) -> Response:
@@ -91,9 +84,9 @@ async def events(request: Request) -> Response:
             with contextlib.suppress(SendTimeoutError):
                 await super().__call__(scope, receive, send)
 
-    who = doors.caller(request)
+    who = caller_of(request)
     who.require("read")
-    served = doors.served(request)
+    served = served_of(request)
     name, _, number = request.headers.get("last-event-id", "").partition("-")
     feed = served.jobs.feed
     if name == feed.name and number.isdecimal():
@@ -106,14 +99,15 @@ async def events(request: Request) -> Response:
 async def _stream(
     served: Served, who: Caller, *, after: int = 0, at_start: int = 0
 ) -> AsyncIterator[Mapping[str, str]]:
-    """Yield what has changed since `after`, but for jobs that had ended by the change `at_start`."""
+    """Yield the changes since `after`, without jobs that had ended before the change `at_start`."""
     feed = served.jobs.feed
     last: dict[str, dict[str, Any]] = {}
     await _look(served)
     async with contextlib.aclosing(feed.listen(after, every=LOOK, pause=_PAUSE)) as changes:
         async for change in changes:
-            if change and (change.number > at_start or not _is_over(change)):
-                data = await told(served, change, who)
+            is_over = change and change.event == "job" and change.data.state != "running"
+            if change and (change.number > at_start or not is_over):
+                data = await data_of(served, change, who)
                 if change.event != "job" and last.get(change.event) == data:
                     continue  # of what the caller does not see
                 last[change.event] = data
@@ -121,21 +115,16 @@ async def _stream(
             await _look(served)
 
 
-def _is_over(change: LatestValue) -> bool:
-    """Return whether a change is old news to a listener that has just come."""
-    return change.event == "job" and change.data.state != "running"
-
-
-async def told(served: Served, change: LatestValue, who: Caller) -> dict[str, Any]:
+async def data_of(served: Served, change: LatestValue, who: Caller) -> dict[str, Any]:
     """Return the data of an event, as a caller may know it."""
     if change.event == "job":
-        return {key: value for key, value in shown(change.data, who).items() if key != "result"}
+        return _without_result(change.data, who)
     if who.vaults and change.event == "generation":
         try:
-            seen = (await doors.in_thread(served.book_of(who).state)).generation
+            state = await in_thread(served.book_of(who).state)
         except SpellbookError:  # the next event says it
-            seen = 0
-        return {"generation": seen}
+            return {"generation": 0}
+        return {"generation": state.generation}
     data: dict[str, Any] = change.data
     return {change.event: data[change.event]} if who.is_limited else data
 
@@ -147,7 +136,7 @@ async def _look(served: Served) -> None:
         return
     feed.looked = now  # the others need not, even while this look waits
     try:
-        state = await doors.in_thread(served.book.state)
+        state = await in_thread(served.book.state)
     except SpellbookError as error:
         feed.set("degraded", {"degraded": True, "reason": str(error)})
         return
@@ -156,5 +145,13 @@ async def _look(served: Served) -> None:
     feed.set("degraded", {"degraded": state.degraded, "reason": state.reason})
 
 
-def _json(told: object, status: int = 200) -> Response:
-    return Response(json_of(told), status, media_type="application/json")
+def _json(value: object, status: int = 200) -> Response:
+    return Response(json_of(value), status, media_type="application/json")
+
+
+ROUTES = [
+    Route("/api/jobs", jobs),
+    Route("/api/jobs/{id}", job),
+    Route("/api/jobs/{id}", cancel, methods=["DELETE"]),
+    Route("/api/events", events),
+]

@@ -16,14 +16,14 @@ from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
 
 
-def search(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
+def search(call: Call, as_of: str, **question: Any) -> dict[str, Any]:
     """
     Search by meaning and words, by meaning alone (memorize), or by words alone (find).
 
     find takes each word by itself, and what stands in double quotes as a phrase.
     """
     with earlier.at(call.book, as_of) as then:
-        return {**answer(then, **asked).as_dict(), **earlier.fields(then)}
+        return {**answer(then, **question).as_dict(), **earlier.fields(then)}
 
 
 def answer(book: Reader, query: str, mode: str, also: Sequence[str] = (), **options: Any) -> Answer:
@@ -37,8 +37,8 @@ def answer(book: Reader, query: str, mode: str, also: Sequence[str] = (), **opti
 
 def _phrases(text: str) -> list[str]:
     """Return the words of a text; what stands between double quotes is one phrase."""
-    found = ("".join(each) for each in re.findall(r'"([^"]*)"|([^\s"]+)', text))
-    return [each for each in found if each.strip()] or [text]
+    parts = ("".join(each) for each in re.findall(r'"([^"]*)"|([^\s"]+)', text))
+    return [each for each in parts if each.strip()] or [text]
 
 
 def why(call: Call, query: str, id: str, mode: str, **options: Any) -> dict[str, Any]:
@@ -46,10 +46,10 @@ def why(call: Call, query: str, id: str, mode: str, **options: Any) -> dict[str,
     return call.book.why(query, id or None, mode, **options).as_dict()
 
 
-def recent(call: Call, as_of: str, **asked: Any) -> dict[str, Any]:
+def recent(call: Call, as_of: str, **bounds: Any) -> dict[str, Any]:
     """List notes by date, newest first."""
     with earlier.at(call.book, as_of) as then:
-        return {**then.recent(**asked).as_dict(), **earlier.fields(then)}
+        return {**then.recent(**bounds).as_dict(), **earlier.fields(then)}
 
 
 def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, Any]:
@@ -61,9 +61,9 @@ def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, A
 def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
     with earlier.at(call.book, as_of) as then:
-        found = then.topic(name)
-        linking = then.backlinks({chunk.path for chunk in found})
-        return {**render.topic_json(name, found, max_tokens, linking), **earlier.fields(then)}
+        chunks = then.topic(name)
+        linking = then.backlinks({chunk.path for chunk in chunks})
+        return {**render.topic_json(name, chunks, max_tokens, linking), **earlier.fields(then)}
 
 
 def history(call: Call, id: str, limit: int) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def history(call: Call, id: str, limit: int) -> dict[str, Any]:
 
 def graph(call: Call, id: str, limit: int) -> dict[str, Any]:
     """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
-    found = call.book.graph(id, limit)
-    notes = [{"path": path, "id": id, "title": title} for path, id, title in found.notes]
-    return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in found.edges]}
+    around = call.book.graph(id, limit)
+    notes = [{"path": path, "id": id, "title": title} for path, id, title in around.notes]
+    return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in around.edges]}
 
 
 def status(call: Call) -> dict[str, Any]:

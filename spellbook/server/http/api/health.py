@@ -6,25 +6,27 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook import __version__
 from spellbook.server.http.guard import API
-from spellbook.server.http.served import Served, served
+from spellbook.server.http.served import Served, limiter, served_of
 
-_LOOKING: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
+_looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
+_LOOKING = 2
+"""Threads that strangers can make wait for a disk or a database that hangs."""
 
 
 async def health(request: Request) -> JSONResponse:
     """Answer 200, or 503 if the notes' folder or the database is away, or elsewhere. It tells nothing of the notes."""
-    here = served(request)
-    lacks = await to_thread.run_sync(_lacks, here, limiter=_limiter())
+    here = served_of(request)
+    lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_looking, _LOOKING))
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
     return JSONResponse({**shown, "reason": lacks} if lacks else shown, 503 if lacks else 200)
 
 
 def _lacks(here: Served) -> str:
-    """Return what hinders answers, "" for nothing."""
+    """Return the reason why nothing can be answered, "" for none."""
     if not here.book.is_there:
         return "The database does not answer." if here.is_published else "The vault is not there."
     if here.book.config.is_elsewhere:
@@ -32,20 +34,9 @@ def _lacks(here: Served) -> str:
     return ""
 
 
-def _limiter() -> CapacityLimiter:
-    """Return what bounds the threads that strangers make wait for a disk or a database that hangs."""
-    try:
-        return _LOOKING.get()
-    except LookupError:
-        _LOOKING.set(found := CapacityLimiter(2))
-        return found
-
-
 async def about(request: Request) -> JSONResponse:
-    """Say to a program that asks for / what is here; a browser gets a page."""
+    """Tell a program that asks for / the addresses of this server; a browser gets a page."""
     return JSONResponse({"name": "Spellbook", "mcp": "/mcp", "api": "/api/openapi.json", "health": "/health"})
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [Route("/health", health)]
+ROUTES = [Route("/health", health)]

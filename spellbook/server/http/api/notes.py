@@ -20,7 +20,7 @@ from spellbook.verbs import table
 
 _MOST_ENTRIES = 20
 _LOOKED_BACK = 50
-"""Latest entries in which one that was just made is looked for: others may have changed something since."""
+"""Latest entries that are searched for one just made: other processes may have added some since."""
 
 _LOOKED_THROUGH = 1_000
 """Entries of the journal that are looked through for those of one note."""
@@ -43,7 +43,7 @@ def _note(call: Call, book: Reader) -> Reply:
     chunks = book.show(id)
     around = book.around(path)
     use = book.index.catalog.usage.of([chunks[0].note]).get(chunks[0].note)
-    told = {
+    fields = {
         **note_fields(id, chunks, around),
         "note": chunks[0].note,
         "hash": etag.strip('"'),
@@ -54,12 +54,12 @@ def _note(call: Call, book: Reader) -> Reply:
         "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
         **earlier.fields(book),
     }
-    return Reply(told, 200, headers)
+    return Reply(fields, 200, headers)
 
 
-def _matches(given: str, etag: str) -> bool:
+def _matches(header: str, etag: str) -> bool:
     """Say whether an If-None-Match header names this tag."""
-    tags = {each.strip().removeprefix("W/") for each in given.split(",")}
+    tags = {each.strip().removeprefix("W/") for each in header.split(",")}
     return bool(tags & {etag, "*"})
 
 
@@ -77,39 +77,39 @@ def _relations(around: Around) -> dict[str, list[str]]:
 
 def entries(book: Reader, most: int, path: str = "") -> list[dict[str, Any]]:
     """Return the latest entries of the journal, or those that changed the file at `path`."""
-    found = book.log(_LOOKED_THROUGH if path else most)
-    return [each.as_dict() for each in found if not path or path in {trace.path for trace in each.traces}][:most]
+    log = book.log(_LOOKED_THROUGH if path else most)
+    return [each.as_dict() for each in log if not path or path in {trace.path for trace in each.traces}][:most]
 
 
 def entry_of(book: Reader, verb: str, path: str = "") -> int | None:
     """Return the latest entry of the journal by a verb, about the file at `path` if one is given; None if none is."""
-    found = (each for each in book.log(_LOOKED_BACK) if each.verb == verb)
-    return next((each.id for each in found if not path or path in {trace.path for trace in each.traces}), None)
+    entries = (each for each in book.log(_LOOKED_BACK) if each.verb == verb)
+    return next((each.id for each in entries if not path or path in {trace.path for trace in each.traces}), None)
 
 
 def write(call: Call, text: str, metadata: dict[str, Any], force: bool) -> Reply:
     """Write a note. A duplicate is not written but named, unless `force`."""
     chunk = {"text": text, "metadata": metadata}
-    (told,) = render.scribed(call.book.whole.scribe(chunk, labels="derived", force=force))
-    return Reply(told, 201 if told["status"] == "success" else 200)
+    (row,) = render.scribed(call.book.whole.scribe(chunk, labels="derived", force=force))
+    return Reply(row, 201 if row["status"] == "success" else 200)
 
 
-def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **given: Any) -> dict[str, Any]:
+def change(call: Call, replace: dict[str, Any] | None, expected_hash: str, **changes: Any) -> dict[str, Any]:
     """Change a section (content), append, replace a phrase, or set frontmatter keys. 409 shows both sides."""
     old_and_new, every = phrase(replace)
-    expected = _expected(call.request.headers, expected_hash) or None
-    return asdict(call.book.whole.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **given))
+    expected = _expected_hash(call.request.headers, expected_hash) or None
+    return asdict(call.book.whole.revise(call.id, expected_hash=expected, replace=old_and_new, every=every, **changes))
 
 
-def _expected(headers: Mapping[str, str], given: str) -> str:
+def _expected_hash(headers: Mapping[str, str], from_body: str) -> str:
     """Return the hash that a change is for, from the body or from If-Match. Raises InvalidInput if they differ."""
     tag = headers.get("if-match", "").strip().removeprefix("W/").strip('"')
     tag = "" if tag == "*" else tag
     if len(tag) > 64 or "," in tag:
         raise InvalidInput("If-Match names no hash of a note.", "Send the ETag that GET gave, one alone.")
-    if tag and given and tag != given:
+    if tag and from_body and tag != from_body:
         raise InvalidInput("If-Match and expected_hash differ.", "Give one of them.")
-    return given or tag
+    return from_body or tag
 
 
 def erase(call: Call, hard: bool) -> dict[str, Any]:

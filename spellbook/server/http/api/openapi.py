@@ -1,9 +1,10 @@
-"""The OpenAPI 3.1 document of the API, made from the endpoints and the models that check what they take."""
+"""The OpenAPI 3.1 document of the API, made from the endpoints and the models of their arguments."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spellbook.server.http import served as doors
 from spellbook.server.http.endpoints import Endpoint
 from spellbook.server.http.guard import API
+from spellbook.server.http.served import caller_of, in_thread
 from spellbook.text.quoting import json_of
 from spellbook.verbs import results
 from spellbook.verbs.arguments import MOST_ID
@@ -31,16 +32,16 @@ _BEYOND = {
 """The types of answers of routes that are no endpoints, where they are JSON."""
 
 _FAILING = (400, 401, 403, 404, 405, 409, 413, 421, 429, 500, 502, 503)
+_ERRORS = {str(status): {"$ref": "#/components/responses/Error"} for status in (*_FAILING, "default")}
 _REF = "#/components/schemas/{model}"
 
 
 def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the document of the endpoints, and of further `routes`, which take nothing but an id."""
-    described = [(each.method, each.path, each) for each in endpoints]
+    """Return the document of the endpoints, and of further `routes`, whose only argument is an id."""
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
-    for method, path, endpoint in described:
-        paths.setdefault(path, {})[method.lower()] = _operation(endpoint, schemas)
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
             paths.setdefault(route.path, {})[method.lower()] = _plain(method, route, schemas)
@@ -67,25 +68,26 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     parameters = [_id()] if "{id}" in endpoint.path else []
-    found: dict[str, Any] = {}
+    body: dict[str, Any] = {}
     if endpoint.has_body:
-        needed = any(each.is_required() for each in endpoint.given.model_fields.values())
-        body = _schema(TypeAdapter(endpoint.given).json_schema, f"{endpoint.given.__name__}Request", schemas)
-        found["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
+        needed = any(field.is_required() for field in endpoint.model.model_fields.values())
+        schema = _schema(TypeAdapter(endpoint.model).json_schema, f"{endpoint.model.__name__}Request", schemas)
+        body["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
     else:
-        whole = endpoint.given.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
+        whole = endpoint.model.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
         schemas.update(whole.pop("$defs", {}))
         needed = whole.get("required", ())
         parameters += [
-            {"name": name, "in": "query", "required": name in needed, "schema": schema}
-            for name, schema in ((name, _given(each)) for name, each in whole.get("properties", {}).items())
+            {"name": name, "in": "query", "required": name in needed, "schema": _parameter(schema)}
+            for name, schema in whole.get("properties", {}).items()
         ]
-    responses = {str(status): _response(result, schemas) for status, result in endpoint.answers.items()}
+    other = {202: "BegunResult", 304: ""}
+    results = {status: other.get(status, endpoint.declared.result) for status in endpoint.statuses}
     return {
-        **_named(endpoint.method, endpoint.path, endpoint.described),
+        **_head(endpoint.method, endpoint.path, inspect.getdoc(endpoint.verb) or ""),
         **({"parameters": parameters} if parameters else {}),
-        **found,
-        "responses": _errors() | responses,
+        **body,
+        "responses": _ERRORS | _responses(results, schemas),
         "x-right": endpoint.right,
     }
 
@@ -94,34 +96,31 @@ def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]
     """Describe a route that is no endpoint."""
     known = _BEYOND.get((method, route.path))
     stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {}}}}
-    said = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
-    responses = {str(status): _response(result, schemas) for status, result in (known or {}).items()}
+    summary = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
     return {
-        **_named(method, route.path, said),
+        **_head(method, route.path, summary),
         **({"parameters": [_id()]} if "{id}" in route.path else {}),
-        "responses": _errors() | (responses or {"200": stream}),
+        "responses": _ERRORS | (_responses(known, schemas) if known else {"200": stream}),
     }
 
 
-def _named(method: str, path: str, said: str) -> dict[str, Any]:
+def _head(method: str, path: str, about: str) -> dict[str, Any]:
     name = re.sub(r"\W+", "_", f"{method.lower()}{path}").strip("_")
-    return {"operationId": name, "summary": said.splitlines()[0] if said else path, "tags": [path.split("/")[1]]}
+    return {"operationId": name, "summary": about.splitlines()[0] if about else path, "tags": [path.split("/")[1]]}
 
 
-def _response(result: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    if not result:
-        return {"description": "Nothing new."}
-    return {"description": "The answer.", "content": {"application/json": {"schema": _result(result, schemas)}}}
-
-
-def _errors() -> dict[str, Any]:
-    return {str(status): {"$ref": "#/components/responses/Error"} for status in _FAILING} | {
-        "default": {"$ref": "#/components/responses/Error"}
+def _responses(results: Mapping[int, str], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the responses whose results have these names, by status; "" is one without a body."""
+    return {
+        str(status): {"description": "The answer.", "content": {"application/json": {"schema": _result(name, schemas)}}}
+        if name
+        else {"description": "Nothing new."}
+        for status, name in results.items()
     }
 
 
-def _given(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter: what is not given is left out, so null is neither a value nor a default."""
+def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter: a missing one is left out, so null is neither a value nor a default."""
     kept = {key: value for key, value in schema.items() if key != "default" or value is not None}
     others = [each for each in kept.pop("anyOf", []) if each != {"type": "null"}]
     return {**kept, **(others[0] if others else {})}
@@ -152,14 +151,14 @@ def _schema(made: Callable[..., dict[str, Any]], name: str, schemas: dict[str, A
 
 
 def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:
-    """Return the route that answers with the document, which is made once, at its first request."""
+    """Return the route of the document. The document is made at the first request and kept."""
     made: list[str] = []
 
     async def openapi(request: Request) -> Response:
         """GET: this document."""
-        doors.caller(request).require("read")
+        caller_of(request).require("read")
         if not made:
-            whole = await doors.in_thread(document, endpoints, [*routes, own])
+            whole = await in_thread(document, endpoints, [*routes, own])
             made.append(json_of(whole))
         return Response(made[0], media_type="application/json")
 

@@ -31,7 +31,5 @@ class _Static(StaticFiles):
         return answer
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    files = Mount("/static", _Static(packages=[("spellbook.server.http.pages", "static")]))
-    return [files, *(each for module in MODULES for each in module.routes())]
+FILES = Mount("/static", _Static(packages=[("spellbook.server.http.pages", "static")]))
+ROUTES: list[BaseRoute] = [FILES, *(route for module in MODULES for route in module.ROUTES)]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from urllib.parse import unquote
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
+from spellbook.server.http.admin import memory
 from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 from spellbook.system.errors import MemoryNotFound, SpellbookError
-from spellbook.vault.rules import TRASH
 
 _ENTRIES = 50
 _MOST_TRASH = 50
@@ -21,29 +18,19 @@ _MOST_TRASH = 50
 
 def activity(shown: View) -> Response:
     """List the latest changes; `entry` in the address opens one of them with its difference."""
-    told = shown.ask(changes.log, limit=_ENTRIES)
-    trash = sorted(_trash(str(shown.book.config.vault)), reverse=True) if shown.may("write") else []
-    listed = [path for _, path in trash[:_MOST_TRASH]]
-    return shown.page("activity.html", told=told, trash=listed, more=len(trash) - len(listed))
-
-
-def _trash(vault: str) -> Iterator[tuple[float, str]]:
-    """Yield the files of the trash, each with its time and its path in the vault."""
-    for folder, _, names in os.walk(os.path.join(vault, TRASH)):
-        for name in names:
-            place = os.path.join(folder, name)
-            try:
-                yield os.lstat(place).st_mtime, os.path.relpath(place, vault).replace(os.sep, "/")
-            except OSError:
-                continue  # somebody restored it just now
+    reply = shown.ask(changes.log, limit=_ENTRIES)
+    files = memory.trashed(str(shown.book.config.vault)) if shown.may("write") else ()
+    trash = [path for _, _, path in sorted(files, key=lambda file: (file[0], file[2]), reverse=True)]
+    listed = trash[:_MOST_TRASH]
+    return shown.page("activity.html", reply=reply, trash=listed, more=len(trash) - len(listed))
 
 
 def difference(shown: View) -> Response:
     """Show what undoing a change would do."""
     entry = shown.query.get("entry", "")
     try:
-        told = shown.ask(changes.undo, entry=entry, dry_run=True)
-        return shown.page("difference.html", difference=told["difference"], why="", entry=entry)
+        reply = shown.ask(changes.undo, entry=entry, dry_run=True)
+        return shown.page("difference.html", difference=reply["difference"], why="", entry=entry)
     except SpellbookError as error:
         return shown.page("difference.html", difference="", why=error, entry=entry)
 
@@ -66,11 +53,9 @@ def restore(shown: View) -> Response:
     return shown.back(shown.entry("restore"))
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/activity", activity),
-        view.page("/difference", difference),
-        view.action("/do/undo", undo),
-        view.action("/do/restore", restore),
-    ]
+ROUTES = [
+    view.page("/activity", activity),
+    view.page("/difference", difference),
+    view.action("/do/undo", undo),
+    view.action("/do/restore", restore),
+]

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from spellbook.index.metrics import Meter
+from spellbook.server.http.admin.common import SEARCHES
 
-_SEARCHES = ("search", "memorize", "find")
-_HEIGHT, _STEP, _GAP = 96, 22, 6
+_HEIGHT = 96
+"""Pixels of the highest bar."""
+
+_STEP = 22
+"""Pixels from one bar to the next."""
+
+_GAP = 6
+"""Pixels between two bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +34,29 @@ class Bar:
 def hours(meter: Meter, count: int) -> list[Bar]:
     """Return how long searches took in each of the last `count` hours: the 95th percentile, and the median in it."""
     made = []
-    for hour, timing in meter.by_hour(_SEARCHES, count):
+    for hour, timing in meter.by_hour(SEARCHES, count):
         at = f"{dt.datetime.fromtimestamp(hour * 3600):%H}"
-        said = f"{at}:00 p50 {timing.p50:g} ms, p95 {timing.p95:g} ms, {timing.count}×"
-        made.append(Bar(timing.p95, timing.p50, at, said))
+        title = f"{at}:00 p50 {timing.p50:g} ms, p95 {timing.p95:g} ms, {timing.count}×"
+        made.append(Bar(timing.p95, timing.p50, at, title))
     return made
 
 
 def bars(values: Sequence[Bar], title: str) -> Markup:
     """Return a bar chart."""
-    most = max((each.value for each in values), default=0) or 1
+    most = max((bar.value for bar in values), default=0) or 1
     width = _STEP * len(values)
     parts = [
         Markup('<svg class="chart" role="img" aria-label="{}" viewBox="0 0 {} {}">').format(title, width, _HEIGHT + 18)
     ]
-    for number, each in enumerate(values):
+    for number, bar in enumerate(values):
         x = number * _STEP + _GAP / 2
-        parts.append(Markup("<g><title>{}</title>").format(each.title))
-        for kind, value in (("outer", each.value), ("inner", each.inner)):
+        parts.append(Markup("<g><title>{}</title>").format(bar.title))
+        for kind, value in (("outer", bar.value), ("inner", bar.inner)):
             tall = round(value / most * _HEIGHT, 1)
             rect = '<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="3"/>'
             parts.append(Markup(rect).format(kind, x, round(_HEIGHT - tall, 1), _STEP - _GAP, tall))
         if number % 3 == 0:
             text = '<text x="{}" y="{}" text-anchor="middle">{}</text>'
-            parts.append(Markup(text).format(x + (_STEP - _GAP) / 2, _HEIGHT + 14, each.label))
+            parts.append(Markup(text).format(x + (_STEP - _GAP) / 2, _HEIGHT + 14, bar.label))
         parts.append(Markup("</g>"))
     return Markup("").join([*parts, Markup("</svg>")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -30,7 +29,7 @@ def contents(shown: View) -> Response:
 
 def _topic(shown: View, name: str) -> Response:
     notes = list({chunk.note: chunk for chunk in reversed(shown.book.topic(name))}.values())[::-1]
-    offset = int(shown.query.get("offset", "0")[:7]) if shown.query.get("offset", "0").isdecimal() else 0
+    offset = shown.number("offset", 0)
     listed = notes[offset : offset + _PAGE]
     return shown.page("topic.html", name=name, notes=listed, total=len(notes), offset=offset, page=_PAGE)
 
@@ -38,8 +37,8 @@ def _topic(shown: View, name: str) -> Response:
 def erase(shown: View) -> Response:
     """Ask whether to erase the notes of a topic, which are listed, then move them to the trash."""
     name = shown.form.get("topic", "")
-    found = shown.book.topic(name)
-    notes = list({chunk.note: chunk for chunk in found}.values())
+    chunks = shown.book.topic(name)
+    notes = list({chunk.note: chunk for chunk in chunks}.values())
     if shown.form.get("sure") != "yes":
         return shown.page("erase.html", chunk=None, id="", linked=(), notes=notes, topic=name)
     if shown.form.get("count") != str(len(notes)):
@@ -50,6 +49,4 @@ def erase(shown: View) -> Response:
     return shown.back(shown.entry("erase"), "/activity")
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/contents", contents), view.action("/do/erase-topic", erase)]
+ROUTES = [view.page("/contents", contents), view.action("/do/erase-topic", erase)]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.memories.decisions import DecisionItem
 from spellbook.notes import decisions as form
@@ -24,13 +23,13 @@ def page(shown: View) -> Response:
     """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
     topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
     outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
-    found = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST, topic=topic, outcome=outcome)
+    decisions = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST, topic=topic, outcome=outcome)
     checkpoints = shown.book.memories.decisions.find(kind=form.CHECKPOINT, limit=_CHECKPOINTS)
     return shown.page(
         "decisions.html",
-        chains=_chains(found.items),
-        total=found.total,
-        shown_count=len(found.items),
+        chains=_chains(decisions.items),
+        total=decisions.total,
+        shown_count=len(decisions.items),
         topic=topic,
         outcome=outcome,
         outcomes=("pending", *form.RESULTS),
@@ -42,15 +41,15 @@ def page(shown: View) -> Response:
 def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for each in items:
-        chains[each.chunk.topic].insert(0, {**each.as_dict(), "title": each.chunk.title})
+    for item in items:
+        chains[item.chunk.topic].insert(0, {**item.as_dict(), "title": item.chunk.title})
     return list(chains.items())
 
 
 def outcome(shown: View) -> Response:
     """Record how a decision turned out."""
-    given = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
-    done = shown.ask(changes.outcome, shown.form.get("id", ""), **given)
+    fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
+    done = shown.ask(changes.outcome, shown.form.get("id", ""), **fields)
     return shown.back(shown.entry("revise", done["path"]))
 
 
@@ -75,6 +74,4 @@ def _box(line: str) -> bool | None:
     return {"[ ]": False, "[x]": True, "[X]": True}.get(text[:3])
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]
+ROUTES = [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]

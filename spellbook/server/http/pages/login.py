@@ -9,20 +9,20 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.faults import fault
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.pages import view
-from spellbook.server.http.served import in_thread, served
+from spellbook.server.http.served import in_thread, served_of
 from spellbook.server.http.tokens import COOKIE_SECONDS
 
 
 def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
     spoken = language(request.headers.get("accept-language", ""))
     shown = view.environment().get_template("login.html")
-    say = partial(view.said, spoken)
+    say = partial(view.say, spoken)
     return HTMLResponse(shown.render(_=say, language=spoken, to=to, message=message), status)
 
 
@@ -35,9 +35,9 @@ async def enter(request: Request) -> Response:
     """Take a token, as a form or as JSON, and give a cookie for it."""
     body = await request.body()
     is_json = "json" in request.headers.get("content-type", "")
-    given = _given(body, is_json)
-    cookie = await in_thread(served(request).tokens.cookie, given.get("token", "").strip())
-    to = view.local(given.get("to", "/"))
+    fields = _fields(body, is_json)
+    cookie = await in_thread(served_of(request).tokens.cookie, fields.get("token", "").strip())
+    to = view.local(fields.get("to", "/"))
     if cookie is None:
         request.app.state.guard.failed(request.client.host if request.client else "")
         if is_json:
@@ -49,7 +49,7 @@ async def enter(request: Request) -> Response:
     return answer
 
 
-def _given(body: bytes, is_json: bool) -> Mapping[str, str]:
+def _fields(body: bytes, is_json: bool) -> Mapping[str, str]:
     """Return the fields of a form; none of one that cannot be read."""
     try:
         fields = json.loads(body) if is_json else dict(parse_qsl(body.decode(), max_num_fields=10))
@@ -67,6 +67,4 @@ def leave(shown: view.View) -> Response:
     return answer
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [Route("/login", page), Route("/login", enter, methods=["POST"]), view.action("/logout", leave, "read")]
+ROUTES = [Route("/login", page), Route("/login", enter, methods=["POST"]), view.action("/logout", leave, "read")]

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.library import earlier
 from spellbook.notes import frontmatter, markdown
@@ -51,58 +50,60 @@ class ShownSection:
 def note(shown: View) -> Response:
     """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
     when = shown.query.get("as_of", "").strip()
-    told = shown.ask(notes.note, shown.id, as_of=when)
+    reply = shown.ask(notes.note, shown.id, as_of=when)
     if shown.is_part and "edit" in shown.query:
-        return shown.page("edit.html", section=_section(told, shown.query["edit"]), title=told["chunks"][0]["title"])
-    pages = list(_paged(_sections(told)))
-    part = min(int(shown.query.get("part", "1")[:6]) if shown.query.get("part", "1").isdecimal() else 1, len(pages))
-    reach = rendering.targets(told["links"], lambda id: view.note_address(id, when))
+        return shown.page("edit.html", section=_section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
+    pages = list(_pages(_sections(reply)))
+    part = max(1, min(shown.number("part", 1), len(pages)))
+    linked = (*reply["links"], *reply["backlinks"])
+    known = {each["id"] for each in linked}
+    reach = rendering.targets(reply["links"], lambda id: view.note_address(id, when))
     with earlier.at(shown.book, when) as then:
         stored, of_then = then.resolve(shown.id), earlier.sentences(then)
     title = stored.title
     return shown.page(
         "note.html",
-        told=told,
+        reply=reply,
         title=title,
         stored=stored,
         as_of=when,
         of_then=of_then,
         writes=shown.may("write") and not when,
         outside=presentation.outside(stored),
-        sections=pages[max(0, part - 1)],
-        part_number=max(1, part),
+        sections=pages[part - 1],
+        part_number=part,
         parts=len(pages),
         editing=shown.query.get("edit", ""),
         rendered=lambda section: rendering.rendered(section.text, reach, title),
-        properties=[(key, frontmatter.dump(value)) for key, value in told["meta"].items() if key not in _NOT_EDITED],
+        properties=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in _NOT_EDITED],
         review_days=_REVIEW_DAYS,
-        file=str(shown.book.config.vault / told["path"]),
-        related=_neighbours(told),
-        titles={each["id"]: each["title"] for each in (*told["links"], *told["backlinks"]) if each["id"]},
+        file=str(shown.book.config.vault / reply["path"]),
+        related=[each for each in reply["related"] if each["id"] not in known],
+        titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
 
 
 def history(shown: View) -> Response:
     """Show the versions of a note, also of one that is gone, each with what it changed."""
-    told = shown.ask(finding.history, id=shown.id, limit=_MOST_VERSIONS)
+    reply = shown.ask(finding.history, id=shown.id, limit=_MOST_VERSIONS)
     try:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
         title = ""
-    versions = [(each, _state(each["sources"]), each["sha256"]) for each in told["versions"]]
-    return shown.page("history.html", told=told, title=title, versions=versions)
+    versions = [(each, _state(each["sources"]), each["sha256"]) for each in reply["versions"]]
+    return shown.page("history.html", reply=reply, title=title, versions=versions)
 
 
 def _state(sources: Sequence[str]) -> str:
-    """Return what names the vault's state with a version: a commit or a snapshot, "" if neither has it."""
+    """Return the commit or the snapshot that has a version, "" if none has it."""
     kept = (each.partition(" ") for each in sources)
     return next((name for kind, _, name in kept if kind in {"commit", "snapshot"}), "")
 
 
-def _sections(told: Mapping[str, Any]) -> Iterator[ShownSection]:
+def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
     """Yield the sections of a note."""
-    lines = markdown.lines(told["text"])
-    for _, group in groupby(told["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
+    lines = markdown.lines(reply["text"])
+    for _, group in groupby(reply["chunks"], lambda each: each["id"].rpartition("#")[2].partition("~")[0]):
         chunks = tuple(group)
         first, last = chunks[0], max(each["end_line"] for each in chunks)
         text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
@@ -111,30 +112,24 @@ def _sections(told: Mapping[str, Any]) -> Iterator[ShownSection]:
         )
 
 
-def _paged(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
+def _pages(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
     """Yield the sections of one page at a time."""
     page: list[ShownSection] = []
     letters = 0
-    for each in sections:
-        if page and letters + len(each.text) > _MOST_AT_ONCE:
+    for section in sections:
+        if page and letters + len(section.text) > _MOST_AT_ONCE:
             yield page
             page, letters = [], 0
-        page.append(each)
-        letters += len(each.text)
+        page.append(section)
+        letters += len(section.text)
     yield page
 
 
-def _section(told: Mapping[str, Any], id: str) -> ShownSection:
+def _section(reply: Mapping[str, Any], id: str) -> ShownSection:
     """Return a section of a note. Raises MemoryNotFound."""
-    if (found := next((each for each in _sections(told) if each.id == id), None)) is None:
+    if (section := next((each for each in _sections(reply) if each.id == id), None)) is None:
         raise MemoryNotFound("This section is not there any more.", "Open the note again.")
-    return found
-
-
-def _neighbours(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return related notes that are not among the links and backlinks."""
-    known = {each["id"] for each in (*told["links"], *told["backlinks"])}
-    return [each for each in told["related"] if each["id"] not in known]
+    return section
 
 
 def edit(shown: View) -> Response:
@@ -168,15 +163,15 @@ def properties(shown: View) -> Response:
     now = {key.removeprefix("is."): value for key, value in shown.form.items() if key.startswith("is.")}
     if name := shown.form.get("new", "").strip():
         now[name] = shown.form.get("value", "")
-    changed = {key: _value(text) for key, text in now.items() if text.strip() != was.get(key, "").strip()}
+    changed = {
+        key: frontmatter.load_value(text.strip()) if text.strip() else None
+        for key, text in now.items()
+        if text.strip() != was.get(key, "").strip()
+    }
     if not changed or len(changed) > _MOST_FIELDS:
         raise InvalidInput("There is nothing to change.", "Edit a field, or name a new one, and save.")
     done = shown.ask(notes.change, shown.form.get("id", ""), metadata=changed)
     return shown.back(shown.entry("revise", done["path"]))
-
-
-def _value(text: str) -> object:
-    return frontmatter.load_value(text.strip()) if text.strip() else None
 
 
 def pin(shown: View) -> Response:
@@ -220,21 +215,19 @@ def move(shown: View) -> Response:
 
 def graph(shown: View) -> Response:
     """The notes around a note, as a picture that can be moved, and as a list."""
-    told = shown.ask(finding.graph, id=shown.id)
-    notes = [{**each, "address": view.note_address(each["id"])} for each in told["notes"]]
-    return shown.page("graph.html", told=told, picture={**told, "notes": notes})
+    reply = shown.ask(finding.graph, id=shown.id)
+    notes = [{**each, "address": view.note_address(each["id"])} for each in reply["notes"]]
+    return shown.page("graph.html", reply=reply, picture={**reply, "notes": notes})
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/note/{id:path}", note),
-        view.page("/history/{id:path}", history),
-        view.page("/graph/{id:path}", graph),
-        view.action("/do/edit", edit),
-        view.action("/do/properties", properties),
-        view.action("/do/pin", pin),
-        view.action("/do/review", review, "admin"),
-        view.action("/do/erase", erase),
-        view.action("/do/move", move),
-    ]
+ROUTES = [
+    view.page("/note/{id:path}", note),
+    view.page("/history/{id:path}", history),
+    view.page("/graph/{id:path}", graph),
+    view.action("/do/edit", edit),
+    view.action("/do/properties", properties),
+    view.action("/do/pin", pin),
+    view.action("/do/review", review, "admin"),
+    view.action("/do/erase", erase),
+    view.action("/do/move", move),
+]

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from spellbook.notes.decisions import DECISION
 from spellbook.server.http.admin import figures, memory
@@ -14,7 +14,9 @@ from spellbook.server.http.api import changes, finding, health
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 
-_NEWEST, _PENDING, _REVIEWS = 8, 5, 5
+_NEWEST = 8
+_PENDING = 5
+_REVIEWS = 5
 
 
 def overview(shown: View) -> Response:
@@ -33,24 +35,6 @@ def overview(shown: View) -> Response:
     )
 
 
-def reindex(shown: View) -> Response:
-    """Update the index, as a job."""
-    shown.ask(changes.reindex)
-    return shown.back()
-
-
-def snapshot(shown: View) -> Response:
-    """Take a snapshot, as a job."""
-    shown.ask(changes.snapshot)
-    return shown.back()
-
-
-def check(shown: View) -> Response:
-    """Ask every note its own questions, as a job."""
-    shown.ask(changes.check)
-    return shown.back()
-
-
 def job(shown: View) -> Response:
     """The running job, as the part of a page that a script keeps up to date."""
     return shown.page("job.html")
@@ -62,21 +46,21 @@ def cancel(shown: View) -> Response:
     return shown.back()
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    seen = view.page("/", overview)
+_PAGE = view.page("/", overview)
 
-    async def home(request: Request) -> Any:
-        """A browser gets the page, a program is told what is here."""
-        if "text/html" in request.headers.get("accept", ""):
-            return await seen.endpoint(request)
-        return await health.about(request)
 
-    return [
-        Route("/", home),
-        view.page("/job", job),
-        view.action("/do/reindex", reindex),
-        view.action("/do/snapshot", snapshot),
-        view.action("/do/check", check),
-        view.action("/do/cancel", cancel),
-    ]
+async def home(request: Request) -> Any:
+    """Give a browser the page, and a program what is here."""
+    if "text/html" in request.headers.get("accept", ""):
+        return await _PAGE.endpoint(request)
+    return await health.about(request)
+
+
+ROUTES = [
+    Route("/", home),
+    view.page("/job", job),
+    view.action("/do/reindex", view.asking(changes.reindex)),
+    view.action("/do/snapshot", view.asking(changes.snapshot)),
+    view.action("/do/check", view.asking(changes.check)),
+    view.action("/do/cancel", cancel),
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.memories.article_labels import texts
 from spellbook.notes import articles as form
@@ -20,18 +19,18 @@ _PAGE = 20
 
 def articles(shown: View) -> Response:
     """List articles, newest first, with the categories of all of them."""
-    offset = int(shown.query.get("offset", "0")[:7]) if shown.query.get("offset", "0").isdecimal() else 0
+    offset = shown.number("offset", 0)
     category = shown.query.get("category", "")[:200]
-    told = shown.ask(changes.articles, category=category, limit=_PAGE, offset=offset)
+    reply = shown.ask(changes.articles, category=category, limit=_PAGE, offset=offset)
     rows: list[dict[str, Any]] = []
-    for each in told["articles"]:
-        chunk = shown.book.resolve(each["id"])
+    for row in reply["articles"]:
+        chunk = shown.book.resolve(row["id"])
         about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
         about["summary"] = form.read(chunk.text).summary
         names = texts(chunk.meta.get("categories")) or [chunk.topic]
         rows.append({"chunk": chunk, "day": newest.date_of(chunk)[:10], "categories": names, **about})
-    more = offset + len(rows) < told["total"]
-    return shown.page("articles.html", told=told, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
+    more = offset + len(rows) < reply["total"]
+    return shown.page("articles.html", reply=reply, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
 
 
 def save(shown: View) -> Response:
@@ -56,6 +55,4 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]
+ROUTES = [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MOST_LETTERS = 100_000
-"""Letters of one section that are rendered; what follows is shown as it stands."""
+"""Letters of one section that are rendered; the rest is shown as plain text."""
 
 _AROUND = 420
 """Letters of an excerpt."""
@@ -55,7 +55,11 @@ _MARKS = re.compile(
 _HANGUL = re.compile("[가-힣]")
 
 _MOST_EXCERPTED = 20_000
-_MOST_WORDS, _MOST_ENDING = 64, 12
+_MOST_WORDS = 64
+"""Words of a question that are marked."""
+
+_MOST_ENDING = 12
+"""Letters of an ending that a marked word may have."""
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
@@ -162,8 +166,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
     href = str(token.attrs.get("href", ""))
     is_away = re.match(r"(?i)(https?://|mailto:)", href)
     if not is_away:
-        found = env["reach"](href)
-        token.attrs = {"href": found, "class": "wiki"} if found else {}
+        address = env["reach"](href)
+        token.attrs = {"href": address, "class": "wiki"} if address else {}
     else:
         token.attrSet("class", "away")
     return made.renderToken(tokens, at, options, env)
@@ -172,8 +176,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
     label = escape((shown if bar and shown.strip() else target).strip())
-    found = env["reach"](target)
-    return f'<a class="wiki" href="{escape(found)}">{label}</a>' if found else f'<span class="missing">{label}</span>'
+    href = env["reach"](target)
+    return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'
 
 
 def found_words(query: str) -> re.Pattern[str] | None:
@@ -182,8 +186,8 @@ def found_words(query: str) -> re.Pattern[str] | None:
 
     Korean words are found with any particle, others of four letters or more with any ending.
     """
-    asked = terms.runs(query)[:_MOST_WORDS]
-    telling = [word for word in asked if word.lower() not in STOP_WORDS] or asked
+    words = terms.runs(query)[:_MOST_WORDS]
+    telling = [word for word in words if word.lower() not in STOP_WORDS] or words
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
     parts = [
         re.escape(word)
@@ -210,7 +214,7 @@ def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Mark
     lines = text[:_MOST_EXCERPTED].strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    body = " ".join(_unmarked("\n".join(lines)).split())
+    body = " ".join(_without_marks("\n".join(lines)).split())
     first = words.search(body) if words else None
     start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
     start = body.find(" ", start) + 1 if start else 0
@@ -224,6 +228,6 @@ def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Mark
     return Markup("{}{}{}").format(before, marked(body[start:end], words), after)
 
 
-def _unmarked(text: str) -> str:
+def _without_marks(text: str) -> str:
     """Return Markdown without most of its marks, for a line or two of it."""
     return _MARKS.sub(" ", _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text))

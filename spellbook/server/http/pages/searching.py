@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.library import earlier
 from spellbook.models.services import guess
@@ -25,23 +24,23 @@ _HITS = 20
 
 def search(shown: View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
-    asked = {
+    wanted = {
         key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "as_of", "missing")
     }
-    asked["mode"] = asked["mode"] if asked["mode"] in MODES else "search"
-    values: dict[str, Any] = {"asked": asked, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
+    wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
+    values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     values |= {"failure": "", "guess_at": ""}
-    if asked["q"]:
-        options: dict[str, Any] = {"query": asked["q"], "mode": asked["mode"], "limit": _HITS}
-        if limits := _filter(asked):
+    if wanted["q"]:
+        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "limit": _HITS}
+        if limits := _filter(wanted):
             options["filter"] = limits
-        if shown.book.config.guesser and asked["mode"] == "search":
+        if shown.book.config.guesser and wanted["mode"] == "search":
             if shown.is_part and "guess" not in shown.query:  # somebody still types
-                values["guess_at"] = f"/search?{urlencode({**asked, 'guess': '1'})}"
+                values["guess_at"] = f"/search?{urlencode({**wanted, 'guess': '1'})}"
             else:
-                options["also"], values["failure"] = guess.guess(shown.book.config.guesser, asked["q"])
-        words = rendering.found_words(asked["q"])
-        with earlier.at(shown.book, asked["as_of"]) as then:
+                options["also"], values["failure"] = guess.guess(shown.book.config.guesser, wanted["q"])
+        words = rendering.found_words(wanted["q"])
+        with earlier.at(shown.book, wanted["as_of"]) as then:
             values |= {
                 "answer": finding.answer(then, **options, per_note=3, max_tokens=8_000),
                 "of_then": earlier.sentences(then),
@@ -51,8 +50,8 @@ def search(shown: View) -> Response:
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
-        if asked["missing"] and not asked["as_of"]:
-            values["missing"] = shown.ask(finding.why, id=asked["missing"], **options)
+        if wanted["missing"] and not wanted["as_of"]:
+            values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
     counts = Counter[str]()
     if not shown.is_part:
         shown.book.refresh()
@@ -62,22 +61,20 @@ def search(shown: View) -> Response:
     return shown.page("hits.html" if shown.is_part else "search.html", categories=categories, **values)
 
 
-def _filter(asked: dict[str, str]) -> dict[str, Any]:
+def _filter(wanted: dict[str, str]) -> dict[str, Any]:
     """Return the filter that the chips say."""
     limits: dict[str, Any] = {}
-    if asked["category"]:
-        limits["category"] = asked["category"]
-    if asked["tag"]:
-        limits["tags"] = asked["tag"]
-    if asked["days"] in DAYS:
+    if wanted["category"]:
+        limits["category"] = wanted["category"]
+    if wanted["tag"]:
+        limits["tags"] = wanted["tag"]
+    if wanted["days"] in DAYS:
         try:
-            today = dt.date.fromisoformat(asked["as_of"])
+            today = dt.date.fromisoformat(wanted["as_of"])
         except ValueError:
             today = dt.date.today()
-        limits["when"] = f"{today - dt.timedelta(days=int(asked['days']))}.."
+        limits["when"] = f"{today - dt.timedelta(days=int(wanted['days']))}.."
     return limits
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [view.page("/search", search, guesses=True)]
+ROUTES = [view.page("/search", search, guesses=True)]

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from spellbook.server.http.admin import figures, memory, upkeep
 from spellbook.server.http.api import changes, finding
@@ -22,11 +21,11 @@ def health(shown: View) -> Response:
     last = shown.served.jobs.last("check")
     values: dict[str, Any] = {"status": shown.ask(finding.status), "check": last, "admin": is_admin}
     if is_admin:
-        told = shown.ask(figures.performance, includeDetails=True)["result"]
+        reply = shown.ask(figures.performance, includeDetails=True)["result"]
         values |= {
             "alerts": shown.ask(figures.alerts)["alerts"],
             "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
-            "figures": told,
+            "figures": reply,
             "hours": charts.hours(shown.book.meter, _HOURS),
             "forgetting": shown.ask(memory.forgetting),
             "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
@@ -36,8 +35,7 @@ def health(shown: View) -> Response:
 
 def examine(shown: View) -> Response:
     """Run the checks of `spellbook doctor` and list what they found."""
-    found = [(name, problems) for name, problems in shown.book.whole.doctor()]
-    return shown.page("examined.html", found=found)
+    return shown.page("examined.html", checks=[*shown.book.whole.doctor()])
 
 
 def resolve(shown: View) -> Response:
@@ -50,14 +48,8 @@ def resolve(shown: View) -> Response:
 def cleanup(shown: View) -> Response:
     """Show which working memories would be forgotten, then forget them."""
     is_sure = shown.form.get("sure") == "yes"
-    told = shown.ask(memory.clean, dry_run=not is_sure)
-    return shown.back(told["entry"]) if is_sure else shown.page("cleanup.html", told=told)
-
-
-def optimize(shown: View) -> Response:
-    """Give the disk back what the database does not need."""
-    shown.ask(upkeep.optimize)
-    return shown.back()
+    reply = shown.ask(memory.clean, dry_run=not is_sure)
+    return shown.back(reply["entry"]) if is_sure else shown.page("cleanup.html", reply=reply)
 
 
 def clear(shown: View) -> Response:
@@ -79,7 +71,7 @@ def settings(shown: View) -> Response:
     """Where everything is, and how a client is told of this server. Nothing is changed here."""
     url = str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
-    told = {"type": "http", "url": f"{url}/mcp", **header}
+    client = {"type": "http", "url": f"{url}/mcp", **header}
     tokens = [each.as_dict() for each in shown.served.tokens.all()] if shown.may("admin") else []
     return shown.page(
         "settings.html",
@@ -87,19 +79,17 @@ def settings(shown: View) -> Response:
         config=shown.book.config if shown.may("admin") else None,
         toolsets=shown.served.toolsets,
         tokens=tokens,
-        client=json.dumps({"mcpServers": {"spellbook": told}}, indent=2, ensure_ascii=False),
+        client=json.dumps({"mcpServers": {"spellbook": client}}, indent=2, ensure_ascii=False),
     )
 
 
-def routes() -> list[BaseRoute]:
-    """Return the routes."""
-    return [
-        view.page("/upkeep", health),
-        view.page("/settings", settings),
-        view.action("/do/examine", examine, "read"),
-        view.action("/do/resolve", resolve, "admin"),
-        view.action("/do/cleanup", cleanup, "admin"),
-        view.action("/do/optimize", optimize, "admin"),
-        view.action("/do/clear", clear, "admin"),
-        view.action("/do/merge", merge),
-    ]
+ROUTES = [
+    view.page("/upkeep", health),
+    view.page("/settings", settings),
+    view.action("/do/examine", examine, "read"),
+    view.action("/do/resolve", resolve, "admin"),
+    view.action("/do/cleanup", cleanup, "admin"),
+    view.action("/do/optimize", view.asking(upkeep.optimize), "admin"),
+    view.action("/do/clear", clear, "admin"),
+    view.action("/do/merge", merge),
+]

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -49,7 +49,7 @@ def _endpoints() -> dict[Callable[..., Any], Endpoint]:
 
 @cache
 def environment() -> Environment:
-    """Return the templates, which escape every value and know no undefined name."""
+    """Return the templates. They escape every value, and an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("spellbook.server.http.pages")
@@ -62,7 +62,7 @@ def environment() -> Environment:
 
 @dataclass(frozen=True)
 class View:
-    """One request of a browser: what it asks, in which language, and what its form gives."""
+    """One request of a browser, with the book that it may see, its language, and the fields of its form."""
 
     request: Request
     book: Reader
@@ -72,16 +72,16 @@ class View:
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        return served.caller(self.request)
+        return served.caller_of(self.request)
 
     @property
     def served(self) -> served.Served:
-        """What is served, and its jobs."""
-        return served.served(self.request)
+        """The state of the server, with its jobs."""
+        return served.served_of(self.request)
 
     @property
     def query(self) -> Mapping[str, str]:
-        """What the address asks."""
+        """The query in the address."""
         return self.request.query_params
 
     @property
@@ -89,23 +89,28 @@ class View:
         """The id in the address."""
         return str(self.request.path_params["id"])
 
+    def number(self, name: str, default: int) -> int:
+        """Return a number that the address asks, `default` for what is none."""
+        text = self.query.get(name, "")
+        return int(text[:7]) if text.isdecimal() else default
+
     def may(self, right: May) -> bool:
         """Return whether the caller has a right."""
         return self.caller.has(right)
 
-    def ask(self, verb: Callable[..., Any], id: str = "", /, **given: Any) -> Any:
+    def ask(self, verb: Callable[..., Any], id: str = "", /, **arguments: Any) -> Any:
         """Return what a verb of the API answers. Raises as it does, and PermissionDenied, InvalidFields."""
         endpoint = _endpoints()[verb]
         self.caller.require(endpoint.right)
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = run(endpoint, call, checked(endpoint, given))
-        return done.told if isinstance(done, Reply) else done
+        done = run(endpoint, call, checked(endpoint, arguments))
+        return done.body if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""
-        return said(self.language, english, *values)
+        return say(self.language, english, *values)
 
     def count(self, number: int, noun: str) -> str:
         """Return a number of things, as `3 notes`."""
@@ -117,8 +122,9 @@ class View:
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        given = {"view": self, "_": self.say, "said": self.translated, "count": self.count, "csrf": self.csrf, **values}
-        return HTMLResponse(environment().get_template(template).render(given), code, {"vary": "Accept-Language"})
+        own = {"view": self, "_": self.say, "translated": self.translated, "count": self.count, "csrf": self.csrf}
+        text = environment().get_template(template).render({**own, **values})
+        return HTMLResponse(text, code, {"vary": "Accept-Language"})
 
     @property
     def csrf(self) -> str:
@@ -143,7 +149,7 @@ class View:
         return entry_of(self.book, verb, path)
 
 
-def said(language: str, english: str, *values: object) -> str:
+def say(language: str, english: str, *values: object) -> str:
     """Return a message of the pages in a language; `{0}` is the first value."""
     return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
 
@@ -152,10 +158,21 @@ def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:
     """Return the route of a page. If it `guesses`, it waits for the language model that may be set up."""
 
     async def answer(request: Request) -> Response:
-        waits = guesses and served.served(request).book.config.guesser
+        waits = guesses and served.served_of(request).book.config.guesser
         return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {})
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
+
+
+def asking(verb: Callable[..., Any]) -> Handler:
+    """Return what asks a verb of the API, without arguments, and goes back to the page."""
+
+    @wraps(verb)
+    def ask(shown: View) -> Response:
+        shown.ask(verb)
+        return shown.back()
+
+    return ask
 
 
 def action(path: str, handler: Handler, right: May = "write", *, waits: bool = False) -> Route:
@@ -163,7 +180,7 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
     async def answer(request: Request) -> Response:
         # What a server without files writes, it hands over to another machine.
-        run = served.waiting if waits or served.served(request).is_published else served.in_thread
+        run = served.waiting if waits or served.served_of(request).is_published else served.in_thread
         body = await request.body()
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
@@ -175,28 +192,24 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
 
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
-    who, of = served.caller(request), served.served(request)
+    who, of = served.caller_of(request), served.served_of(request)
     view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
     try:
-        if request.method == "POST" and who.by_cookie:
-            _check_form(request, form)
+        is_form = request.method == "POST" and who.by_cookie
+        if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
+            raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
         who.require(right)
         return handler(view)
     except SpellbookError as error:
         of.book.meter.failed(handler.__name__, "http", error)
-        return _failed(view, error)
+        return _error_page(view, error)
     except Exception as error:
         of.book.meter.failed(handler.__name__, "http", error)
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _failed(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
+        return _error_page(view, SpellbookError(f"Spellbook failed with {type(error).__name__}."))
 
 
-def _check_form(request: Request, form: Mapping[str, str]) -> None:
-    if not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
-        raise PermissionDenied("This form is not from a page of this server, or you have logged in again since.")
-
-
-def _failed(view: View, error: SpellbookError) -> Response:
+def _error_page(view: View, error: SpellbookError) -> Response:
     difference = error.difference if isinstance(error, Conflict) else ""
     return view.page("error.html", faults.status_of(error), error=error, difference=difference)
 

@@ -289,5 +289,5 @@ def test_an_action_goes_back_only_to_this_server(browser: Browser, full: dict[st
 def test_every_action_is_tried() -> None:
     """An action without a case here fails."""
     source = Path(__file__).read_text("utf-8")
-    actions = [each.path for module in pages.MODULES for each in module.routes() if isinstance(each, Route)]
+    actions = [each.path for module in pages.MODULES for each in module.ROUTES if isinstance(each, Route)]
     assert [path for path in actions if path.startswith("/do/") and f'"{path}"' not in source] == []

@@ -61,7 +61,7 @@ def test_every_page_shows_what_it_is_for(browser: Browser, full: dict[str, str])
 
 def test_the_routes_of_pages_are_all_tried() -> None:
     """A new page is added to the table above."""
-    got = {each.path for module in pages.MODULES for each in module.routes() if "GET" in (each.methods or ())}
+    got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|graph/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
     assert got == tried | {"/job", "/difference"}
 

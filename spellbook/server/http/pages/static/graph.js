@@ -2,7 +2,7 @@
 "use strict";
 
 const canvas = document.getElementById("graph");
-const told = JSON.parse(canvas.dataset.graph);
+const graph = JSON.parse(canvas.dataset.graph);
 const context = canvas.getContext("2d");
 const style = getComputedStyle(document.documentElement);
 const probe = document.createElement("span");
@@ -14,8 +14,8 @@ const colour = (name) => {
 const ink = colour(""), soft = colour("soft"), accent = getComputedStyle(document.querySelector("a")).color;
 probe.remove();
 
-const nodes = told.notes.map((note, number) => ({ ...note, number }));
-const edges = told.edges.map((edge) => ({ source: edge.from, target: edge.to, kind: edge.kind }));
+const nodes = graph.notes.map((note, number) => ({ ...note, number }));
+const edges = graph.edges.map((edge) => ({ source: edge.from, target: edge.to, kind: edge.kind }));
 let width, height, held = null, moved = false;
 
 function fit() {

@@ -6,10 +6,10 @@ const job = document.getElementById("job");
 function follow() {
   const events = new EventSource("/api/events");
   events.addEventListener("job", (event) => {
-    const told = JSON.parse(event.data);
+    const change = JSON.parse(event.data);
     htmx.ajax("GET", "/job", { target: "#job", swap: "innerHTML" });
     job.hidden = false;
-    if (told.state !== "running") {
+    if (change.state !== "running") {
       events.close();
       setTimeout(follow, 2000);
     }
