@@ -27,7 +27,7 @@ from spellbook.server.http import admin, api
 from spellbook.server.names import TOOLSETS
 from spellbook.verbs import memories
 from spellbook.verbs import table as verbs
-from spellbook.verbs.arguments import Argument, Verb
+from spellbook.verbs.declare import Argument, Verb
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

@@ -30,7 +30,7 @@ from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.verbs import memories, table
-from spellbook.verbs.arguments import Verb
+from spellbook.verbs.declare import Verb
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
-from spellbook.editing.labels import LISTS, as_list, unite
+from spellbook.editing.merged_labels import LISTS, as_list, unite
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
 from spellbook.notes.links import replaced

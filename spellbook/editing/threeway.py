@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spellbook.editing import labels
+from spellbook.editing import merged_labels
 from spellbook.editing.edits import same, with_meta
 from spellbook.index import privacy
 from spellbook.index.filters import fold
@@ -137,7 +137,7 @@ def _guard(header: str, ours: Note, theirs: Note, draft: _MergeDraft) -> str:
     """Return the merged frontmatter, as private as the more private side and as untrusted as the less trusted one."""
     note = parse(ours.path, header.encode())
     try:
-        return labels.guard(note, ours, theirs)
+        return merged_labels.guard(note, ours, theirs)
     except (Conflict, InvalidInput):  # it has a fault: what can be read of it is written anew
         draft.header(0, header)
         wanted = privacy.needed(note.meta, ours.meta, theirs.meta)
@@ -155,10 +155,10 @@ def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any],
         if same(here, was) or here is None:
             changes[key] = there
         elif there is not None:
-            value = labels.choose(key, was, ours, theirs)
+            value = merged_labels.choose(key, was, ours, theirs)
             if not same(value, here):
                 changes[key] = value
-            elif key not in labels.RULED and not (isinstance(here, list) and isinstance(there, list)):
+            elif key not in merged_labels.RULED and not (isinstance(here, list) and isinstance(there, list)):
                 aside[key] = there
     ids = [note.declared_id for note in (ours, theirs)]
     if all(ids) and ids[0] != ids[1]:

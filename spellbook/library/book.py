@@ -31,7 +31,7 @@ from spellbook.text.unicode import door
 if TYPE_CHECKING:
     from spellbook.archive import export, importer
     from spellbook.archive.restore import Restored
-    from spellbook.editing import cleanup, merge, moves, repair_links, revise, sessions, undo, write
+    from spellbook.editing import cleanup, merge, moves, repair_links, rest_sessions, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import evaluate, migrate
     from spellbook.library.migrate import Estimate, Migrated
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
-    revise, sessions, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
+    rest_sessions, revise, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
     evaluate, migrate = lazy("spellbook.library", "evaluate", "migrate")
     (documents,) = lazy("spellbook.memories", "wikis")
     (toc,) = lazy("spellbook.search", "toc")
@@ -262,17 +262,17 @@ class Spellbook(Reader):
 
     def rest(self, language: str = "en") -> tuple[Session, dict[str, Any], dict[str, Any]]:
         """Start a REST session for writing; return it with the chunking guide and the metadata rules (en, ko)."""
-        sessions.check_language(language)
+        rest_sessions.check_language(language)
         self.refresh()  # the vault may have guides of its own
-        return sessions.begin(self.index, language)
+        return rest_sessions.begin(self.index, language)
 
     def rest_end(self, session_id: str | None) -> Session:
         """End a session. Raises RestRequired, RestInvalid, RestExpired."""
-        return sessions.end(self.index, session_id)
+        return rest_sessions.end(self.index, session_id)
 
     def require_session(self, session_id: str | None) -> Session:
         """Return a session that is still open. Raises RestRequired, RestInvalid, RestExpired."""
-        return sessions.live(self.index, session_id)
+        return rest_sessions.live(self.index, session_id)
 
     # -- keeping in order
 

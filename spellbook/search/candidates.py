@@ -17,7 +17,7 @@ from spellbook.models.base import Bytes, Vectors
 from spellbook.search import retrieve, synonyms, weights
 from spellbook.search.question import Question, Ranked
 from spellbook.search.ranking import Candidate
-from spellbook.search.scoring import NOTHING, Leg, Match, OfNote
+from spellbook.search.text_scores import NOTHING, Leg, Match, OfNote
 from spellbook.search.when import When
 
 

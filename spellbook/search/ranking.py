@@ -18,7 +18,7 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
 from spellbook.search.related import Superseded
-from spellbook.search.scoring import Leg, Match, Share
+from spellbook.search.text_scores import Leg, Match, Share
 from spellbook.text.quoting import counted
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import QueryWord, Question
-from spellbook.search.scoring import Both, Leg, OfNote
+from spellbook.search.text_scores import Both, Leg, OfNote
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
 from spellbook.text.expressions import AnyOf, Expression

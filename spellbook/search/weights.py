@@ -56,7 +56,7 @@ Weights of the legs in `search`. Average nDCG@10 over nine question sets is 0.84
 
 class Blend(NamedTuple):
     """
-    How the parts of a score by meaning are put together; see `scoring.Match.meaning`.
+    How the parts of a score by meaning are put together; see `text_scores.Match.meaning`.
 
     `first` is the embedder's share where a second encoder reads a text too; what the second one does not know costs a
     text `unknown_cost` at most, a title or a question `unknown_label_cost`. The title's score replaces `titled` of the

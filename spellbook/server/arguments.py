@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spellbook.system.errors import InvalidInput
-from spellbook.verbs.arguments import Argument, Verb
+from spellbook.verbs.declare import Argument, Verb
 
 _MOST_LISTED = 200_000
 """Letters of a list as JSON."""

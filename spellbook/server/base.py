@@ -19,9 +19,9 @@ from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import flat, json_of, one_line, quoted
-from spellbook.verbs import arguments as verbs
+from spellbook.verbs import declare as verbs
 from spellbook.verbs import table
-from spellbook.verbs.arguments import Verb
+from spellbook.verbs.declare import Verb
 
 P = ParamSpec("P")
 _TAKES_NOTHING = verbs.verb("")

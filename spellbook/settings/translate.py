@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from operator import itemgetter
 
+from spellbook.text.korean import particle
+
 VARIABLES = ("SPELLBOOK_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 _MAC_SETTINGS = "~/Library/Preferences/.GlobalPreferences.plist"
 """Where macOS keeps the languages that a person chose. Programs that are not started from a shell have no LANG."""
@@ -47,20 +49,6 @@ _PREFIX = "spellbook: "
 
 _SEPARATORS = (("; ", "; "), (" and ", ", "), (", ", ", "), (r"(?<=[.?!]) +(?![a-z])", " "))
 """What stands between messages in a row, and between their translations."""
-
-_PARTICLES = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
-"""The form after a closed syllable: the form after an open one."""
-
-_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou]c?[ckpt]$|ook$")
-"""Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook."""
-
-_CLOSED_NAMES = frozenset("013678LMNR")
-"""Digits and capital letters whose names end with a consonant: 일, 엘."""
-
-_READ_RIEUL = re.compile(r"le?$|[178LR]$")
-"""Those that end with ㄹ, after which 으로 is 로."""
-
-_ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
 
 
 def language() -> str:
@@ -205,23 +193,4 @@ def _match(text: str) -> tuple[str, Sequence[str], int] | None:
 
 def filled(value: str, how: str | None) -> str:
     """Return a value as a Korean template asks for it: itself, translated (`t`), or with a particle."""
-    return _translate_message(value) if how == "t" else value + _particle(value, how) if how else value
-
-
-def _particle(value: str, closed: str) -> str:
-    """Return the particle that fits how `value` is read: `closed`, or its form after a vowel. An aside is not read."""
-    opened = _PARTICLES[closed]
-    read = _ASIDE.sub("", value.strip("'\"`”’…. ")).rstrip("'\"`)]}”’…. ")
-    last = read[-1:]
-    if "가" <= last <= "힣":
-        final = (ord(last) - ord("가")) % 28
-        is_closed, is_rieul = final > 0, final == 8
-    elif last.isascii() and last.isalnum():
-        word = re.split(r"[^A-Za-z\d]", read)[-1]
-        is_closed = bool(last in _CLOSED_NAMES if word.upper() == word else _CLOSED.search(word.lower()))
-        is_rieul = bool(_READ_RIEUL.search(word))
-    elif last == "%":  # read 퍼센트
-        return opened
-    else:
-        return f"{closed}({opened})"
-    return closed if is_closed and not (closed == "으로" and is_rieul) else opened
+    return _translate_message(value) if how == "t" else value + particle(value, how) if how else value

@@ -1,6 +1,10 @@
-"""The stem of a Korean word, by a list of the most frequent particles and endings. Pure."""
+"""
+The stem of a Korean word, by a list of the most frequent particles and endings; the particle that fits a value. Pure.
+"""
 
 from __future__ import annotations
+
+import re
 
 _PARTICLE_LIST = """
 은 는 이 가 을 를 의 에 와 과 로 도 만 들 란 나 께 에서 에게 께서 으로 로서 로써 부터 까지 보다 처럼 마다 이나 이란 라는
@@ -23,6 +27,20 @@ _LONGEST_ENDING = max(map(len, _ENDINGS))
 # After one syllable, most particles may as well be part of the word: 아이, 지도, 서로, 나이.
 _ALWAYS_PARTICLES = frozenset("을를은는")
 
+_OPEN_FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
+"""The form after a closed syllable: the form after an open one."""
+
+_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou]c?[ckpt]$|ook$")
+"""Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook."""
+
+_CLOSED_NAMES = frozenset("013678LMNR")
+"""Digits and capital letters whose names end with a consonant: 일, 엘."""
+
+_READ_RIEUL = re.compile(r"le?$|[178LR]$")
+"""Those that end with ㄹ, after which 으로 is 로."""
+
+_ASIDE = re.compile(r"(?<=\S)\s*(?:\([^()]*\)|\[[^][]*\])$")
+
 
 def stem(word: str) -> str:
     """Return a Korean word without the particles and endings of the list; words of two syllables keep most."""
@@ -33,3 +51,22 @@ def stem(word: str) -> str:
         if not size or (len(word) == 2 and word[-1] not in _ALWAYS_PARTICLES):
             return word
         word, shortest = word[:-size], 2
+
+
+def particle(value: str, closed: str) -> str:
+    """Return the particle that fits how `value` is read: `closed`, or its form after a vowel. An aside is not read."""
+    opened = _OPEN_FORMS[closed]
+    read = _ASIDE.sub("", value.strip("'\"`”’…. ")).rstrip("'\"`)]}”’…. ")
+    last = read[-1:]
+    if "가" <= last <= "힣":
+        final = (ord(last) - ord("가")) % 28
+        is_closed, is_rieul = final > 0, final == 8
+    elif last.isascii() and last.isalnum():
+        word = re.split(r"[^A-Za-z\d]", read)[-1]
+        is_closed = bool(last in _CLOSED_NAMES if word.upper() == word else _CLOSED.search(word.lower()))
+        is_rieul = bool(_READ_RIEUL.search(word))
+    elif last == "%":  # read 퍼센트
+        return opened
+    else:
+        return f"{closed}({opened})"
+    return closed if is_closed and not (closed == "으로" and is_rieul) else opened

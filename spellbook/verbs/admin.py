@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spellbook.verbs.arguments import choice, flag, needed, number, share, text, texts, verb
-from spellbook.verbs.table import DRY_RUN
+from spellbook.verbs.arguments import DRY_RUN
+from spellbook.verbs.declare import choice, flag, needed, number, share, text, texts, verb
 
 MOST_DAYS = 36_500
 RANGES = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}

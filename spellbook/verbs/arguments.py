@@ -1,140 +1,53 @@
 """
-The form in which a verb is declared, once for every door.
+Arguments that several verbs share: their defaults, bounds and help, for all doors.
 
-It is plain, so that the command line loads nothing for it. The server makes pydantic's types of it
-(`server.arguments`), the command line its options (`cli.app.option`).
+A bound that a room checks for programs in Python too has its name in `settings.limits`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_OFFSET, MOST_QUERY, MOST_WHEN
+from spellbook.verbs.declare import choice, flag, mapping, needed, number, share, text, texts
 
-Kind = Literal["text", "texts", "number", "share", "flag", "choice", "object"]
-Right = Literal["read", "write", "admin"]
+MOST_CHUNKS = 100
+"""Chunks that one call may write."""
 
-NEEDED: Any = object()
-"""The default of an argument that must be given."""
+QUERY = needed("A question or sentence.", MOST_QUERY)
+ID = needed("Id or path.")
+LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
+FILTER = mapping(
+    'As {"category": "decision", "tags!": ["old"]}; see filter keys.',
+    20_000,
+    additionalProperties=True,
+    typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
+    "or any frontmatter key. K!=V for all others; repeat for more.",
+)
+AS_OF = text(
+    "A date, git revision or snapshot.",
+    MOST_WHEN,
+    typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
+)
+MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
+FORM = choice("Answer format.", "text json", "text")
+DRY_RUN = flag("Only show what would change.")
+DRY_FIRST = DRY_RUN.but(default=True)
+FORCE = flag("Write even a duplicate or a likely secret.")
+FORCE_SECRET = flag("Write even a likely secret.")
+HARD = flag(
+    "Delete for good, no trash.",
+    typed="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
+)
+MODE = choice("The verb.", "search memorize find", "search")
+ONLY_CATEGORY = text("Only this category.", 200)
+SKIPPED = number("Notes to skip.", 0, 0, MOST_OFFSET)
 
-MOST_ID = 4_000
-"""Letters of an id or a path."""
-
-MOST_TEXT = 10_000_000
-"""Letters of a text that a program gives."""
-
-MOST_LETTERS = 200_000
-"""Letters of a text that a model writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """
-    One argument of a verb: its kind, what it is for, its default and its bounds.
-
-    `least` and `most` bound a number, `most` the letters of a text, of each text of a list, or of an object as JSON;
-    `items` the texts of a list. `of_tools` is another `most` for what a model gives. `typed` is the help on the command
-    line, where the form differs. `schema` is the JSON Schema of an object beyond its type.
-    """
-
-    kind: Kind
-    about: str
-    default: Any = NEEDED
-    least: int = 0
-    most: int = 1
-    items: int = 0
-    choices: tuple[str, ...] = ()
-    of_tools: int = 0
-    typed: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether it must be given."""
-        return self.default is NEEDED
-
-    def but(self, **changes: Any) -> Argument:
-        """Return the argument with some of its fields changed."""
-        return replace(self, **changes)
-
-
-def text(about: str, most: int = 2_000, default: str | None = "", **more: Any) -> Argument:
-    """Return a text that may be left out; with the default None an empty text is one that was given."""
-    return Argument("text", about, default, most=most, **more)
-
-
-def needed(about: str, most: int = MOST_ID, **more: Any) -> Argument:
-    """Return a text that must be given."""
-    return Argument("text", about, least=1, most=most, **more)
-
-
-def texts(about: str, most: int = 1_000, items: int = 100, default: Any = None, **more: Any) -> Argument:
-    """Return a list of texts that may be left out."""
-    return Argument("texts", about, default, most=most, items=items, **more)
-
-
-def number(about: str, default: int | None, least: int, most: int) -> Argument:
-    """Return a whole number."""
-    return Argument("number", about, default, least, most)
-
-
-def share(about: str, **more: Any) -> Argument:
-    """Return a number that need not be whole and may be left out, from 0 to 1 if nothing else is said."""
-    return Argument("share", about, **{"default": None, **more})
-
-
-def flag(about: str, *, default: bool = False, typed: str = "") -> Argument:
-    """Return a yes or no; on the command line it is off unless it is typed, whatever its default elsewhere."""
-    return Argument("flag", about, default, typed=typed)
-
-
-def choice(about: str, choices: str, default: Any = "", **more: Any) -> Argument:
-    """Return one of some words, which `choices` lists with blanks between them."""
-    allowed = (*([""] if default == "" else []), *choices.split())
-    return Argument("choice", about, default, choices=allowed, **more)
-
-
-def mapping(
-    about: str, most: int, default: Any = None, *, typed: str = "", of_tools: int = 0, **schema: Any
-) -> Argument:
-    """Return an object of at most `most` characters as JSON."""
-    return Argument("object", about, default, most=most, of_tools=of_tools, typed=typed, schema=schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """
-    A verb: its name, the right that it needs, its arguments, and the type of its result among `results`.
-
-    Most are named as the method of `Spellbook` that they are.
-    """
-
-    name: str
-    right: Right
-    result: str
-    arguments: Mapping[str, Argument]
-
-    def taken(self, function: Callable[..., Any], names: Mapping[str, str]) -> dict[str, Argument]:
-        """
-        Return the arguments that a door's function takes, by the door's names.
-
-        They are those of its parameters; with `**`, all that it does not name are among them. `names` has the names of
-        the door that differ, each with the table's.
-        """
-        parameters = inspect.signature(function).parameters.values()
-        own = {names.get(parameter.name, parameter.name) for parameter in parameters}
-        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        called = {name: here for here, name in names.items()}
-        taken = self.arguments.items()
-        return {called.get(name, name): argument for name, argument in taken if takes_all or name in own}
-
-    def without(self, *names: str) -> Verb:
-        """Return the verb for a door that leaves some arguments out."""
-        kept = {name: argument for name, argument in self.arguments.items() if name not in names}
-        return replace(self, arguments=kept)
-
-
-def verb(name: str, right: Right = "read", result: str = "", /, **arguments: Argument) -> Verb:
-    """Return a verb that takes these arguments."""
-    return Verb(name, right, result, arguments)
+ALSO = texts(
+    "Guesses: a sentence of the note; its words in the other language.",
+    MOST_QUERY,
+    MOST_ALSO,
+    typed="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
+)
+MIN_SCORE = share(
+    "Minimum score.", typed="Leave out hits below this score (0 to 1), instead of using the built-in limit."
+)
+PER_NOTE = number("Maximum chunks of one note; 0 is no bound.", 0, 0, 100)

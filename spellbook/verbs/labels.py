@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spellbook.settings.limits import MOST_LINE
-from spellbook.verbs.arguments import MOST_LETTERS
+from spellbook.verbs.declare import MOST_LETTERS
 
 LINE = {"type": "string", "maxLength": MOST_LINE}
 STRINGS = {"type": "array", "items": LINE, "maxItems": 50}

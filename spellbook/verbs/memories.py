@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from spellbook.verbs.arguments import MOST_TEXT, NEEDED, choice, flag, mapping, needed, number, share, text, texts, verb
-from spellbook.verbs.labels import LINE, STRINGS
-from spellbook.verbs.table import (
+from spellbook.verbs.arguments import (
+    ALSO,
     FORCE,
     FORCE_SECRET,
     FORM,
     HARD,
     LIMIT,
     MAX_TOKENS,
+    MIN_SCORE,
     ONLY_CATEGORY,
     QUERY,
-    SEARCH,
     SKIPPED,
 )
+from spellbook.verbs.declare import MOST_TEXT, NEEDED, choice, flag, mapping, needed, number, share, text, texts, verb
+from spellbook.verbs.labels import LINE, STRINGS
 
-_ALSO, _MIN_SCORE = SEARCH.arguments["also"], SEARCH.arguments["min_score"]
 _SHOWN: dict[str, Any] = {"max_tokens": MAX_TOKENS, "format": FORM}
 
 # -- memento
@@ -44,14 +44,14 @@ REMEMBER = verb(
 RECALL = verb(
     "recall",
     query=QUERY,
-    also=_ALSO,
+    also=ALSO,
     filters=mapping(
         "type, tags (any of them), project_id, time_from, time_to (dates), or any key that search filters by.",
         20_000,
         additionalProperties=True,
     ),
     limit=LIMIT.but(default=8),
-    min_score=_MIN_SCORE,
+    min_score=MIN_SCORE,
     **_SHOWN,
 )
 PIN = verb("pin", "write", memory_id=_MEMORY)
@@ -87,7 +87,7 @@ SEARCH_DECISIONS = verb(
     limit=LIMIT.but(default=10),
     topic=_TOPIC,
     outcome=choice("Only decisions with this outcome.", f"{_RESULTS} pending"),
-    min_score=_MIN_SCORE,
+    min_score=MIN_SCORE,
     **_SHOWN,
 )
 UPDATE_DECISION = verb(
@@ -166,6 +166,6 @@ DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
 # -- documents beside the vault
 
 _PATH = text("A folder in the documents, the project or the vault; else the project's documents.", 4_000)
-SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=_MIN_SCORE, path=_PATH, **_SHOWN)
+SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=MIN_SCORE, path=_PATH, **_SHOWN)
 INDEX_DOCUMENTS = verb("wiki_index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
 STATUS_OF_DOCUMENTS = verb("wiki_status", path=_PATH)

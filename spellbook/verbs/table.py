@@ -9,16 +9,32 @@ from __future__ import annotations
 from typing import Any
 
 from spellbook.settings.limits import (
-    MOST_ALSO,
-    MOST_HITS,
     MOST_LISTED,
-    MOST_OFFSET,
-    MOST_QUERY,
     MOST_VERSIONS,
-    MOST_WHEN,
 )
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
+    ALSO,
+    AS_OF,
+    DRY_FIRST,
+    DRY_RUN,
+    FILTER,
+    FORCE,
+    FORCE_SECRET,
+    FORM,
+    HARD,
+    ID,
+    LIMIT,
+    MAX_TOKENS,
+    MIN_SCORE,
+    MODE,
+    MOST_CHUNKS,
+    ONLY_CATEGORY,
+    PER_NOTE,
+    QUERY,
+    SKIPPED,
+)
+from spellbook.verbs.declare import (
     MOST_LETTERS,
     MOST_TEXT,
     NEEDED,
@@ -28,64 +44,21 @@ from spellbook.verbs.arguments import (
     mapping,
     needed,
     number,
-    share,
     text,
     texts,
     verb,
 )
 
-MOST_CHUNKS = 100
-"""Chunks that one call may write."""
-
-QUERY = needed("A question or sentence.", MOST_QUERY)
-ID = needed("Id or path.")
-LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
-FILTER = mapping(
-    'As {"category": "decision", "tags!": ["old"]}; see filter keys.',
-    20_000,
-    additionalProperties=True,
-    typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
-    "or any frontmatter key. K!=V for all others; repeat for more.",
-)
-AS_OF = text(
-    "A date, git revision or snapshot.",
-    MOST_WHEN,
-    typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
-)
-MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
-FORM = choice("Answer format.", "text json", "text")
-DRY_RUN = flag("Only show what would change.")
-DRY_FIRST = DRY_RUN.but(default=True)
-FORCE = flag("Write even a duplicate or a likely secret.")
-FORCE_SECRET = flag("Write even a likely secret.")
-HARD = flag(
-    "Delete for good, no trash.",
-    typed="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
-)
-MODE = choice("The verb.", "search memorize find", "search")
-ONLY_CATEGORY = text("Only this category.", 200)
-SKIPPED = number("Notes to skip.", 0, 0, MOST_OFFSET)
-
-_ALSO = texts(
-    "Guesses: a sentence of the note; its words in the other language.",
-    MOST_QUERY,
-    MOST_ALSO,
-    typed="A further text to search by, such as the sentence you expect; up to 3, repeat it.",
-)
-_MIN_SCORE = share(
-    "Minimum score.", typed="Leave out hits below this score (0 to 1), instead of using the built-in limit."
-)
-_PER_NOTE = number("Maximum chunks of one note; 0 is no bound.", 0, 0, 100)
 _IN_ORDER: dict[str, Argument] = {"limit": LIMIT, "filter": FILTER, "category": ONLY_CATEGORY}
-_AS_SHOWN: dict[str, Argument] = {"max_tokens": MAX_TOKENS, "per_note": _PER_NOTE, "as_of": AS_OF, "format": FORM}
+_AS_SHOWN: dict[str, Argument] = {"max_tokens": MAX_TOKENS, "per_note": PER_NOTE, "as_of": AS_OF, "format": FORM}
 _READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "as_of": AS_OF, "format": FORM}
 
 # -- finding and reading
 
 SEARCH = verb(
-    "search", "read", "Found", query=QUERY, also=_ALSO, mode=MODE, **_IN_ORDER, min_score=_MIN_SCORE, **_AS_SHOWN
+    "search", "read", "Found", query=QUERY, also=ALSO, mode=MODE, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN
 )
-MEMORIZE = verb("memorize", "read", "Found", query=QUERY, **_IN_ORDER, min_score=_MIN_SCORE, **_AS_SHOWN)
+MEMORIZE = verb("memorize", "read", "Found", query=QUERY, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
 FIND = verb(
     "find",
     "read",
@@ -100,12 +73,12 @@ WHY = verb(
     "read",
     "Why",
     query=QUERY,
-    also=_ALSO,
+    also=ALSO,
     id=text("Id of a section or note, or its path.", 4_000),
     verb=MODE.but(typed="The verb to explain."),
     limit=LIMIT,
     filter=FILTER,
-    min_score=_MIN_SCORE,
+    min_score=MIN_SCORE,
 )
 RECENT = verb(
     "recent",

@@ -23,7 +23,7 @@ from spellbook.server.http.api import openapi
 from spellbook.server.names import TOOLSETS
 from spellbook.verbs import admin as of_servers
 from spellbook.verbs import memories, table
-from spellbook.verbs.arguments import Argument, Verb
+from spellbook.verbs.declare import Argument, Verb
 
 ROOT = Path(spellbook.__file__).parent
 VERBS = [each for module in (table, memories, of_servers) for each in vars(module).values() if isinstance(each, Verb)]

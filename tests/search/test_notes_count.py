@@ -12,8 +12,8 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.search import weights
 from spellbook.search.question import Question
 from spellbook.search.ranking import Candidate, fuse
-from spellbook.search.scoring import Both, Match, OfNote
 from spellbook.search.searcher import Searcher
+from spellbook.search.text_scores import Both, Match, OfNote
 from tests.helpers import Counting, opened
 from tests.search.test_ranking import candidate
 

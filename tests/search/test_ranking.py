@@ -11,8 +11,8 @@ import pytest
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search.ranking import Candidate, adjust, choose, fuse, least, related, rerank
 from spellbook.search.related import Superseded
-from spellbook.search.scoring import Leg, Match
 from spellbook.search.successors import supersede
+from spellbook.search.text_scores import Leg, Match
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
 

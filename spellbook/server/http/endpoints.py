@@ -39,7 +39,7 @@ from spellbook.server.http.served import Served, caller_of, in_thread, served_of
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
-from spellbook.verbs.arguments import MOST_ID, Argument, Verb
+from spellbook.verbs.declare import MOST_ID, Argument, Verb
 
 ALIASES = {"q": "query"}
 """Other names of parameters."""

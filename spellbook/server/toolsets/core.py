@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.editing import guides
-from spellbook.editing.sessions import when
+from spellbook.editing.rest_sessions import when
 from spellbook.library.reader import Reader
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
@@ -19,7 +19,8 @@ from spellbook.server.layouts import earlier, render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
-from spellbook.verbs.arguments import MOST_LETTERS
+from spellbook.verbs.arguments import MOST_CHUNKS
+from spellbook.verbs.declare import MOST_LETTERS
 
 if TYPE_CHECKING:
     from spellbook.search.question import Answer
@@ -73,10 +74,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """Save one or more chunks in one call. If one is invalid or a duplicate, none is saved."""
         session_id = book.whole.require_session(session_id).id
         chunks = chunk if isinstance(chunk, list) else [chunk]
-        if len(chunks) > table.MOST_CHUNKS:
+        if len(chunks) > MOST_CHUNKS:
             raise InvalidInput(
                 f"{len(chunks)} chunks are too many for one call.",
-                f"Give at most {table.MOST_CHUNKS}; nothing was written.",
+                f"Give at most {MOST_CHUNKS}; nothing was written.",
             )
         answers = ",\n".join(_scribe(book, chunks, session_id, **options))
         return f"[{answers}]" if isinstance(chunk, list) else answers

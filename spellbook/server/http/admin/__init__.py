@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spellbook.server.http.admin import figures, memory, upkeep
+from spellbook.server.http.admin import alerts, figures, memory, upkeep
 
-ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *upkeep.ENDPOINTS)
+ENDPOINTS = (*memory.ENDPOINTS, *figures.ENDPOINTS, *alerts.ENDPOINTS, *upkeep.ENDPOINTS)
 ROUTES = [endpoint.route for endpoint in ENDPOINTS]

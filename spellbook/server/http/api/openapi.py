@@ -19,7 +19,7 @@ from spellbook.server.http.guard import API
 from spellbook.server.http.served import caller_of, in_thread
 from spellbook.text.quoting import json_of
 from spellbook.verbs import results
-from spellbook.verbs.arguments import MOST_ID
+from spellbook.verbs.declare import MOST_ID
 
 PATH = "/api/openapi.json"
 _BEYOND = {

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.notes.decisions import DECISION
-from spellbook.server.http.admin import figures, memory
+from spellbook.server.http.admin import alerts, memory
 from spellbook.server.http.api import changes, finding, health
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -28,7 +28,7 @@ def overview(shown: View) -> Response:
         "overview.html",
         status=shown.ask(finding.status),
         degraded="" if is_admin else shown.book.state().reason,  # an admin's alerts say it
-        alerts=shown.ask(figures.alerts)["alerts"] if is_admin else [],
+        alerts=shown.ask(alerts.alerts)["alerts"] if is_admin else [],
         newest=shown.book.recent(_NEWEST).notes,
         pending=pending,
         reviews=due[:_REVIEWS],

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.server.http.admin import figures, memory, upkeep
+from spellbook.server.http.admin import alerts, figures, memory, upkeep
 from spellbook.server.http.api import changes, finding
 from spellbook.server.http.pages import charts, view
 from spellbook.server.http.pages.view import View
@@ -23,7 +23,7 @@ def health(shown: View) -> Response:
     if is_admin:
         reply = shown.ask(figures.performance, includeDetails=True)["result"]
         values |= {
-            "alerts": shown.ask(figures.alerts)["alerts"],
+            "alerts": shown.ask(alerts.alerts)["alerts"],
             "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
             "figures": reply,
             "hours": charts.hours(shown.book.meter, _HOURS),

@@ -1,7 +1,7 @@
 """
 What becomes of the frontmatter of two notes that are merged, with a common version (`threeway`) or without (`combine`).
 
-Lists are unite. Of two times of making the older one holds, of two changes the newer one, of two importances the
+Lists are united. Of two times of making the older one holds, of two changes the newer one, of two importances the
 higher one. The text is as private and as untrusted as `privacy` rules. Of all else the first note's value stays. Pure.
 """
 
