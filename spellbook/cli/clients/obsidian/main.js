@@ -140,6 +140,7 @@ class SpellbookPlugin extends obsidian.Plugin {
   state = { kind: 'asking', pending: 0, told: '' };
   /** @type {HTMLElement | null} */
   statusEl = null;
+  tab = new SpellbookSettings(this);
 
   async onload() {
     const saved = await this.loadData();
@@ -151,7 +152,7 @@ class SpellbookPlugin extends obsidian.Plugin {
       new obsidian.Notice(this.next() || this.short());
     });
     this.registerView(RELATED, leaf => new RelatedView(leaf, this));
-    this.addSettingTab(new SpellbookSettings(this));
+    this.addSettingTab(this.tab);
     this.addRibbonIcon('book-open', say('search'), () => new SearchModal(this).open());
     this.addCommand({ id: 'search', name: say('search'), callback: () => new SearchModal(this).open() });
     this.addCommand({ id: 'related', name: say('showRelated'), callback: () => this.showRelated() });
@@ -225,6 +226,7 @@ class SpellbookPlugin extends obsidian.Plugin {
   }
 
   show() {
+    this.tab.show();
     if (!this.statusEl) return;
     this.statusEl.setText(`Spellbook: ${this.short()}`);
     obsidian.setTooltip(this.statusEl, this.next() || this.short(), { placement: 'top' });
@@ -412,6 +414,9 @@ function neighbours(/** @type {Graph | null} */ graph) {
 }
 
 class SpellbookSettings extends obsidian.PluginSettingTab {
+  /** @type {HTMLElement | null} */
+  stateEl = null;
+
   constructor(/** @type {SpellbookPlugin} */ plugin) {
     super(plugin.app, plugin);
     this.plugin = plugin;
@@ -423,21 +428,22 @@ class SpellbookSettings extends obsidian.PluginSettingTab {
     const address = this.field('address', plugin.settings.address);
     const token = this.field('token', plugin.token());
     token.type = 'password';
-    const stateEl = containerEl.createEl('p', { cls: 'spellbook-why' });
-    const show = () => stateEl.setText(`${plugin.short()}. ${plugin.next()}`);
-    show();
+    this.stateEl = containerEl.createEl('p', { cls: 'spellbook-why' });
+    this.show();
     // A field counts when it is left: no half-typed address is asked.
     address.addEventListener('change', async () => {
       await plugin.setAddress(address.value.trim());
       token.value = plugin.token();
       await plugin.check();
-      show();
     });
     token.addEventListener('change', async () => {
       plugin.setToken(token.value.trim());
       await plugin.check();
-      show();
     });
+  }
+
+  show() {
+    this.stateEl?.setText(`${this.plugin.short()}. ${this.plugin.next()}`);
   }
 
   /** Add a field, and return where one types. */
