@@ -161,7 +161,9 @@ class SpellbookPlugin extends obsidian.Plugin {
     this.registerEvent(this.app.workspace.on('file-open', () => soon()));
     this.registerEvent(this.app.workspace.on('editor-change', () => later()));
     this.register(() => [soon, later].forEach(each => each.cancel()));
-    this.registerInterval(window.setInterval(() => document.hidden || this.check(), LOOKING));
+    // A wrong token is not sent again and again: the server would lock this machine out.
+    const look = () => document.hidden || this.state.kind === 'token' || this.check();
+    this.registerInterval(window.setInterval(look, LOOKING));
     this.show();
     this.app.workspace.onLayoutReady(() => this.check());
   }
@@ -351,6 +353,7 @@ class RelatedView extends obsidian.ItemView {
     const turn = ++this.turn;
     const file = this.app.workspace.getActiveFile();
     if (file?.extension !== 'md') return this.fill({}, say('noNote'));
+    if (this.plugin.state.kind === 'token') return this.fill({}, this.plugin.next());
     const query = `${file.basename}\n${await this.around(file)}`;
     const [graph, answer] = await Promise.all([
       this.plugin.ask('/api/graph', { id: file.path }),
