@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from spellbook.settings.config import Config
 
 _CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
-_HOOKS, _MERGE = "git-hooks", "git-merge"
+_HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 _SESSIONS = "claude-code"
 """The client whose sessions have hooks."""
 
@@ -27,7 +28,7 @@ _ADDRESS = "http://127.0.0.1:17950"
 
 
 @main.command()
-@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _HOOKS, _MERGE)))
+@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _PLUGIN, _HOOKS, _MERGE)))
 @click.option(
     "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
 )
@@ -61,17 +62,19 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
     """
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
-    CLIENT is claude-desktop, claude-code, vscode, cursor, git-hooks or git-merge.
-    Nothing else in the client's settings changes. A backup of the file is kept
-    beside it, and --uninstall removes the entry. git-hooks update the index in
-    the background when git has changed the vault's files. git-merge lets git
-    merge notes by their sections: where both sides differ, both stay. --hooks
-    are of claude-code.
+    CLIENT is claude-desktop, claude-code, vscode, cursor, obsidian, git-hooks or
+    git-merge. Nothing else in the client's settings changes. A backup of the
+    file is kept beside it, and --uninstall removes the entry. obsidian puts a
+    plugin into the vault, which asks a running spellbook serve. git-hooks update
+    the index in the background when git has changed the vault's files. git-merge
+    lets git merge notes by their sections: where both sides differ, both stay.
+    --hooks are of claude-code.
 
     \b
     spellbook install claude-desktop --vault ~/notes
     spellbook install claude-code --vault ~/notes --hooks --recall
     spellbook install claude-code --project . --dry-run
+    spellbook install obsidian --vault ~/notes
     """
     if options["recall"] and not options["hooks"]:
         raise click.UsageError("--recall needs --hooks.")
@@ -79,7 +82,9 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
     if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
-    if client == _HOOKS:
+    if client == _PLUGIN:
+        _obsidian(ctx, uninstall, dry_run, **options)
+    elif client == _HOOKS:
         _git_hooks(ctx, uninstall, dry_run, **options)
     elif client == _MERGE:
         _git_merge(ctx, uninstall, dry_run)
@@ -180,6 +185,30 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **options: An
         output.say(
             f"{names} in {repository.hooks} index {config.vault} in the background; the log is {config.state / LOG}."
         )
+
+
+def _obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any) -> None:
+    from spellbook.cli.clients import obsidian_plugin
+
+    if options["project"] or options["file"] or options["with_token"]:
+        raise click.UsageError(
+            "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
+        )
+    folder, force = obsidian_plugin.home(_config(ctx).vault), options["force"]
+    if uninstall:
+        planned = obsidian_plugin.take_out(folder, force=force)
+    else:
+        planned = obsidian_plugin.add(folder, options["url"] or "", _ADDRESS, force=force)
+    for change in planned:
+        _make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.")
+    if not planned:
+        output.say(f"The plugin in {folder} is already as it should be; nothing was changed.")
+    elif uninstall and not dry_run:
+        with contextlib.suppress(OSError):  # something else is in it
+            folder.rmdir()
+            folder.parent.rmdir()
+    elif not dry_run:
+        output.say(obsidian_plugin.ABOUT.next)
 
 
 def _config(ctx: click.Context) -> Config:

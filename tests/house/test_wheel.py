@@ -36,12 +36,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_wheel_holds_every_file(installed: Path) -> None:
-    """Modules, translations, weights, samples, `py.typed` and the starter vault, byte for byte, and nothing else."""
+    """Modules, translations, weights, samples, the plugin, `py.typed` and the starter vault, byte for byte, and nothing else."""
     source = files(ROOT / "spellbook")
     starter = {f"starter/{path}": data for path, data in files(ROOT / "vault").items()}
     held = files(installed / "spellbook")
     assert {
         "settings/ko.toml",
+        "cli/clients/obsidian/main.js",
         "py.typed",
         "models/sample.json",
         "models/e5/e5.npz",

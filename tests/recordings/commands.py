@@ -150,6 +150,7 @@ install nothing
 install cursor --file {work}/cursor.json --dry-run
 install claude-code --file {work}/claude.json --hooks --recall --dry-run --scope lantern
 install vscode --project {work} --url --dry-run --name notes
+install obsidian --dry-run
 install git-hooks --dry-run
 migrate
 migrate --rollback

@@ -1,0 +1,241 @@
+"""Installing the plugin for Obsidian adds its files and its name to a vault; uninstalling restores every byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook import __version__
+from spellbook.cli import main
+from spellbook.cli.clients.obsidian_plugin import FILES, SHIPPED
+from tests.helpers import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+MODULES = [ROOT / "node_modules", *map(Path, filter(None, os.environ.get("NODE_PATH", "").split(os.pathsep)))]
+TYPINGS = [
+    folder
+    for folder in MODULES
+    if shutil.which("node")
+    and (folder / "obsidian/obsidian.d.ts").is_file()
+    and (folder / "typescript/bin/tsc").is_file()
+]
+
+LISTS = {
+    "none": None,
+    "empty": "",
+    "an empty list": "[]",
+    "an open list": "[\n]\n",
+    "as Obsidian writes it": '[\n  "dataview",\n  "메모"\n]',
+    "tabs": '[\n\t"dataview"\n]\n',
+    "CRLF": '[\r\n  "dataview"\r\n]\r\n',
+    "one line": '["dataview", "calendar"]',
+    "a byte order mark": '\ufeff["dataview"]\n',
+}
+
+
+@pytest.fixture
+def opened(vault: Path) -> Path:
+    """A vault that Obsidian has opened, with another plugin."""
+    (vault / "a.md").write_text("lantern", "utf-8")
+    other = vault / ".obsidian/plugins/dataview"
+    other.mkdir(parents=True)
+    (other / "main.js").write_bytes(b"// other\r\n")
+    (vault / ".obsidian/community-plugins.json").write_bytes(b'[\n  "dataview"\n]')
+    return vault
+
+
+def install(vault: Path, *args: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["--vault", str(vault), "install", "obsidian", *map(str, args)])
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    return result
+
+
+def tree(vault: Path) -> dict[str, bytes | None]:
+    """Every file and folder of a vault but dated backups."""
+    return {
+        path.relative_to(vault).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in sorted(vault.rglob("*"))
+        if not path.name.endswith(".bak")
+    }
+
+
+def plugin(vault: Path) -> Path:
+    return vault / ".obsidian/plugins/spellbook"
+
+
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+def test_there_and_back(opened: Path, listed: str | None) -> None:
+    """The files are those of the package, the list keeps its others, and after --uninstall no byte is different."""
+    file = opened / ".obsidian/community-plugins.json"
+    if listed is None:
+        file.unlink()
+    else:
+        file.write_bytes(listed.encode())
+    before = tree(opened)
+    said = install(opened).stdout
+    assert str(file) in said
+    assert "spellbook serve" in said
+    assert {name: (plugin(opened) / name).read_bytes() for name in FILES} == {
+        name: (SHIPPED / name).read_bytes() for name in FILES
+    }
+    assert json.loads((plugin(opened) / "data.json").read_bytes()) == {"address": "http://127.0.0.1:17950"}
+    assert json.loads(file.read_text("utf-8-sig")) == [*json.loads((listed or "[]").lstrip("\ufeff")), "spellbook"]
+    assert before.items() - tree(opened).items() <= {(file.relative_to(opened).as_posix(), (listed or "").encode())}
+    assert "nothing was changed" in install(opened).stdout
+    install(opened, "--uninstall")
+    assert tree(opened) == before
+    assert "nothing was changed" in install(opened, "--uninstall").stdout
+
+
+def test_what_was_added_since_stays(opened: Path) -> None:
+    """Plugins that were switched on since stay so; the settings that the plugin itself writes go with it."""
+    install(opened)
+    file = opened / ".obsidian/community-plugins.json"
+    file.write_bytes(b'["dataview","spellbook","calendar"]')
+    (plugin(opened) / "data.json").write_bytes(b'{\n  "address": "https://notes.example.org"\n}')
+    install(opened, "--uninstall")
+    assert file.read_bytes() == b'["dataview","calendar"]'
+    assert not plugin(opened).exists()
+
+
+@pytest.mark.parametrize("args", [(), ("--uninstall",)])
+def test_a_dry_run_shows_and_writes_nothing(opened: Path, args: tuple[str, ...]) -> None:
+    """--dry-run prints the changes as a diff."""
+    if args:
+        install(opened)
+    before = tree(opened)
+    said = install(opened, "--dry-run", *args).stdout
+    assert "+" * (not args) + '  "spellbook"' in said
+    assert "class SpellbookPlugin" in said
+    assert tree(opened) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("main.js", b"// mine"), ("styles.css", b""), ("data.json", b'{"mine": 1}'), ("data.json", b"{")]
+)
+def test_a_changed_file_is_not_deleted(opened: Path, name: str, text: bytes) -> None:
+    """A file that is not as it was installed stays with all others, unless --force, which keeps a copy."""
+    install(opened)
+    (plugin(opened) / name).write_bytes(text)
+    before = tree(opened)
+    said = install(opened, "--uninstall", code=2).stderr
+    assert str(plugin(opened) / name) in said
+    assert tree(opened) == before
+    install(opened, "--uninstall", "--force")
+    [copy] = plugin(opened).iterdir()
+    assert copy.name.startswith(name)
+    assert copy.read_bytes() == text
+
+
+def test_an_older_plugin_is_brought_up_to_date(opened: Path) -> None:
+    """Installing again replaces older files, beside a copy, and keeps the address; --url sets another one."""
+    install(opened, "--url", "https://notes.example.org")
+    (plugin(opened) / "main.js").write_bytes(b"// older")
+    install(opened)
+    assert (plugin(opened) / "main.js").read_bytes() == (SHIPPED / "main.js").read_bytes()
+    assert [each.read_bytes() for each in plugin(opened).glob("main.js.*")] == [b"// older"]
+    assert json.loads((plugin(opened) / "data.json").read_bytes()) == {"address": "https://notes.example.org"}
+    install(opened, "--url")
+    assert json.loads((plugin(opened) / "data.json").read_bytes()) == {"address": "http://127.0.0.1:17950"}
+
+
+def test_another_plugin_of_that_name_stays(opened: Path) -> None:
+    """A plugin of somebody else that is called so is replaced only with --force."""
+    plugin(opened).mkdir()
+    (plugin(opened) / "manifest.json").write_bytes(b'{"id": "spellbook", "author": "Somebody"}')
+    before = tree(opened)
+    for args in ((), ("--uninstall",)):
+        assert "manifest.json" in install(opened, *args, code=2).stderr or not args
+        assert tree(opened) == before
+    install(opened, "--force")
+    assert (plugin(opened) / "manifest.json").read_bytes() == (SHIPPED / "manifest.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("--url", "http://notes.example.org"), "https"),
+        (("--url", "http://127.0.0.1.example.org:17950"), "https"),
+        (("--url", "ftp://127.0.0.1"), "no address"),
+        (("--url", "https://me:secret@notes.example.org"), "no address"),
+        (("--project", "."), "--project"),
+        (("--url", "--with-token"), "token"),
+        (("--hooks",), "--hooks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(opened: Path, args: tuple[str, ...], expected: str) -> None:
+    """Addresses in the clear beyond this machine, and options of other clients, are refused; nothing is written."""
+    before = tree(opened)
+    assert expected in install(opened, *args, code=2).stderr
+    assert tree(opened) == before
+
+
+@pytest.mark.parametrize("text", [b"{}", b'["a"', b"3", b"[1] // mine", b"\xff"])
+def test_a_list_that_is_none_stays(opened: Path, text: bytes) -> None:
+    """A list of plugins that Obsidian could not read either is named, and nothing is written."""
+    (opened / ".obsidian/community-plugins.json").write_bytes(text)
+    before = tree(opened)
+    assert "community-plugins.json" in install(opened, code=2).stderr
+    assert tree(opened) == before
+
+
+def test_a_folder_that_obsidian_does_not_know(vault: Path) -> None:
+    """Without `.obsidian` the command says what to do first."""
+    assert "Open the folder in Obsidian once" in install(vault, code=2).stderr
+    assert tree(vault) == {}
+
+
+def test_the_manifest_is_what_obsidian_wants() -> None:
+    """All required keys, this version, a description as the guidelines want it; and the plugin stays small."""
+    told = json.loads((SHIPPED / "manifest.json").read_bytes())
+    assert told.keys() == {"id", "name", "version", "minAppVersion", "description", "author", "isDesktopOnly"}
+    assert told["version"] == __version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", told["minAppVersion"])
+    assert len(told["description"]) <= 250
+    assert told["description"].endswith(".")
+    assert sorted(each.name for each in SHIPPED.iterdir()) == sorted(FILES)
+    assert sum(len((SHIPPED / name).read_text("utf-8").splitlines()) for name in FILES) < 500
+
+
+def test_the_plugin_puts_no_html_and_reaches_nothing_else() -> None:
+    """Only `requestUrl` leaves Obsidian, at one place; nothing becomes HTML or code."""
+    code = (SHIPPED / "main.js").read_text("utf-8")
+    assert code.count("requestUrl(") == 1
+    wrong = r"innerHTML|outerHTML|insertAdjacent|eval\(|new Function|fetch\(|XMLHttp|WebSocket|sendBeacon|console\."
+    assert re.findall(wrong, code) == []
+    assert re.findall(r"require\(([^)]*)\)", code) == ["'obsidian'"]
+
+
+@pytest.mark.skipif(not TYPINGS, reason="needs node, and npm's obsidian and typescript in node_modules or NODE_PATH")
+@pytest.mark.slow
+def test_the_types_are_those_of_obsidian(tmp_path: Path) -> None:
+    """tsc, strict, finds nothing wrong with the plugin against Obsidian's own typings."""
+    options = {
+        "allowJs": True,
+        "checkJs": True,
+        "strict": True,
+        "noEmit": True,
+        "skipLibCheck": True,
+        "target": "es2022",
+        "module": "nodenext",
+        "lib": ["es2023", "dom", "dom.iterable"],
+        "types": [],
+        "paths": {"obsidian": [str(TYPINGS[0] / "obsidian/obsidian.d.ts")]},
+    }
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["main.js"]}))
+
+    def checked(code: str) -> str:
+        (tmp_path / "main.js").write_text(code, "utf-8")
+        command = ["node", str(TYPINGS[0] / "typescript/bin/tsc"), "--project", str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout
+
+    code = (SHIPPED / "main.js").read_text("utf-8")
+    assert checked(code) == ""
+    assert "error TS" in checked(code.replace("getFileByPath", "getFileByPlace"))
