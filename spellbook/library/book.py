@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
-    rest_sessions, revise, undo, write = lazy("spellbook.editing", "revise", "sessions", "undo", "write")
+    rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
     evaluate, migrate = lazy("spellbook.library", "evaluate", "migrate")
     (documents,) = lazy("spellbook.memories", "wikis")
     (toc,) = lazy("spellbook.search", "toc")
