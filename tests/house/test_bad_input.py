@@ -73,7 +73,7 @@ def test_an_odd_name_is_an_error_with_a_message(book, vault, write_note, verb, o
 )  # fmt: skip
 def test_a_bad_chunk_spoils_the_whole_batch(book, vault, chunk):
     """An invalid chunk is named by its number, and nothing of the batch is written."""
-    with pytest.raises(SpellbookError, match=r"chunk 2|given\[1\]") as caught:
+    with pytest.raises(SpellbookError, match=r"chunk 2|chunks\[1\]") as caught:
         book.scribe_all([GOOD, chunk])
     assert (caught.value.code, snapshot(vault)) == ("INVALID_INPUT", {})
 

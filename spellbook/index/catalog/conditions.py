@@ -59,12 +59,12 @@ def unknown(key: str, present: Iterable[str]) -> InvalidInput:
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
     """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
     check_count(conditions)
-    parts: list[str] = ["1"]
+    clauses: list[str] = ["1"]
     values: dict[str, object] = {}
     for number, condition in enumerate(conditions):
         sql = _condition(database, condition, f"c{number}", values)
-        parts.append(f"NOT ({sql})" if condition.negated else f"({sql})")
-    return " AND ".join(parts), values
+        clauses.append(f"NOT ({sql})" if condition.negated else f"({sql})")
+    return " AND ".join(clauses), values
 
 
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object]) -> str:

@@ -29,11 +29,11 @@ def in_sql(conditions: Sequence[Condition], keys: Callable[[], set[str]]) -> tup
     `keys` tells the keys that notes have. Raises InvalidInput for an unknown one.
     """
     check_count(conditions)
-    parts, values = ["true"], dict[str, object]()
+    clauses, values = ["true"], dict[str, object]()
     for number, condition in enumerate(conditions):
         sql = _condition(condition, f"c{number}", values, keys)
-        parts.append(f"NOT coalesce(({sql}), false)" if condition.negated else f"({sql})")
-    return " AND ".join(parts), values
+        clauses.append(f"NOT coalesce(({sql}), false)" if condition.negated else f"({sql})")
+    return " AND ".join(clauses), values
 
 
 def _condition(condition: Condition, name: str, values: dict[str, object], keys: Callable[[], set[str]]) -> str:
