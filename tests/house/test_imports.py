@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,18 @@ def test_each_class_has_a_name_of_its_own() -> None:
         if isinstance(node, ast.ClassDef)
     ]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_what_is_imported_late_is_there() -> None:
+    """Each module that `lazy(package, names…)` promises exists under the name that it gets, or has one of its own."""
+    promised = []
+    for file in MODULES:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                called, texts = getattr(node.value.func, "id", ""), [getattr(a, "value", None) for a in node.value.args]
+                if called == "lazy" and all(isinstance(text, str) for text in texts):
+                    names = [each.id for each in node.targets[0].elts]
+                    promised.append((names, texts[1:]))
+                    assert all(find_spec(f"{texts[0]}.{name}") for name in texts[1:]), (file, texts)
+    assert len(promised) > 5
+    assert [pair for pair in promised if len(pair[0]) > 1 and pair[0] != pair[1]] == []
