@@ -18,24 +18,24 @@ const obsidian = require('obsidian');
  */
 
 const ADDRESS = 'http://127.0.0.1:17950';
-const HERE = ['localhost', '127.0.0.1', '[::1]'];
+const LOCAL_HOSTS = ['localhost', '127.0.0.1', '[::1]'];
 const RELATED = 'spellbook-related';
-const KEPT = 'spellbook-token';
-/** What an answer of Spellbook holds. */
-const HELD = { '/api/status': 'pending', '/api/search': 'hits', '/api/graph': 'edges' };
+const TOKEN_KEY = 'spellbook-token';
+/** The field by which an answer is known to be of Spellbook. */
+const EXPECTED_FIELD = { '/api/status': 'pending', '/api/search': 'hits', '/api/graph': 'edges' };
 
-// In milliseconds, by hand.
-const TYPING = 250;
-const WRITING = 1_500;
-const LOOKING = 15_000;
-const PATIENCE = 20_000;
+// Milliseconds, chosen by hand: pauses before asking, between looks at the state, until an answer is given up.
+const TYPING_PAUSE = 250;
+const WRITING_PAUSE = 1_500;
+const STATE_INTERVAL = 15_000;
+const ANSWER_TIMEOUT = 20_000;
 
 const HITS = 12;
 const NEIGHBOURS = 8;
 const EXCERPT = 220;
 /** Letters before and after the cursor that are compared with other notes. */
-const BEFORE = 1_000;
-const AFTER = 500;
+const LETTERS_BEFORE = 1_000;
+const LETTERS_AFTER = 500;
 
 /** What is said in English and in Korean; {} is a value. */
 const MESSAGES = {
@@ -108,7 +108,7 @@ function say(/** @type {keyof typeof MESSAGES} */ name, /** @type {string | numb
 function allowed(/** @type {string} */ address) {
   try {
     const url = new URL(address.trim());
-    const isSafe = url.protocol === 'https:' || (url.protocol === 'http:' && HERE.includes(url.hostname));
+    const isSafe = url.protocol === 'https:' || (url.protocol === 'http:' && LOCAL_HOSTS.includes(url.hostname));
     return isSafe && !url.username && !url.password ? url.origin : '';
   } catch {
     return '';
@@ -129,9 +129,9 @@ function excerpt(/** @type {string} */ text) {
 function written(/** @type {string} */ text, /** @type {number} */ cursor) {
   const body = /^---\r?\n[^]*?\r?\n---\r?\n/.exec(text)?.[0].length ?? 0;
   const place = Math.max(body, cursor);
-  const before = text.slice(Math.max(body, place - BEFORE), place);
+  const before = text.slice(Math.max(body, place - LETTERS_BEFORE), place);
   const heading = before.search(/\n#{1,6} (?![^]*\n#{1,6} )/);
-  return before.slice(Math.max(0, heading)) + text.slice(place, place + AFTER).split(/\n#{1,6} /)[0];
+  return before.slice(Math.max(0, heading)) + text.slice(place, place + LETTERS_AFTER).split(/\n#{1,6} /)[0];
 }
 
 class SpellbookPlugin extends obsidian.Plugin {
@@ -156,14 +156,14 @@ class SpellbookPlugin extends obsidian.Plugin {
     this.addRibbonIcon('book-open', say('search'), () => new SearchModal(this).open());
     this.addCommand({ id: 'search', name: say('search'), callback: () => new SearchModal(this).open() });
     this.addCommand({ id: 'related', name: say('showRelated'), callback: () => this.showRelated() });
-    const soon = obsidian.debounce(() => this.related()?.refresh(), TYPING, true);
-    const later = obsidian.debounce(() => this.related()?.refresh(), WRITING, true);
+    const soon = obsidian.debounce(() => this.related()?.refresh(), TYPING_PAUSE, true);
+    const later = obsidian.debounce(() => this.related()?.refresh(), WRITING_PAUSE, true);
     this.registerEvent(this.app.workspace.on('file-open', () => soon()));
     this.registerEvent(this.app.workspace.on('editor-change', () => later()));
     this.register(() => [soon, later].forEach(each => each.cancel()));
     // A wrong token is not sent again and again: the server would lock this machine out.
     const look = () => document.hidden || this.state.kind === 'token' || this.check();
-    this.registerInterval(window.setInterval(look, LOOKING));
+    this.registerInterval(window.setInterval(look, STATE_INTERVAL));
     this.show();
     this.app.workspace.onLayoutReady(() => this.check());
   }
@@ -188,7 +188,7 @@ class SpellbookPlugin extends obsidian.Plugin {
   }
 
   /** Ask the server, and return its answer; null if there is none, and `state` says why. Throws nothing. */
-  async ask(/** @type {keyof typeof HELD} */ path, /** @type {Record<string, string>} */ query = {}) {
+  async ask(/** @type {keyof typeof EXPECTED_FIELD} */ path, /** @type {Record<string, string>} */ query = {}) {
     const origin = allowed(this.settings.address);
     if (!origin) return this.note('address');
     const token = this.token();
@@ -200,7 +200,7 @@ class SpellbookPlugin extends obsidian.Plugin {
     let status = 0;
     let answer;
     try {
-      const got = await Promise.race([obsidian.requestUrl(request), paused(PATIENCE)]);
+      const got = await Promise.race([obsidian.requestUrl(request), paused(ANSWER_TIMEOUT)]);
       status = got.status;
       answer = JSON.parse(got.text);
     } catch {
@@ -208,7 +208,7 @@ class SpellbookPlugin extends obsidian.Plugin {
     }
     if (origin !== allowed(this.settings.address)) return null; // another address was set meanwhile
     if (!status) return this.note('away');
-    if (status === 200 && answer?.[HELD[path]] !== undefined) {
+    if (status === 200 && answer?.[EXPECTED_FIELD[path]] !== undefined) {
       const pending = answer.pending ?? answer.index?.pending ?? this.state.pending;
       this.note('ready', answer.warning, pending);
       return answer;
@@ -250,13 +250,13 @@ class SpellbookPlugin extends obsidian.Plugin {
 
   /** Return the token for the address in use. One that was given for another address is not for this one. */
   token() {
-    const kept = this.app.loadLocalStorage(KEPT);
+    const kept = this.app.loadLocalStorage(TOKEN_KEY);
     return kept?.origin && kept.origin === allowed(this.settings.address) ? String(kept.token) : '';
   }
 
   setToken(/** @type {string} */ token) {
     const origin = allowed(this.settings.address);
-    this.app.saveLocalStorage(KEPT, token && origin ? { origin, token } : null);
+    this.app.saveLocalStorage(TOKEN_KEY, token && origin ? { origin, token } : null);
   }
 
   async setAddress(/** @type {string} */ address) {
@@ -306,7 +306,7 @@ class SearchModal extends obsidian.SuggestModal {
   async find(query, turn) {
     this.emptyStateText = say('type');
     if (!query) return [];
-    await paused(TYPING);
+    await paused(TYPING_PAUSE);
     if (turn !== this.turn) return this.latest;
     const answer = await this.plugin.ask('/api/search', { query, limit: String(HITS), per_note: '3' });
     if (turn !== this.turn) return this.latest;
