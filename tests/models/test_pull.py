@@ -258,7 +258,8 @@ def test_another_version_of_a_file_is_not_glued_to_the_first(hub):
 def test_what_is_not_what_was_announced_is_refused(hub, name, wrong):
     """A file with a wrong SHA-256 or git hash is refused and deleted."""
     data = (hub.folder / name).read_bytes()
-    hub.replaced[name] = {"other": data[:-1] + b"!", "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
+    other = data[:-1] + bytes([data[-1] ^ 1])
+    hub.replaced[name] = {"other": other, "longer": data + b"!" * 300_000, "shorter": data[:-10]}[wrong]
     with pytest.raises(EmbeddingError, match=name.replace(".", r"\.")) as caught:
         download.pull(NAME)
     assert caught.value.hint
