@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,26 @@ from spellbook.library.book import Spellbook
 from spellbook.server.http.app import make
 from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+EVIL = "evil.test"
+"""A host of somebody else, which leads to this machine."""
+
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+"""A browser that asks nobody but the pages it is told to open."""
+
+IN_BROWSER = (
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="needs chromium"),
+    pytest.mark.timeout(180),
+)
+"""The marks of a module whose tests need a real browser."""
 
 NOTES = {
     "projects/배포.md": (
@@ -145,3 +166,41 @@ def guarded(served: Served) -> Iterator[Browser]:
     """A browser that must log in."""
     with TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950") as client:
         yield Browser(client)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser that asks nobody but the pages it is told to open."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as started:
+        rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, rules])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
+    """Open a tab; whatever its pages complain about fails the test. Tabs are closed before servers end."""
+    opened: list[Any] = []
+    complaints: list[str] = []
+
+    def new(**options: Any) -> Any:
+        expected = options.pop("expecting", "no complaint")
+        context = chromium.new_context(**options)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on(
+            "console",
+            lambda said: (
+                complaints.append(said.text) if said.type == "error" and not re.search(expected, said.text) else None
+            ),
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        opened.append(context)
+        return page
+
+    yield new
+    for each in opened:
+        each.close()
+    assert complaints == []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import http.server
 import re
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +16,10 @@ from spellbook.server.http.tokens import Tokens
 from tests import guessing
 
 from ..running import Server
-from .conftest import HOSTILE
+from .conftest import EVIL, HOSTILE, IN_BROWSER
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM, reason="needs chromium"),
-    pytest.mark.timeout(180),
-]
+pytestmark = list(IN_BROWSER)
 
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
-"""A browser that asks nobody but the pages it is told to open."""
-
-EVIL = "evil.test"
 NOTE = "/note/projects/배포"
 PAGES = (
     *("/", "/search?q=백업", "/contents", "/contents?topic=project/deploy", "/decisions", "/articles", "/activity"),
@@ -51,42 +34,6 @@ PAGES = (
         "/login",
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        rules = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, rules])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def tab(chromium: Any, serving: object) -> Iterator[Callable[..., Any]]:
-    """Open a tab; whatever its pages complain about fails the test. Tabs are closed before servers end."""
-    opened: list[Any] = []
-    complaints: list[str] = []
-
-    def new(**options: Any) -> Any:
-        expected = options.pop("expecting", "no complaint")
-        context = chromium.new_context(**options)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on(
-            "console",
-            lambda said: (
-                complaints.append(said.text) if said.type == "error" and not re.search(expected, said.text) else None
-            ),
-        )
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.append(context)
-        return page
-
-    yield new
-    for each in opened:
-        each.close()
-    assert complaints == []
 
 
 def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
