@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook.index.filters import Unmatched
+from spellbook.index.metrics import ENOUGH
 from spellbook.notes.note import Fault
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
@@ -355,6 +356,8 @@ def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         translated(
             f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
+            if times["count"] >= ENOUGH
+            else f"{verb}: {counted(times['count'], 'query', 'queries')}"
         )
         for verb, times in verbs.items()
     )

@@ -29,6 +29,14 @@ RESOLVE = verb(
     resolvedBy=text("Who resolved it.", 200),
     reason=text("Why it is resolved."),
 )
+BROKEN_LINKS = verb("broken_links", "admin", "Told")
+UNCHECK_LINKS = verb(
+    "uncheck_links",
+    "admin",
+    "Told",
+    beginning=needed("How the links begin, as /reference/; without a slash at its end, the whole link.", 200),
+    checked=flag("Check them again."),
+)
 CLEAN = verb(
     "clean",
     "admin",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.settings.edit import with_embedder
+from spellbook.settings.edit import with_setting
 from spellbook.system.errors import InvalidInput
 
 
@@ -52,7 +52,7 @@ from spellbook.system.errors import InvalidInput
 )
 def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
     """An existing value is replaced; otherwise a line is added at the example, else at the top; "" removes it."""
-    assert with_embedder(before, name) == after
+    assert with_setting(before, "embedder", name) == after
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
 def test_what_only_a_person_can_change(toml: str) -> None:
     """Invalid TOML, and values that cannot be changed safely, are refused."""
     with pytest.raises(InvalidInput):
-        with_embedder(toml, "b")
+        with_setting(toml, "embedder", "b")
 
 
 @given(
@@ -71,6 +71,6 @@ def test_what_only_a_person_can_change(toml: str) -> None:
 def test_there_and_back(lines: list[str], newline: str) -> None:
     """Setting and removing the value restores every byte; in between nothing else differs."""
     before = newline.join([*lines, "[half_lives]", "project = 1", ""])
-    with_it = with_embedder(before, "hash")
+    with_it = with_setting(before, "embedder", "hash")
     assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}
-    assert with_embedder(with_it, "") == before
+    assert with_setting(with_it, "embedder", "") == before

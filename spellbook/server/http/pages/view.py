@@ -116,14 +116,26 @@ class View:
         """Return a number of things, as `3 notes`."""
         return self.say(f"{{0}} {noun}s", f"{number:,}") if self.language == "ko" else counted(number, noun)
 
+    def duration(self, milliseconds: float) -> str:
+        """Return a time as a person reads it: `120 ms`, `25.5 s`."""
+        if milliseconds < 1_000:
+            return self.say("{0} ms", f"{milliseconds:.0f}")
+        return self.say("{0} s", f"{milliseconds / 1_000:,.1f}")
+
     def translated(self, message: str) -> str:
         """Return a message of the package, whose values are in it, in the browser's language."""
         return translate.translated(message, self.language)
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        own = {"view": self, "_": self.say, "translated": self.translated, "count": self.count, "csrf": self.csrf}
-        text = environment().get_template(template).render({**own, **values})
+        own = {
+            "view": self,
+            "_": self.say,
+            "translated": self.translated,
+            "count": self.count,
+            "duration": self.duration,
+        }
+        text = environment().get_template(template).render({**own, "csrf": self.csrf, **values})
         return HTMLResponse(text, code, {"vary": "Accept-Language"})
 
     @property
