@@ -145,8 +145,8 @@ def _links(index: Index) -> list[str]:
     groups = [(beginning, links) for beginning, links in alike.most_common() if links >= repair_links.ALIKE]
     lines += [Remark(f"{links:,} links to {beginning} lead nowhere") for beginning, links in groups[:_MOST_GROUPS]]
     if groups:
-        rule = f'unchecked_links = ["{groups[0][0]}"] in .spellbook/config.toml'
-        lines.append(Remark(f"links that need no check are left out by a setting, such as {rule}"))
+        rule = f'unchecked_links = ["{groups[0][0]}"]'
+        lines.append(Remark(f"links that need no check: write {rule} into .spellbook/config.toml"))
     unknown = [guess for guess in unknown if alike[repair_links.beginning(guess.target)] < repair_links.ALIKE]
     for guess in unknown[:_MOST_LISTED]:
         broken = f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -31,12 +31,12 @@ class Bar:
     title: str
 
 
-def hours(meter: Meter, count: int, duration: Callable[[float], str]) -> list[Bar]:
+def hours(meter: Meter, count: int) -> list[Bar]:
     """Return how long searches took in each of the last `count` hours: the 95th percentile, and the median in it."""
     made = []
     for hour, timing in meter.by_hour(SEARCHES, count):
         at = f"{dt.datetime.fromtimestamp(hour * 3600):%H}"
-        title = f"{at}:00 p50 {duration(timing.p50)}, p95 {duration(timing.p95)}, {timing.count:,}×"
+        title = f"{at}:00 p50 {timing.p50:,.0f} ms, p95 {timing.p95:,.0f} ms, {timing.count:,}×"
         made.append(Bar(timing.p95, timing.p50, at, title))
     return made
 

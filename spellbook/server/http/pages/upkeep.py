@@ -27,7 +27,7 @@ def health(shown: View) -> Response:
             "alerts": shown.ask(alerts.alerts)["alerts"],
             "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
             "figures": reply,
-            "hours": charts.hours(shown.book.meter, _HOURS, shown.duration),
+            "hours": charts.hours(shown.book.meter, _HOURS),
             "forgetting": shown.ask(memory.forgetting),
             "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
         }
