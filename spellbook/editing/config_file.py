@@ -1,4 +1,4 @@
-"""Change one setting of a vault's config.toml, by the vault's own write path, so that the journal has it."""
+"""Change one setting of a vault's config.toml, by the vault's own write path. The journal keeps notes alone."""
 
 from __future__ import annotations
 

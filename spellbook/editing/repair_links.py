@@ -137,8 +137,7 @@ def uncheck(index: Index, name: str, *, checked: bool) -> tuple[str, ...]:
     links = tuple(each for each in before if each != name) if checked else tuple(dict.fromkeys((*before, name)))
     config.check_unchecked("config.toml", links)
     if links != before:
-        with index.vault.change("links", name):
-            write_setting(index.vault, "unchecked_links", links)
+        write_setting(index.vault, "unchecked_links", links)
     return links
 
 

@@ -326,7 +326,7 @@ class Spellbook(Reader):
         return repair_links.broken(self.index)
 
     def uncheck_links(self, beginning: str, *, checked: bool = False) -> tuple[str, ...]:
-        """Check links that begin so no more, or again; see `editing.repair_links.uncheck`. Undo takes it back."""
+        """Check links that begin so no more, or again; see `editing.repair_links.uncheck`."""
         self.index.vault.check_there()
         return repair_links.uncheck(self.index, beginning, checked=checked)
 

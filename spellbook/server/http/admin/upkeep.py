@@ -160,7 +160,7 @@ def broken_links(call: Call) -> dict[str, Any]:
 
 
 def uncheck_links(call: Call, beginning: str, checked: bool) -> dict[str, Any]:
-    """Check links that begin so no more: the settings of the vault are changed, and undo takes it back."""
+    """Check links that begin so no more, or with `checked` again: the settings of the vault are changed."""
     unchecked = call.book.whole.uncheck_links(beginning, checked=checked)
     return {"message": say(call, "The settings are changed."), "unchecked": list(unchecked)}
 

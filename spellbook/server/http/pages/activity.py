@@ -35,7 +35,6 @@ VERBS = {
     "forget": "Tidied",
     "import": "Imported",
     "doctor": "Links repaired",
-    "links": "Links to check changed",
 }
 """What the page says of an entry, by its verb in the journal."""
 

@@ -49,7 +49,7 @@ def uncheck(shown: View) -> Response:
     """Check links that begin so no more, or again."""
     is_checked = shown.form.get("checked") == "yes"
     shown.ask(upkeep.uncheck_links, beginning=shown.form.get("beginning", ""), checked=is_checked)
-    return shown.back(shown.entry("links"))
+    return shown.back()
 
 
 def mend(shown: View) -> Response:
