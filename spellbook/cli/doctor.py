@@ -137,9 +137,9 @@ def _compare_releases() -> str:
         raise SpellbookError("The package index did not answer.", "Try again later.") from error
     newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
     if not newest:
-        last = one_line(answer.stderr).rpartition("ERROR: ")[2][:200]
+        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200] or f"exit {answer.returncode}"
         raise SpellbookError(
-            f"pip could not ask for the newest release: {last or 'no answer'}.",
+            f"pip could not ask for the newest release: {reason}.",
             f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",
         )
     if _numbers(newest[1]) > _numbers(__version__):
