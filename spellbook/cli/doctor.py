@@ -125,7 +125,15 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
 
 
 def _compare_releases() -> str:
-    """Return whether there is a newer release, by pip, which knows the package index that this machine uses."""
+    """Return whether there is a newer release."""
+    newest = _newest_release()
+    if _numbers(newest) > _numbers(__version__):
+        return f"Spellbook {newest} is out; this is {__version__}. Upgrade with the tool that you installed it with."
+    return f"Spellbook {__version__} is the newest release."
+
+
+def _newest_release() -> str:
+    """Ask pip, which knows the package index that this machine uses. Raises SpellbookError if there is no answer."""
     try:
         answer = subprocess.run(
             [sys.executable, "-m", "pip", "index", "versions", DISTRIBUTION],
@@ -137,14 +145,12 @@ def _compare_releases() -> str:
         raise SpellbookError("The package index did not answer.", "Try again later.") from error
     newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
     if not newest:
-        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200] or f"exit {answer.returncode}"
+        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200]
         raise SpellbookError(
             f"pip could not ask for the newest release: {reason}.",
             f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",
         )
-    if _numbers(newest[1]) > _numbers(__version__):
-        return f"Spellbook {newest[1]} is out; this is {__version__}. Upgrade with the tool that you installed it with."
-    return f"Spellbook {__version__} is the newest release."
+    return newest[1]
 
 
 def _numbers(version: str) -> list[int]:
