@@ -12,6 +12,7 @@ import pytest
 from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
+from spellbook.system.errors import InvalidInput
 
 from .conftest import Browser
 
@@ -94,6 +95,33 @@ def test_who_only_reads_gets_health_without_what_others_do(
     guarded.open("/links", 403)
     answer = guarded.client.post("/admin/links/unchecked", json={"beginning": "/x/"})
     assert answer.status_code == 403
+
+
+def test_who_sees_a_part_gets_nothing_of_the_check(
+    guarded: Browser, served: Served, full: dict[str, str], write_note: Write
+) -> None:
+    """Neither the titles of duplicates nor the words of a job's error, which may name notes that are not shown."""
+    for name in "ab":
+        write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    owner, guest = served.tokens.add("owner", "admin"), served.tokens.add("guest", "read", "public")
+
+    def look(token: str, place: str) -> str:
+        guarded.client.headers["authorization"] = f"Bearer {token}"
+        return guarded.open(place)
+
+    jobs = served.jobs
+    guarded.client.headers["authorization"] = f"Bearer {owner}"
+    guarded.client.post("/api/check")
+    jobs.wait(jobs.all()[0].id, 30)
+    assert "/note/a#" in look(owner, "/upkeep")
+    assert "/note/a#" not in look(guest, "/upkeep")
+
+    def fail(report: object) -> None:
+        raise InvalidInput("private.md: cannot be read.", "")
+
+    jobs.wait(jobs.start("reindex", fail).id, 30)
+    assert "private.md" in look(owner, "/job")
+    assert "private.md" not in look(guest, "/job")
 
 
 def test_a_superseded_decision_asks_for_nothing(browser: Browser, full: dict[str, str]) -> None:
