@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from spellbook.index.filters import Unmatched
-from spellbook.index.metrics import ENOUGH
 from spellbook.notes.note import Fault
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
+from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged

@@ -42,9 +42,6 @@ SEARCHES = "searches"
 HITS = "hits"
 MISSES = "misses"
 
-ENOUGH = 20
-"""Of fewer calls, a share that failed says nothing, and neither does a percentile of their times. By hand."""
-
 _SLOWEST = 10
 """Slowest queries that are kept."""
 

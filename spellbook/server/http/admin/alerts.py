@@ -59,7 +59,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
 
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = book.meter.warm(_HOUR)
-    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= metrics.ENOUGH else 0.0
+    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
     if slow > SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
         message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
@@ -73,7 +73,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         yield alert(message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
     _, totals = book.meter.read(1)
     calls, failed = totals.get(metrics.CALLS, 0), sum(_failures(totals))
-    if calls >= metrics.ENOUGH and failed / calls > _MOST_FAILING:
+    if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
         hint = "Look at them: /admin/stats/errors."
         message = f"{failed / calls:.0%} of the calls of the last hour failed."
         yield alert(message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)

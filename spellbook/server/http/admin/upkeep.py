@@ -79,7 +79,7 @@ def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
         text = 'The file has free pages: run the action "vacuum".'
         yield advice("storage", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
     timing, _ = book.meter.mean(SEARCHES, 24)
-    if timing.count >= metrics.ENOUGH and timing.p95 > SLOW_MS and not book.index.second:
+    if timing.count >= admin.ENOUGH and timing.p95 > SLOW_MS and not book.index.second:
         text = "Searches are slow: choose a smaller model, or give the server more processors."
         yield advice("query", "medium", text, f"p95 is {timing.p95:,.0f} ms.")
     sizes = catalog.sizes()

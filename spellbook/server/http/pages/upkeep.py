@@ -7,11 +7,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.index.metrics import ENOUGH
 from spellbook.server.http.admin import alerts, figures, memory, upkeep
 from spellbook.server.http.api import changes, finding
 from spellbook.server.http.pages import charts, view
 from spellbook.server.http.pages.view import View
+from spellbook.verbs.admin import ENOUGH
 
 _HOURS = 24
 
