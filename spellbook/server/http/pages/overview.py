@@ -51,7 +51,7 @@ _PAGE = view.page("/", overview)
 
 async def home(request: Request) -> Any:
     """Give a browser the page, and a program what is here."""
-    if view.wants_page(request):
+    if "text/html" in request.headers.get("accept", ""):
         return await _PAGE.endpoint(request)
     return await health.about(request)
 
