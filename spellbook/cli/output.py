@@ -23,6 +23,7 @@ from spellbook.search.presentation import name, outside, place, reasons, standin
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
+from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
@@ -355,6 +356,8 @@ def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         translated(
             f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
+            if times["count"] >= ENOUGH
+            else f"{verb}: {counted(times['count'], 'query', 'queries')}"
         )
         for verb, times in verbs.items()
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
+from typing import Any
 
+from spellbook.editing.config_file import write_setting
 from spellbook.editing.moves import RelinkedNote
 from spellbook.editing.relink import rewrite_links
 from spellbook.index import sync
@@ -17,6 +19,7 @@ from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import By, Files, Link, Reached
 from spellbook.notes.note import Fault, Note, parse
+from spellbook.settings import config
 from spellbook.system.errors import MemoryNotFound, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.vault.folder import digest
@@ -32,6 +35,10 @@ _MOST_CLOSE = 3
 """Files that are offered for a link whose target is not known."""
 _MOST_COMPARED = 100
 """Names that are compared with all others; each takes some hundredths of a second in a large vault."""
+ALIKE = 3
+"""Broken links from which on those that begin alike are one finding. By hand."""
+
+_FOLDER = re.compile(r"(?:\.{1,2}/)*+[^/]+/|/[^/]+/?")
 _MARKS = re.compile(r"[\W_]+")
 
 
@@ -48,6 +55,43 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
+class AlikeLinks:
+    """Broken links that begin alike, those whose meaning is known first."""
+
+    beginning: str
+    links: tuple[Guess, ...]
+
+    @property
+    def known(self) -> int:
+        """How many of them can be repaired."""
+        return sum(guess.path is not None for guess in self.links)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it, with its last link as an example."""
+        counts = {"links": len(self.links), "notes": len({guess.source for guess in self.links}), "known": self.known}
+        return {"beginning": self.beginning, **counts, "example": asdict(self.links[-1])}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLinks:
+    """Broken links: those that begin alike, those that stand alone, and how those begin that are not checked."""
+
+    groups: tuple[AlikeLinks, ...]
+    alone: tuple[Guess, ...]
+    unchecked: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self.alone) + sum(len(group.links) for group in self.groups)
+
+    @property
+    def known(self) -> int:
+        """How many of them can be repaired."""
+        return sum(guess.path is not None for guess in self.alone) + sum(group.known for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """Broken links, the notes with repaired links (or links that would be repaired), and what was left."""
 
@@ -59,10 +103,56 @@ class Offer:
 
 def guesses(index: Index) -> tuple[Guess, ...]:
     """Return the links that lead nowhere in Obsidian, those whose meaning is known first."""
+    return _guesses(index, with_similar=True)
+
+
+def broken(index: Index) -> BrokenLinks:
+    """Return the same links by how they begin, the most alike first, without similar names, which take long to find."""
+    alike: dict[str, list[Guess]] = defaultdict(list)
+    listed = _guesses(index, with_similar=False)
+    for guess in listed:
+        alike[beginning(guess.target)].append(guess)
+    groups = [AlikeLinks(name, tuple(links)) for name, links in alike.items() if len(links) >= ALIKE]
+    grouped = {group.beginning for group in groups}
+    return BrokenLinks(
+        tuple(sorted(groups, key=lambda group: -len(group.links))),
+        tuple(guess for guess in listed if beginning(guess.target) not in grouped),
+        config.unchecked_links(index.config.vault),
+    )
+
+
+def beginning(target: str) -> str:
+    """Return how the links to one place begin: `/reference/` of `/reference/hooks`; of a name alone, the name."""
+    match = _FOLDER.match(target)
+    return (match[0] if match[0].endswith("/") else f"{match[0]}/") if match else target
+
+
+def uncheck(index: Index, name: str, *, checked: bool) -> tuple[str, ...]:
+    """
+    Write into config.toml that links which begin with `name` are not checked, or with `checked`, that they are again.
+
+    Return which are not checked now. Raises InvalidInput for what cannot be one, and Conflict.
+    """
+    before = config.unchecked_links(index.config.vault)
+    links = tuple(each for each in before if each != name) if checked else tuple(dict.fromkeys((*before, name)))
+    config.check_unchecked("config.toml", links)
+    if links != before:
+        write_setting(index.vault, "unchecked_links", links)
+    return links
+
+
+def _guesses(index: Index, *, with_similar: bool) -> tuple[Guess, ...]:
+    unchecked = config.unchecked_links(index.config.vault)
+    folders, names = tuple(name for name in unchecked if name.endswith("/")), {name.rstrip("/") for name in unchecked}
     with index.catalog.reading():
         known = _KnownFiles(index)
-        broken = [guess for linked in index.catalog.stored_links.all() if (guess := known.guess(linked))]
-    return tuple(sorted(broken, key=lambda guess: (guess.path is None, guess.source, guess.line)))
+        found = [
+            guess
+            for linked in index.catalog.stored_links.all()
+            if not (linked.link.target.startswith(folders) or linked.link.target in names)
+            and (guess := known.guess(linked, with_similar=with_similar))
+        ]
+    return tuple(sorted(found, key=lambda guess: (guess.path is None, guess.source, guess.line)))
 
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
@@ -149,7 +239,7 @@ class _KnownFiles:
             self._called[_plain(title)].add(path)
         self._compared: dict[str, tuple[str, ...]] = {}
 
-    def guess(self, linked: Linked) -> Guess | None:
+    def guess(self, linked: Linked, *, with_similar: bool) -> Guess | None:
         """Return what a link meant, None if it leads somewhere."""
         source, link = linked.source, linked.link
         if link.relation:
@@ -161,7 +251,8 @@ class _KnownFiles:
         if reached is not None:
             return Guess(source, link.line, link.target, reached.path, ALIAS)
         path, why = next(self._meant(source, link.target, link.is_markdown), (None, ""))
-        return Guess(source, link.line, link.target, path, why, self._close(link.target) if path is None else ())
+        close = self._close(link.target) if with_similar and path is None else ()
+        return Guess(source, link.line, link.target, path, why, close)
 
     def _meant(self, source: str, target: str, is_markdown: bool) -> Iterator[tuple[str, str]]:
         for home in (source, *self._came[source]):  # a note that was moved took its relative links with it

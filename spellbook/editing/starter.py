@@ -28,6 +28,7 @@ _CONFIG = """\
 # snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
 # forget_working = false   # whether that process moves old working memories to the trash
 # working_days = 7         # old is: neither edited nor opened for so many days
+# unchecked_links = []     # broken links that nobody needs to know of, by how they begin: ["/reference/"]
 
 # [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180

@@ -320,6 +320,16 @@ class Spellbook(Reader):
         self.refresh(embed=True)
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
+    def broken_links(self) -> repair_links.BrokenLinks:
+        """Return the links that lead nowhere, by how they begin."""
+        self.refresh()
+        return repair_links.broken(self.index)
+
+    def uncheck_links(self, beginning: str, *, checked: bool = False) -> tuple[str, ...]:
+        """Check links that begin so no more, or again; see `editing.repair_links.uncheck`."""
+        self.index.vault.check_there()
+        return repair_links.uncheck(self.index, beginning, checked=checked)
+
     def mend_links(self, *, dry_run: bool = False) -> repair_links.Offer:
         """Repair broken links whose target is known; see `editing.repair_links.mend`."""
         self.index.vault.check_there()

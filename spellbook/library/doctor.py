@@ -4,6 +4,7 @@ Health: the state of a vault and its index, and the problems that a person shoul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,10 @@ _MOST_OPENED = 5
 """Notes that are listed as opened most."""
 
 _MOST_LISTED = 20
-"""Broken links that are listed, of those whose target is not known."""
+"""Broken links that are listed, of those whose target is not known and to whose place few lead."""
+
+_MOST_GROUPS = 5
+"""Places that are listed to which several links lead in vain."""
 
 
 class Remark(str):
@@ -137,6 +141,13 @@ def _links(index: Index) -> list[str]:
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
     lines = [*([fix] if count else []), *map(str, offer.left)]
     unknown = [guess for guess in offer.guesses if guess.path is None]
+    alike = Counter(repair_links.beginning(guess.target) for guess in unknown)
+    groups = [(beginning, links) for beginning, links in alike.most_common() if links >= repair_links.ALIKE]
+    lines += [Remark(f"{links:,} links to {beginning} lead nowhere") for beginning, links in groups[:_MOST_GROUPS]]
+    if groups:
+        rule = f'unchecked_links = ["{groups[0][0]}"]'
+        lines.append(Remark(f"links that need no check: write {rule} into .spellbook/config.toml"))
+    unknown = [guess for guess in unknown if alike[repair_links.beginning(guess.target)] < repair_links.ALIKE]
     for guess in unknown[:_MOST_LISTED]:
         broken = f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known"
         lines.append(Remark(f"{broken}; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else broken))

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from spellbook.editing.config_file import write_setting
 from spellbook.index import embed, sync
 from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
@@ -23,16 +24,12 @@ from spellbook.index.opened import Index
 from spellbook.library.evaluate import Checked
 from spellbook.models.base import label_key, unhurried, vector_key
 from spellbook.settings.config import is_local, model_path, service
-from spellbook.settings.edit import with_embedder
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from spellbook.vault.folder import digest
+from spellbook.system.errors import Conflict, InvalidInput
 
 SPARED_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
 
-_FILE = f"{MARKER}/config.toml"
 
 _SAMPLE = 16
 """Texts that are embedded for an estimate, after the one that loads the model."""
@@ -182,7 +179,7 @@ def switch(index: Index, aside: Index) -> None:
         index.catalog.vectors.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
-        _write_setting(index, aside.config.embedder)
+        write_setting(index.vault, "embedder", aside.config.embedder)
     sync.adopt(aside)
 
 
@@ -192,18 +189,6 @@ def previous(index: Index) -> str:
     if name is None:
         raise InvalidInput("This index was never migrated.", "`spellbook migrate --to MODEL` does so.")
     return name
-
-
-def _write_setting(index: Index, name: str) -> None:
-    try:
-        old = index.vault.read(_FILE)[0]
-    except MemoryNotFound:
-        old = b""
-    new = with_embedder(old.decode("utf-8"), name).encode("utf-8")
-    if old and new != old:
-        index.vault.write(_FILE, new, digest(old))
-    elif new != old:
-        index.vault.place(_FILE, [new])
 
 
 def _missing(aside: Index) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

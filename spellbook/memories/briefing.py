@@ -132,8 +132,7 @@ class Briefing:
 
 def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     """Return what an agent should know at the start of a session, or after its conversation was `compacted`."""
-    pending: Filter = {"category": form.DECISION, "outcome!": list(form.RESULTS), **TRUSTED}
-    listed = newest.living(index, _MOST_LISTED, pending)
+    listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
     return Briefing(
         checkpoint(index), _own(listed), listed.total, _newest(index, {"pinned": True}), tuple(topics), compacted

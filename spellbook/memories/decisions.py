@@ -22,6 +22,7 @@ from spellbook.notes import decisions as form
 from spellbook.notes import links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.search import newest, related
+from spellbook.search.ranking import is_superseded
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
@@ -46,13 +47,23 @@ _SESSION = "session"
 
 @dataclass(frozen=True, slots=True)
 class DecisionItem:
-    """A decision or a checkpoint as an answer shows it; `similarity` is its score, None where nothing was asked."""
+    """
+    A decision or a checkpoint as an answer shows it; `similarity` is its score, None where nothing was asked.
+
+    `superseded_by` is None, too, where the caller does not see the note that supersedes it.
+    """
 
     chunk: StoredChunk
     body: str
     similarity: float | None
     supersedes: tuple[str, ...] = ()
     superseded_by: str | None = None
+    is_superseded: bool = False
+
+    @property
+    def outcome(self) -> str | None:
+        """The latest outcome; without one, pending, or None if it is superseded: then nobody waits for an outcome."""
+        return _outcome(self.chunk, is_gone=self.is_superseded)
 
     @property
     def kind(self) -> str:
@@ -68,9 +79,9 @@ class DecisionItem:
             shown |= {
                 "decision": read.decision,
                 "reasoning": read.reasoning,
-                "outcome": meta.get("outcome") or "pending",
+                "outcome": self.outcome,
                 "outcome_reason": read.outcome_reason,
-                "confidence": meta.get("confidence", 0.5),
+                "confidence": meta.get("confidence"),
                 "user_involvement": meta.get("user_involvement"),
             }
         else:
@@ -196,6 +207,7 @@ class Decisions(Opened):
             named = (links.wikilink(decision.path) for decision in replaced)
             meta["supersedes"] = list(dict.fromkeys([*map(str, there), *named]))
         old = new = ""
+        is_gone = is_superseded(chunk) or chunk.path in related.superseded(self.index, {chunk.path}, ())
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -209,7 +221,7 @@ class Decisions(Opened):
         )
         return {
             "id": chunk.note,
-            "outcome": outcome or chunk.meta.get("outcome") or "pending",
+            "outcome": outcome or _outcome(chunk, is_gone=is_gone),
             "superseded": [*map(_named, replaced)],
             "path": done.path,
             "hash": done.hash,
@@ -237,24 +249,29 @@ class Decisions(Opened):
             filter["topic"] = topic
         is_pending = outcome == "pending"
         if is_pending:
-            filter |= {"outcome!": list(form.RESULTS), "category": [DECISION]}
+            filter |= form.PENDING
         elif outcome:
             filter["outcome"] = outcome
-        rows: list[tuple[StoredChunk, float | None, str | None]]
+        rows: list[tuple[StoredChunk, float | None, str | None, bool]]
         if query:
             options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
             answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
-            rows = [(hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id")) for hit in hits[:limit]]
+            rows = [
+                (hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id"), "superseded_by" in hit.why)
+                for hit in hits[:limit]
+            ]
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
             above = related.superseded(self.index, {chunk.path for chunk in listed.notes}, self.index.visible)
-            by = {path: known.by[1] for path, known in above.items() if known.by}
-            rows, total = [(chunk, None, by.get(chunk.path)) for chunk in listed.notes], listed.total
+            successors = {path: known.by[1] for path, known in above.items() if known.by}
+            gone = {chunk.path for chunk in listed.notes if chunk.path in above or is_superseded(chunk)}
+            rows = [(chunk, None, successors.get(chunk.path), chunk.path in gone) for chunk in listed.notes]
+            total = listed.total
         items = [
-            DecisionItem(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), successor)
-            for chunk, score, successor in rows
+            DecisionItem(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), by, is_gone)
+            for chunk, score, by, is_gone in rows
         ]
         return FoundDecisions(tuple(items), total, bool(query))
 
@@ -303,6 +320,11 @@ class Decisions(Opened):
 def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
     named = [links.wikilink(chunk.path) for chunk in chunks]
     return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
+
+
+def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
+    outcome = chunk.meta.get("outcome")
+    return str(outcome) if outcome else None if is_gone else "pending"
 
 
 def _categories(chunk: StoredChunk) -> Sequence[object]:

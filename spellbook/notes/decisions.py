@@ -11,6 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spellbook.notes.splitter import sentences
 from spellbook.text.quoting import shortened
@@ -25,6 +26,12 @@ RESULTS: dict[str, tuple[str, str]] = {
     "failed": ("실패", "failed"),
 }
 """Outcomes by the value of the key `outcome`, in Korean and in English."""
+
+PENDING: dict[str, Any] = {"category": [DECISION], "outcome!": [*RESULTS], "status!": ["superseded"]}
+"""
+The filter of decisions whose outcome is awaited. What a later note supersedes is left out as well; its own frontmatter
+does not say so, but `search.newest.living` does.
+"""
 
 _REASON, _OUTCOME = ("이유", "Reasoning"), ("결과", "Outcome")
 _STEPS, _FILES = ("다음 할 일", "Next steps"), ("열린 파일", "Open files")

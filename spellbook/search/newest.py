@@ -50,7 +50,8 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
     filter = {**filter, "status!": "superseded"}
     named = conditions(filter)
     paths = set(index.catalog.paths((*named, *without_guides(named), *index.visible)))
-    gone = paths & related.superseded(index, paths, ()).keys()
+    named_gone = {path for path, _, _ in index.catalog.links.fields(paths, ["superseded_by"])}
+    gone = paths & (related.superseded(index, paths, ()).keys() | named_gone)
     kept: list[StoredChunk] = []
     for offset in range(0, len(paths), MOST_LISTED):
         kept += [chunk for chunk in recent(index, MOST_LISTED, offset, filter).notes if chunk.path not in gone]

@@ -40,12 +40,19 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
     "working_days": int,
     "forget_working": bool,
+    "unchecked_links": list,
 }
 
-_WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
+_WANTED: dict[type, str] = {str: "text", dict: "a table", list: "a list of texts", bool: "true or false"}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
+
+MOST_UNCHECKED = 100
+"""Beginnings of links that are not checked, each of which is compared with every broken link."""
+
+_MOST_BEGINNING = 200
+"""Letters of each."""
 
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 """A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
@@ -97,6 +104,8 @@ class Config:
     `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
     `words_of`: the folder whose synonyms a search uses; None for the vault.
     `named`: the absolute path by which the vault was named; `vault` is where it led then.
+
+    `unchecked_links` is no part of it: a page may change it while a server runs, so the function of that name reads it.
 
     `guesser`, `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or
     an argument, never from the vault: a vault that somebody hands you must not send your notes or questions anywhere,
@@ -176,6 +185,7 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
+    settings.pop("unchecked_links", None)
     models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
@@ -206,6 +216,27 @@ def load(
         named=os.path.abspath(paths.vault(str(vault or ""))),
         **settings,
     )
+
+
+def unchecked_links(vault: Path) -> tuple[str, ...]:
+    """
+    Return which broken links nobody needs to know of, as config.toml says it now.
+
+    `/reference/` stands for all that begin so, and what does not end in a slash for that one link. Raises InvalidInput.
+    """
+    return tuple(_read_settings(vault / MARKER / "config.toml").get("unchecked_links", ()))
+
+
+def check_unchecked(file: str, links: Sequence[object]) -> None:
+    """Raise InvalidInput, which names the settings `file`, for what cannot be the setting `unchecked_links`."""
+    for link in links:
+        if not isinstance(link, str) or not 0 < len(link) <= _MOST_BEGINNING or not link.isprintable():
+            raise InvalidInput(
+                f"{file}: unchecked_links holds {_shorten(link)}, which is no link.",
+                "Write how they begin: /reference/.",
+            )
+    if len(links) > MOST_UNCHECKED:
+        raise InvalidInput(f"{file}: unchecked_links has more than {MOST_UNCHECKED} links.", "Delete some.")
 
 
 def service(name: str) -> Service | None:
@@ -382,6 +413,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
             f"{file}: scopes are at most {MOST_SCOPES} globs of {MOST_GLOB:,} letters.",
             "Put globs together; `work/` is all in work.",
         )
+    check_unchecked(file, raw.get("unchecked_links", ()))
     for category, days in raw.get("half_lives", {}).items():
         is_number = isinstance(days, int | float) and not isinstance(days, bool)
         if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):

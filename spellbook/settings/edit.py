@@ -1,48 +1,58 @@
 """
-Set or remove `embedder` in a vault's config.toml; every other byte stays as it is.
+Set or remove a setting at the top of a vault's config.toml; every other byte stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from spellbook.system.errors import InvalidInput
 
 _TABLE = re.compile(r"^[ \t]*\[", re.M)
-_EXAMPLE = re.compile(r"^#[ \t]*embedder[ \t]*=.*(?:\r?\n#[ \t]{5,}.*)*(?:\r?\n|\Z)", re.M)
-"""The commented line that shows how, and the indented comments that follow it."""
 
 
-def with_embedder(toml: str, name: str) -> str:
+def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
     """
-    Return settings in which `embedder` is `name`; with "" the line is removed, and Spellbook's own choice holds.
+    Return settings in which `key` is `value`; if that is empty, the line is removed, and Spellbook's own choice holds.
 
     Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
     """
     import tomlkit
 
     text = toml.removeprefix("\ufeff")
-    value = json.dumps(name, ensure_ascii=False)
+    value = value if isinstance(value, str) else [*value]
+    shown = json.dumps(value, ensure_ascii=False)
     try:
         settings = tomlkit.parse(text)
-        if "embedder" in settings:
-            item = settings.item("embedder")
-            if name or (isinstance(item, tomlkit.items.Item) and item.trivia.comment):
-                settings["embedder"] = name
+        if key in settings:
+            item = settings.item(key)
+            if isinstance(item, tomlkit.items.Array) and value:
+                for gone in [each for each in item if each not in value]:
+                    item.remove(gone)
+                item.extend(each for each in value if each not in item)
+            elif value or (isinstance(item, tomlkit.items.Item) and item.trivia.comment):
+                settings[key] = value
             else:
-                del settings["embedder"]
+                del settings[key]
             text = settings.as_string()
-        elif name:
+        elif value:
             # tomlkit would put a new key after the others, with its own line end.
             newline = "\r\n" if "\r\n" in text else "\n"
-            example = _EXAMPLE.search(text, 0, table.start() if (table := _TABLE.search(text)) else len(text))
+            table = _TABLE.search(text)
+            example = _example(key).search(text, 0, table.start() if table else len(text))
             at = example.end() if example else 0
             before = newline if example and not example[0].endswith("\n") else ""
-            text = f"{text[:at]}{before}embedder = {value}{newline}{text[at:]}"
-        if tomlkit.parse(text).get("embedder", "") != name:
-            reason = "config.toml sets its embedder in a way that cannot be changed automatically."
-            raise InvalidInput(reason, f"Write embedder = {value} there.")
+            text = f"{text[:at]}{before}{key} = {shown}{newline}{text[at:]}"
+        if tomlkit.parse(text).get(key, type(value)()) != value:
+            reason = f"config.toml sets its {key} in a way that cannot be changed automatically."
+            raise InvalidInput(reason, f"Write {key} = {shown} there.")
     except tomlkit.exceptions.TOMLKitError as error:
         raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
     return f"\ufeff{text}" if toml.startswith("\ufeff") else text
+
+
+def _example(key: str) -> re.Pattern[str]:
+    """Return what the commented line that shows how looks like, with the indented comments that follow it."""
+    return re.compile(rf"^#[ \t]*{key}[ \t]*=.*(?:\r?\n#[ \t]{{5,}}.*)*(?:\r?\n|\Z)", re.M)

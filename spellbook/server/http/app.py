@@ -20,6 +20,7 @@ from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
 from spellbook.server.http.guard import AccessRules, Guard
+from spellbook.server.http.pages.view import missing
 from spellbook.server.http.served import Served, in_thread
 from spellbook.system.errors import SpellbookError
 
@@ -51,7 +52,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,
-            HTTPException: faults.of_http,
+            HTTPException: missing,
             ClientDisconnect: faults.of_gone,
             Exception: faults.of_anything,
         },

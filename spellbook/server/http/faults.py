@@ -74,6 +74,11 @@ def status_of(error: SpellbookError) -> int:
     return 503 if isinstance(error, EmbeddingError | DatabaseAway) else _STATUS.get(error.code, 500)
 
 
+def is_callers(code: str) -> bool:
+    """Return whether an error with this code is of the caller's making, not Spellbook's."""
+    return _STATUS.get(code, 500) < 500
+
+
 def of_http(request: Request, error: Exception) -> JSONResponse:
     """Return an error that Starlette raises: no such route, no such method."""
     assert isinstance(error, HTTPException)

@@ -194,6 +194,59 @@ def test_alerts_say_since_when(api, book, monkeypatch):
     assert later["pending"]["value"] == 1
 
 
+def test_what_a_caller_did_wrong_is_no_failing_call(api, book):
+    """Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls."""
+
+    def failing() -> list[str]:
+        listed = api.get("/admin/alerts/performance").json()["alerts"]
+        return [each["what"] for each in listed if each["id"] == "errors"]
+
+    book.meter.count(metrics.CALLS, 96)
+    for code in ("INVALID_INPUT", "MEMORY_NOT_FOUND", "CONFLICT", "REST_REQUIRED", "PERMISSION_DENIED"):
+        book.meter.count(f"{metrics.ERRORS} {code}", 5)
+    assert failing() == []
+    book.meter.count(f"{metrics.ERRORS} STORAGE_ERROR", 14)
+    assert failing() == ["14% of the calls of the last hour failed."]
+
+
+def test_few_calls_are_no_alert(api, book):
+    """Nineteen say nothing."""
+    book.meter.count(f"{metrics.ERRORS} STORAGE_ERROR", 14)
+    alerts = api.get("/admin/alerts/performance").json()["alerts"]
+    assert "errors" not in {each["id"] for each in alerts}
+
+
+def test_alerts_are_sentences_in_both_languages(api, book, vault):
+    """With their values and units in them."""
+    for name in "ab":
+        (vault / f"{name}.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
+    for _ in range(20):
+        book.meter.searched(False, "slow", 25_500.0, is_warm=True)
+    told = {}
+    for language in ("en", "ko"):
+        answer = api.get("/admin/alerts/performance", headers={"accept-language": language})
+        told[language] = {each["id"]: each["what"] for each in answer.json()["alerts"]}
+    assert told["en"]["slow_search"] == "Searches are slow: 95 % took up to 25.5 s."
+    assert told["ko"]["slow_search"] == "검색이 느립니다. 95%가 25.5초 안에 끝났습니다."
+    assert told["en"]["faults"] == "2 notes need fixing."
+    assert told["ko"]["faults"] == "고칠 노트가 2개 있습니다."
+    assert told["ko"]["snapshot"] == "아직 스냅샷을 만든 적이 없습니다."
+
+
+def test_links_are_unchecked_and_checked_again(api, write_note):
+    """By how they begin; the answer has what is not checked now."""
+    write_note("a.md", "[a](/x/1) [b](/x/2) [c](/x/3) [[nowhere]]")
+    told = api.get("/admin/links").json()
+    assert [(each["beginning"], each["links"]) for each in told["groups"]] == [("/x/", 3)]
+    assert ([each["target"] for each in told["links"]], told["total"], told["known"]) == (["nowhere"], 4, 0)
+    done = api.post("/admin/links/unchecked", json={"beginning": "/x/"})
+    assert done.json()["unchecked"] == ["/x/"]
+    assert api.get("/admin/links").json()["total"] == 1
+    api.post("/admin/links/unchecked", json={"beginning": "/x/", "checked": True})
+    assert api.get("/admin/links").json()["total"] == 4
+    assert api.post("/admin/links/unchecked", json={"beginning": ""}).status_code == 400
+
+
 def test_a_rate_that_is_met_is_an_alert(book):
     """It is counted where requests are refused."""
     served = Served(book)

@@ -16,7 +16,13 @@ from spellbook.server.http.served import Served
 
 WRITE = {
     *("POST /api/notes", "PATCH /api/notes/{id}", "DELETE /api/notes/{id}", "POST /api/restore", "POST /api/undo"),
-    *("POST /api/move", "POST /api/merge", "POST /api/articles", "POST /api/decisions/{id}/outcome"),
+    *(
+        "POST /api/move",
+        "POST /api/merge",
+        "POST /api/links/mend",
+        "POST /api/articles",
+        "POST /api/decisions/{id}/outcome",
+    ),
     *("POST /api/snapshots", "POST /api/reindex", "POST /api/check", "DELETE /api/jobs/{id}"),
 }
 ADMIN = {"POST /api/migrate", "POST /api/import"}

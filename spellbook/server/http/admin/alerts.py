@@ -6,26 +6,25 @@ import datetime as dt
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
+from spellbook.server.http import faults
 from spellbook.server.http.admin.common import SLOW_MS, say
 from spellbook.server.http.endpoints import Call, Endpoint
+from spellbook.text.quoting import counted
 from spellbook.verbs import admin
 
 _MOST_FAILING = 0.05
-"""Share of calls that may fail."""
+"""Share of calls that may fail. What the caller did wrong, as a note's name that does not exist, does not count."""
 
 _LEAST_FREE = 500_000_000
 """Bytes of the disk that should be free."""
 
 _SNAPSHOT_DAYS = 2
 """Days after which a snapshot is no longer recent."""
-
-_FEW_CALLS = 20
-"""Of fewer calls, a share that failed says nothing, and neither does a percentile of their times."""
 
 _HOUR = 3_600.0
 
@@ -53,47 +52,55 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     book = call.book
 
     def alert(
-        value: Any, threshold: Any, *, id: str, message: str, hint: str, severity: str = "warning"
+        message: str, value: Any, threshold: Any, *, id: str, hint: str, severity: str = "warning"
     ) -> dict[str, Any]:
         row = {"what": say(call, message), "value": value, "threshold": threshold}
         return {"id": id, "severity": severity, **row, "hint": say(call, hint)}
 
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = book.meter.warm(_HOUR)
-    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= _FEW_CALLS else 0.0
+    slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
     if slow > SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
-        yield alert(round(slow, 1), SLOW_MS, id="slow_search", message="Searches are slow.", hint=hint)
+        message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
+        yield alert(message, round(slow, 1), SLOW_MS, id="slow_search", hint=hint)
     state = book.state()
     if state.pending:
-        message = "Some texts are not embedded yet."
-        yield alert(
-            state.pending, 0, id="pending", message=message, hint="Start a job: POST /api/reindex.", severity="info"
-        )
+        message = f"{counted(state.pending, 'text')} cannot be found by meaning yet."
+        yield alert(message, state.pending, 0, id="pending", hint="Start a job: POST /api/reindex.", severity="info")
     if state.degraded:
-        message = "Answers are incomplete."
-        yield alert(state.reason, "", id="degraded", message=message, hint="Run spellbook doctor.", severity="critical")
+        message = f"Answers are incomplete: {state.reason}"
+        yield alert(message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
     _, totals = book.meter.read(1)
-    calls, failed = totals.get(metrics.CALLS, 0), sum(n for k, n in totals.items() if k.startswith(metrics.ERRORS))
-    if calls >= _FEW_CALLS and failed / calls > _MOST_FAILING:
+    calls, failed = totals.get(metrics.CALLS, 0), sum(_failures(totals))
+    if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
         hint = "Look at them: /admin/stats/errors."
-        yield alert(round(failed / calls, 4), _MOST_FAILING, id="errors", message="Many calls fail.", hint=hint)
+        message = f"{failed / calls:.0%} of the calls of the last hour failed."
+        yield alert(message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)
     last = book.snapshots.state()["last"]
     age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
     if not call.served.is_published and (age is None or age >= _SNAPSHOT_DAYS):
         days = None if age is None else int(age)
-        hint = "Take one: POST /api/snapshots."
-        row = alert(days, _SNAPSHOT_DAYS, id="snapshot", message="There is no recent snapshot.", hint=hint)
+        message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
+        row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")
         yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
     free = shutil.disk_usage(book.config.vault).free
     if free < _LEAST_FREE:
-        message = "The disk is nearly full."
-        yield alert(free, _LEAST_FREE, id="disk", message=message, hint="Free some space.", severity="critical")
-    if faults := len(book.index.catalog.notes.faults()):
-        message = "Some notes have faults."
-        yield alert(faults, 0, id="faults", message=message, hint="They are listed by GET /api/status.")
+        message = f"The disk is nearly full: {free / 1e6:,.0f} MB are free."
+        yield alert(message, free, _LEAST_FREE, id="disk", hint="Free some space.", severity="critical")
+    if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
+        message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
+        yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
     if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
-        yield alert(met, 0, id="rate", message="A rate limit was met.", hint="Ask less often, or set SPELLBOOK_RATE.")
+        message = f"The limit of requests was met {counted(met, 'time')} in the last hour."
+        yield alert(message, met, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
+
+
+def _failures(totals: Mapping[str, int]) -> Iterator[int]:
+    """Yield the counts of errors that are not of the caller's making, by their status."""
+    for name, count in totals.items():
+        if name.startswith(f"{metrics.ERRORS} ") and not faults.is_callers(name.removeprefix(f"{metrics.ERRORS} ")):
+            yield count
 
 
 ENDPOINTS = (Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),)

@@ -1,9 +1,10 @@
-"""Routes of the database and the caches: optimize, cache figures, and clearing."""
+"""Routes of the database, the caches and links: optimize, cache figures and clearing; which links are not checked."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from spellbook.index import metrics
@@ -19,6 +20,9 @@ from spellbook.verbs import admin
 
 _MUCH_FREE = 10_000_000
 """Bytes that are worth a vacuum."""
+
+_MOST_LINKS = 100
+"""Broken links that stand alone and are listed."""
 
 _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
@@ -75,7 +79,7 @@ def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
         text = 'The file has free pages: run the action "vacuum".'
         yield advice("storage", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
     timing, _ = book.meter.mean(SEARCHES, 24)
-    if timing.count and timing.p95 > SLOW_MS and not book.index.second:
+    if timing.count >= admin.ENOUGH and timing.p95 > SLOW_MS and not book.index.second:
         text = "Searches are slow: choose a smaller model, or give the server more processors."
         yield advice("query", "medium", text, f"p95 is {timing.p95:,.0f} ms.")
     sizes = catalog.sizes()
@@ -142,8 +146,29 @@ def _compile(text: str) -> re.Pattern[str] | None:
         raise InvalidInput("The pattern is not a regular expression.", "For example ^keys.") from error
 
 
+def broken_links(call: Call) -> dict[str, Any]:
+    """Links that lead nowhere, by how they begin: several that begin alike, those alone, and what is not checked."""
+    links = call.book.whole.broken_links()
+    return {
+        "message": say(call, "Broken links."),
+        "groups": [group.as_dict() for group in links.groups],
+        "links": [asdict(guess) for guess in links.alone[:_MOST_LINKS]],
+        "total": links.total,
+        "known": links.known,
+        "unchecked": list(links.unchecked),
+    }
+
+
+def uncheck_links(call: Call, beginning: str, checked: bool) -> dict[str, Any]:
+    """Check links that begin so no more, or with `checked` again: the settings of the vault are changed."""
+    unchecked = call.book.whole.uncheck_links(beginning, checked=checked)
+    return {"message": say(call, "The settings are changed."), "unchecked": list(unchecked)}
+
+
 ENDPOINTS = (
     Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True, needs="files"),
+    Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS, needs="files"),
+    Endpoint("POST", "/admin/links/unchecked", uncheck_links, admin.UNCHECK_LINKS, needs="files"),
     Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
     Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
 )

@@ -45,6 +45,14 @@ def move(call: Call, old: str, new: str, dry_run: bool) -> dict[str, Any]:
     return {**asdict(call.book.whole.move(old, new, dry_run=dry_run)), "dry_run": dry_run}
 
 
+def mend_links(call: Call, dry_run: bool) -> dict[str, Any]:
+    """Repair broken links whose target is known: what was moved, or is the only note of that name or title."""
+    done = call.book.whole.mend_links(dry_run=dry_run)
+    changed = {"changed": [asdict(note) for note in done.changed], "left": [asdict(fault) for fault in done.left]}
+    links = sum(note.links for note in done.changed)
+    return {"links": links, **changed, "generation": done.generation, "dry_run": dry_run}
+
+
 def merge(call: Call, a: str, b: str, keep: Any, dry_run: bool) -> dict[str, Any]:
     """Merge two similar notes without losing a sentence; the other note goes to the trash."""
     return {**asdict(call.book.whole.merge(a, b, keep=keep, apply=not dry_run)), "dry_run": dry_run}
@@ -130,6 +138,7 @@ ENDPOINTS = (
     Endpoint("POST", "/api/restore", restore, table.RESTORE, needs="vault"),
     Endpoint("POST", "/api/undo", undo, table.UNDO, needs="vault"),
     Endpoint("POST", "/api/move", move, table.MOVE, needs="vault"),
+    Endpoint("POST", "/api/links/mend", mend_links, table.MEND_LINKS, needs="files"),
     Endpoint("POST", "/api/merge", merge, table.MERGE, needs="vault"),
     Endpoint("GET", "/api/log", log, table.LOG, needs="files"),
     Endpoint("GET", "/api/articles", articles, memories.LIST_ARTICLES.without("format")),

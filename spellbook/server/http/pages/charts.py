@@ -36,9 +36,13 @@ def hours(meter: Meter, count: int) -> list[Bar]:
     made = []
     for hour, timing in meter.by_hour(SEARCHES, count):
         at = f"{dt.datetime.fromtimestamp(hour * 3600):%H}"
-        title = f"{at}:00 p50 {timing.p50:g} ms, p95 {timing.p95:g} ms, {timing.count}×"
+        title = f"{at}:00 p50 {_brief(timing.p50)}, p95 {_brief(timing.p95)}, {timing.count:,}×"
         made.append(Bar(timing.p95, timing.p50, at, title))
     return made
+
+
+def _brief(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1_000 else f"{ms / 1_000:,.1f} s"
 
 
 def bars(values: Sequence[Bar], title: str) -> Markup:

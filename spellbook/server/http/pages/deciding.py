@@ -28,6 +28,7 @@ def page(shown: View) -> Response:
     return shown.page(
         "decisions.html",
         chains=_chains(decisions.items),
+        titles={item.chunk.note: item.chunk.title for item in decisions.items},
         total=decisions.total,
         shown_count=len(decisions.items),
         topic=topic,
@@ -42,7 +43,9 @@ def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any
     """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
     chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for item in items:
-        chains[item.chunk.topic].insert(0, {**item.as_dict(), "title": item.chunk.title})
+        chains[item.chunk.topic].insert(
+            0, {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
+        )
     return list(chains.items())
 
 

@@ -16,6 +16,7 @@ from spellbook.server.http import faults
 from spellbook.server.http.admin import memory
 from spellbook.server.http.api import changes, finding, notes
 from spellbook.server.http.pages import rendering, view
+from spellbook.server.http.pages.activity import VERBS
 from spellbook.server.http.pages.view import View
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
 
@@ -90,8 +91,17 @@ def history(shown: View) -> Response:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
         title = ""
-    versions = [(each, _state(each["sources"]), each["sha256"]) for each in reply["versions"]]
+    versions = [(each, _state(each["sources"]), [*map(_kept, each["sources"])]) for each in reply["versions"]]
     return shown.page("history.html", reply=reply, title=title, versions=versions)
+
+
+def _kept(source: str) -> dict[str, str]:
+    """Return where a version is kept: which kind of place, its name, and the verb of an entry of the journal."""
+    when = "before" if source.startswith("before ") else "after"
+    kind, _, name = source.removeprefix("before ").partition(" ")
+    name, _, verb = name.partition(" ")
+    name = f"{name[:10]} {name[11:16].replace('-', ':')}" if kind == "snapshot" else name[:10]
+    return {"kind": when if kind == "entry" else kind, "name": name, "verb": VERBS.get(verb, verb)}
 
 
 def _state(sources: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from spellbook.server.http.admin import alerts, figures, memory, upkeep
 from spellbook.server.http.api import changes, finding
 from spellbook.server.http.pages import charts, view
 from spellbook.server.http.pages.view import View
+from spellbook.verbs.admin import ENOUGH
 
 _HOURS = 24
 
@@ -18,7 +19,8 @@ _HOURS = 24
 def health(shown: View) -> Response:
     """What is wrong, what was measured, and what can be done about it."""
     is_admin = shown.may("admin")
-    last = shown.served.jobs.last("check")
+    # It names notes that not every caller may see.
+    last = None if shown.caller.is_limited else shown.served.jobs.last("check")
     values: dict[str, Any] = {"status": shown.ask(finding.status), "check": last, "admin": is_admin}
     if is_admin:
         reply = shown.ask(figures.performance, includeDetails=True)["result"]
@@ -30,12 +32,32 @@ def health(shown: View) -> Response:
             "forgetting": shown.ask(memory.forgetting),
             "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
         }
-    return shown.page("health.html", chart=charts.bars, **values)
+    return shown.page("health.html", chart=charts.bars, enough=ENOUGH, **values)
 
 
 def examine(shown: View) -> Response:
     """Run the checks of `spellbook doctor` and list what they found."""
     return shown.page("examined.html", checks=[*shown.book.whole.doctor()])
+
+
+def links(shown: View) -> Response:
+    """List the links that lead nowhere; the page of health asks for it as a part, since it takes a while."""
+    reply = shown.ask(upkeep.broken_links)
+    return shown.page("links.html" if shown.is_part else "links_page.html", reply=reply)
+
+
+def uncheck(shown: View) -> Response:
+    """Check links that begin so no more, or again."""
+    is_checked = shown.form.get("checked") == "yes"
+    shown.ask(upkeep.uncheck_links, beginning=shown.form.get("beginning", ""), checked=is_checked)
+    return shown.back()
+
+
+def mend(shown: View) -> Response:
+    """Show which links would be repaired, then repair them."""
+    is_sure = shown.form.get("sure") == "yes"
+    reply = shown.ask(changes.mend_links, dry_run=not is_sure)
+    return shown.back(shown.entry("doctor")) if is_sure else shown.page("mend.html", reply=reply)
 
 
 def resolve(shown: View) -> Response:
@@ -85,8 +107,11 @@ def settings(shown: View) -> Response:
 
 ROUTES = [
     view.page("/upkeep", health),
+    view.page("/links", links),
     view.page("/settings", settings),
     view.action("/do/examine", examine, "read"),
+    view.action("/do/uncheck", uncheck, "admin"),
+    view.action("/do/mend", mend),
     view.action("/do/resolve", resolve, "admin"),
     view.action("/do/cleanup", cleanup, "admin"),
     view.action("/do/optimize", view.asking(upkeep.optimize), "admin"),

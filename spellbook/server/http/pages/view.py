@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _MOST_FIELDS = 100
+_MOST_PATH = 200
 _log = logging.getLogger(__name__)
 
 Handler = Callable[["View"], Response]
@@ -144,6 +145,10 @@ class View:
             place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
         return RedirectResponse(place, 303)
 
+    def did(self, entry: str) -> str:
+        """Return the verb of an entry of the log, "" if it is none of the latest."""
+        return next((each.verb for each in self.book.log() if str(each.id) == entry), "")
+
     def entry(self, verb: str, path: str = "") -> int | None:
         """Return the latest entry of the log by a verb, about a path if one is given."""
         return entry_of(self.book, verb, path)
@@ -212,6 +217,23 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
 def _error_page(view: View, error: SpellbookError) -> Response:
     difference = error.difference if isinstance(error, Conflict) else ""
     return view.page("error.html", faults.status_of(error), error=error, difference=difference)
+
+
+async def missing(request: Request, error: Exception) -> Response:
+    """Return a page to a browser that asks for an address that is not there; to a program, the error as JSON."""
+    is_page = request.method in {"GET", "HEAD"} and wants_page(request)
+    if not is_page or getattr(error, "status_code", 0) != 404:
+        return faults.of_http(request, error)
+    return await served.in_thread(_answer, _missing, request, {})
+
+
+def _missing(shown: View) -> Response:
+    return shown.page("missing.html", 404, path=shown.request.url.path[:_MOST_PATH])
+
+
+def wants_page(request: Request) -> bool:
+    """Return whether a browser asks, which is given a page; a program is given JSON."""
+    return "text/html" in request.headers.get("accept", "")
 
 
 def local(place: str) -> str:

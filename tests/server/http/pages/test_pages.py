@@ -16,7 +16,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.server.http import pages
 from spellbook.server.http.callers import RIGHTS, SCOPES
-from spellbook.server.http.pages import searching, view
+from spellbook.server.http.pages import activity, searching, view
 from spellbook.settings import translate
 from tests.helpers import note_writer
 
@@ -35,6 +35,7 @@ PAGES = {
     "/articles?category=database": "Sizes of buffers",
     "/activity": "Tuning",
     "/upkeep": "broken.md",
+    "/links": "missing note",
     "/settings": "mcpServers",
     "/note/projects/배포": "금요일 금지",
     "/graph/projects/배포": "데이터베이스",
@@ -230,7 +231,7 @@ def _said() -> Iterator[str]:
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
     yield from ("link", "related", "supersedes", "added", "changed", "removed", "undone", "unfinished")
-    yield from ("scribe", "revise", "erase", "restore", "undo", "move", "merge", "forget", "import", "doctor")
+    yield from (*activity.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong."
 
