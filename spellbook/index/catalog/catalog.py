@@ -29,7 +29,7 @@ from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links, StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
+from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, topic_of
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
@@ -267,6 +267,13 @@ class Catalog:
         """Return the paths of the notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
+        """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
+        where, values = in_sql(self._database, conditions)
+        inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
+        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {where}"
+        return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """
