@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spellbook.editing import memory, write
     from spellbook.library.book import Spellbook
     from spellbook.memories import memories
-    from spellbook.search import explain, newest, question, related, searcher, toc, weights
+    from spellbook.search import explain, newest, question, related, searcher, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
@@ -38,8 +38,8 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
     (memories,) = lazy("spellbook.memories", "memories")
-    names = ("explain", "newest", "question", "related", "searcher", "toc", "weights")
-    explain, newest, question, related, searcher, toc, weights = lazy("spellbook.search", *names)
+    names = ("explain", "newest", "question", "related", "searcher", "toc")
+    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -213,7 +213,7 @@ class Reader:
 
     def _near(self, path: str) -> related.Near:
         """Return what finds the notes near to the one at `path` by meaning."""
-        return lambda wanted: self._searcher.alike(path, (), wanted, weights.NEAR)
+        return lambda wanted, least: self._searcher.alike(path, (), wanted, least)
 
     def vault_graph(self, most: int) -> related.VaultGraph:
         """Return the notes of the vault, at most the `most` linked ones, and the links between them."""

@@ -9,7 +9,7 @@ const isWhole = !canvas.dataset.graph;
 const STEP_MS = 9;  // of a frame, for the layout; drawing needs the rest
 const COLOURS = 8;
 const MOST_LISTED = 50;
-const MOST_LABELS = 60;  // at a zoom of 1
+const MOST_LABELS = 60;  // of a picture of 600 by 570 points at a zoom of 1
 const NEAR = isWhole ? { distance: 30, charge: -45, reach: 400, pull: 0.06 } : { distance: 105, charge: -420, reach: 900, pull: 0.05 };
 
 let nodes = [], edges = [], beside = [], layout = null;
@@ -57,10 +57,10 @@ function take(graph) {
   place();
   layout = d3.forceSimulation(nodes).stop()
     .force("link", d3.forceLink(edges).distance((edge) => NEAR.distance * (["related", "meaning"].includes(edge.kind) ? 1.25 : 1)))
-    .force("charge", d3.forceManyBody().strength(NEAR.charge).distanceMax(NEAR.reach))
-    .force("x", d3.forceX().strength(NEAR.pull))
-    .force("y", d3.forceY().strength(NEAR.pull * 1.2))
-    .alphaDecay(isWhole ? 0.03 : 0.023);
+    .force("charge", d3.forceManyBody().strength(NEAR.charge).distanceMax(NEAR.reach).theta(isWhole ? 1.1 : 0.9))
+    .force("x", d3.forceX((node) => node.home[0]).strength(NEAR.pull))
+    .force("y", d3.forceY((node) => node.home[1]).strength(NEAR.pull * 1.2))
+    .alphaDecay(isWhole ? 0.04 : 0.023);
   if (!isWhole) layout.force("apart", d3.forceCollide(26));
   settle();
 }
@@ -104,16 +104,17 @@ function paint(by) {
   }));
 }
 
-// Notes of one colour begin together, so that the layout has less to do.
+// Notes of one colour begin together and are drawn to one place, so that a topic is an island.
 function place() {
-  const counts = new Map();
+  const counts = new Map(), colours = new Set(nodes.map((node) => node.colour)).size;
   for (const node of nodes) {
     const at = counts.get(node.colour) || 0;
     counts.set(node.colour, at + 1);
-    const turn = (node.colour + 1) / (COLOURS + 1) * 2 * Math.PI, far = isWhole ? 14 * Math.sqrt(nodes.length) : 0;
-    const angle = at * 2.39996, out = (isWhole ? 9 : 60) * Math.sqrt(at + 0.5);
-    node.x = far * Math.cos(turn) + out * Math.cos(angle);
-    node.y = far * Math.sin(turn) + out * Math.sin(angle);
+    const turn = (node.colour + 1) / colours * 2 * Math.PI, far = isWhole && colours > 1 ? 12 * Math.sqrt(nodes.length) : 0;
+    const angle = at * 2.39996, out = (isWhole ? 9 : 60) * Math.sqrt(at + 0.5);  // as seeds in a sunflower
+    node.home = [far * Math.cos(turn), far * Math.sin(turn)];
+    node.x = node.home[0] + out * Math.cos(angle);
+    node.y = node.home[1] + out * Math.sin(angle);
   }
   if (!isWhole) Object.assign(nodes[0], { x: 0, y: 0 });
 }
@@ -209,7 +210,7 @@ function draw() {
     lines(own.filter(isFaint), accent, 0.9, [3, 4], 1.5);
   }
   context.setLineDash([]);
-  const grow = isWhole ? Math.max(0.6, Math.min(1.6, Math.sqrt(view.k))) : 1;
+  const grow = isWhole ? Math.max(0.5, Math.min(1.6, Math.sqrt(view.k))) : 1;
   const dots = new Map();
   for (const node of nodes) {
     const colour = !isWhole ? (node.number === 0 ? accent : soft) : node.colour < 0 ? soft : palette[node.colour];
@@ -239,7 +240,7 @@ function write(isLit, isDim, grow) {
   context.lineWidth = 3;
   const taken = [];
   const isFree = (box) => !taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
-  const most = hovered || isDim ? MOST_LABELS : Math.round(MOST_LABELS * Math.max(0.4, view.k));
+  const most = MOST_LABELS * Math.min(2, width * height / 342_000) * (hovered || isDim ? 1 : Math.max(0.4, view.k));
   const first = hovered ? [hovered, ...beside[hovered.number]] : [];
   const order = [...new Set([...first, ...nodes])];  // nodes come the most linked first
   if (!isWhole) for (const node of nodes) {
@@ -249,6 +250,7 @@ function write(isLit, isDim, grow) {
   let written = 0;
   for (const node of order) {
     if (written >= most) break;
+    if (isWhole && !node.links && !isDim && view.k < 1.2) break;  // notes without links say little from afar
     const [x, y] = onScreen(node);
     if (x < 0 || y < 0 || x > width || y > height || (isDim && !isLit(node))) continue;
     node.wide = node.wide || context.measureText(label(node)).width;
