@@ -50,11 +50,11 @@ def _is_embedded(text: str, link: Link) -> bool:
     """Return whether a `!` stands before the brackets of a link."""
     before = text[max(0, link.start - _MOST_LABEL) : link.start]
     if link.style == "wiki":
-        return before.rstrip().endswith("![[")
+        return before.rstrip().endswith("![[") and not before.rstrip().endswith("\\![[")
     opened = _OPENED.search(before)
     at, depth = (opened.start(), 1) if opened else (0, 0)
     while depth and at:
         at -= 1
         if before[at] in "[]" and before[at - 1 : at] != "\\":
             depth += 1 if before[at] == "]" else -1
-    return bool(opened) and not depth and before[max(0, at - 1) : at] == "!"
+    return bool(opened) and not depth and before[:at].endswith("!") and not before[:at].endswith("\\!")

@@ -61,5 +61,5 @@ def read(vault: Folder, note: str, path: str) -> Picture:
     except OSError as error:
         raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
     if not (kind := pictures.media_type(data)):
-        raise UnreadableNote(f"{path}: this is no PNG, JPEG, GIF or WebP.", "Save it as one of these.")
+        raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
     return Picture(data, kind, digest(data)[:16])

@@ -173,7 +173,7 @@ class VaultNote(GraphNote):
     links: int
 
 
-class VaultGraph(TypedDict):
+class WholeGraph(TypedDict):
     notes: list[VaultNote]
     edges: list[GraphEdge]
     total: int

@@ -56,24 +56,24 @@ class Property:
         return self.key if self.key in NAMES else ""
 
 
-def read(meta: Mapping[str, Any], tags: Sequence[str], say: Callable[..., str]) -> list[Property]:
+def read(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
     """Return the properties of a note to be read; `tags` are all of its tags, also those in its text."""
-    listed = [*_read(meta, say)]
+    listed = [*_read(meta, phrase)]
     return [*([Property("tags", "tags", tuple(tags[:_MOST_VALUES]))] if tags else []), *listed]
 
 
-def _read(meta: Mapping[str, Any], say: Callable[..., str]) -> Iterator[Property]:
+def _read(meta: Mapping[str, Any], phrase: Callable[..., str]) -> Iterator[Property]:
     for key, value in meta.items():
         if key in _ELSEWHERE or key in {"tags", "tag"} or value in (None, "", [], {}):
             continue
         if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
-            yield Property(key, "list", tuple(_text(each, say) for each in value[:_MOST_VALUES]))
+            yield Property(key, "list", tuple(_text(each, phrase) for each in value[:_MOST_VALUES]))
         elif isinstance(value, str) and (day := _day(value)):
-            yield Property(key, "date", (date(day, say),))
+            yield Property(key, "date", (date(day, phrase),))
         elif isinstance(value, str) and _ADDRESS.fullmatch(value):
             yield Property(key, "link", (value,))
         else:
-            yield Property(key, "text", (_text(value, say),))
+            yield Property(key, "text", (_text(value, phrase),))
 
 
 def edited(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -81,9 +81,9 @@ def edited(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(key, frontmatter.dump(value)) for key, value in meta.items() if key not in KEPT]
 
 
-def date(day: dt.date, say: Callable[..., str]) -> str:
+def date(day: dt.date, phrase: Callable[..., str]) -> str:
     """Return a day as a person writes it."""
-    return say(DATES[day.month - 1], day.day, day.year)
+    return phrase(DATES[day.month - 1], day.day, day.year)
 
 
 def _day(text: str) -> dt.date | None:
@@ -97,8 +97,8 @@ def _day(text: str) -> dt.date | None:
         return None
 
 
-def _text(value: object, say: Callable[..., str]) -> str:
+def _text(value: object, phrase: Callable[..., str]) -> str:
     if isinstance(value, bool):
-        return say("yes") if value else say("no")
+        return phrase("yes") if value else phrase("no")
     text = value if isinstance(value, str) else frontmatter.dump(value)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"

@@ -115,11 +115,11 @@ def _own_pictures(tag: str, name: str, value: str) -> str | None:
     return None if (tag, name) == ("img", "src") and not value.startswith(IMAGES) else value
 
 
-def pictures(known: Mapping[str, str], address: Callable[[str], str], say: Callable[[str], str], then: bool) -> Show:
+def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], then: bool) -> Show:
     """
     Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
 
-    A note of an earlier time (`then`) shows none. `say` translates the reason why one is not shown.
+    A note of an earlier time (`then`) shows none. `phrase` translates the reason why one is not shown.
     """
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
@@ -127,12 +127,12 @@ def pictures(known: Mapping[str, str], address: Callable[[str], str], say: Calla
         if found := addresses.get(_plain(target)):
             return found, ""
         if _AWAY.match(target):
-            return "", say("This picture is on another computer; pictures are shown from the vault only.")
+            return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
         if then:
-            return "", say("Pictures are not shown as of an earlier time.")
+            return "", phrase("Pictures are not shown as of an earlier time.")
         if suffix(_plain(target)) in OTHER_SUFFIXES:
-            return "", say("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
-        return "", say("There is no such picture in the vault.")
+            return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
+        return "", phrase("There is no such picture in the vault.")
 
     return show
 

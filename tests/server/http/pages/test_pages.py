@@ -232,7 +232,7 @@ def _said() -> Iterator[str]:
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
     yield from (*properties.NAMES, *properties.DATES, "yes", "no")
-    yield from re.findall(r'say\("([^"]+)"\)', inspect.getsource(rendering.pictures))
+    yield from re.findall(r'phrase\("([^"]+)"\)', inspect.getsource(rendering.pictures))
     yield from ("link", "related", "meaning", "supersedes", "added", "changed", "removed", "undone", "unfinished")
     yield from ("scribe", "revise", "erase", "restore", "undo", "move", "merge", "forget", "import", "doctor")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")

@@ -14,7 +14,7 @@ const NEAR = isWhole ? { distance: 30, charge: -45, reach: 400, pull: 0.06 } : {
 
 let nodes = [], edges = [], beside = [], layout = null;
 let width = 0, height = 0, view = { x: 0, y: 0, k: 1 }, isFitted = true;
-let hovered = null, group = null, wanted = "", waiting = false;
+let hovered = null, group = null, wanted = "", waiting = false, names = [];
 let ink, soft, accent, paper, palette;
 
 function readColours() {
@@ -247,9 +247,9 @@ function write(isLit, isDim, grow) {
     const [x, y] = onScreen(node), wide = radius(node);
     taken.push([x - wide, y - wide, x + wide, y + wide]);
   }
-  let written = 0;
+  names = [];
   for (const node of order) {
-    if (written >= most) break;
+    if (names.length >= most) break;
     if (isWhole && !node.links && !isDim && view.k < 1.2) break;  // notes without links say little from afar
     const [x, y] = onScreen(node);
     if (x < 0 || y < 0 || x > width || y > height || (isDim && !isLit(node))) continue;
@@ -262,7 +262,7 @@ function write(isLit, isDim, grow) {
     const box = fits || (node === hovered ? forced : null);
     if (!box) continue;
     taken.push(box);
-    written += 1;
+    names.push({ node, box });
     context.textAlign = "center";
     context.globalAlpha = 1;
     context.strokeStyle = paper;
@@ -270,7 +270,6 @@ function write(isLit, isDim, grow) {
     context.fillStyle = node === hovered ? accent : ink;
     context.fillText(label(node), (box[0] + box[2]) / 2, (box[1] + box[3]) / 2);
   }
-  canvas.dataset.labels = written;
 }
 
 // -- moving
