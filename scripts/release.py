@@ -10,6 +10,7 @@ from a copy of the commit, so nothing that lies in this folder gets in.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "dist" / "release"
 CHECKED = "tests/house/test_readme.py"
 SBOM = f"spellbook-{__version__}.cdx.json"
+LICENCES = {
+    "overrides": "Apache-2.0",
+    "protobuf": "BSD-3-Clause",
+    "pypdfium2": "BSD-3-Clause AND Apache-2.0",
+}
+"""Licences that a library says in its files only, not in a form that the list of libraries is made from."""
+
 _BEFORE_ZIP_KNEW_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -106,7 +114,14 @@ def write_sbom(out: Path) -> None:
             *(tool / "bin" / "cyclonedx-py", "environment", "--output-reproducible", "--of", "JSON"),
             *("--pyproject", ROOT / "pyproject.toml", installed / "bin" / "python"),
         )
-        (out / SBOM).write_text(listed, "utf-8", newline="")
+        bill = json.loads(listed)
+        bill["metadata"]["component"]["version"] = __version__
+        for library in bill["components"]:
+            if not library.get("licenses"):
+                if library["name"] not in LICENCES:
+                    sys.exit(f"{library['name']} does not say its licence; look it up and add it to LICENCES here.")
+                library["licenses"] = [{"expression": LICENCES[library["name"]]}]
+        (out / SBOM).write_text(json.dumps(bill, indent=2, sort_keys=True) + "\n", "utf-8", newline="")
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from spellbook.library.book import Spellbook, open
     from spellbook.system.errors import SpellbookError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+DISTRIBUTION = "spellbook-vault"
+"""What the package index calls Spellbook."""
 
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 

@@ -333,8 +333,14 @@ def as_of_fields(book: Reader) -> dict[str, Any]:
     return earlier.fields(book)
 
 
+def _origin() -> str:
+    """Return what --version says: the version, where the program is, and which Python runs it."""
+    folder = str(Path(__file__).parents[1]).replace("%", "%%")
+    return f"%(prog)s %(version)s from {folder} (Python {sys.version.partition(' ')[0]})"
+
+
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="spellbook")
+@click.version_option(__version__, prog_name="spellbook", message=_origin())
 @vault_option
 def main() -> None:
     """

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from spellbook import DISTRIBUTION, __version__
 from spellbook.cli import checks, output, progress_bar
 from spellbook.cli.app import command, filter_option, json_option, main
 from spellbook.settings.translate import translated
+from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
+
+_MOST_SECONDS = 60
+"""Seconds that the package index may take to answer."""
 
 
 @command(json_option)
@@ -80,14 +87,17 @@ def check(book: Spellbook, limit: int, as_json: bool, **held_to: Any) -> None:
 @command(
     click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
+    click.option("--newer", is_flag=True, help="Also ask the package index for a newer release."),
 )
-def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
+def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
     --fix links repairs links that a rename broke: it finds their targets by
     known moves, names, aliases and titles. It shows the differences; with
     --yes it writes them, and `spellbook undo` takes them back.
+
+    Only --newer asks another machine: the package index that pip uses.
 
     \b
     spellbook doctor --fix links
@@ -108,8 +118,43 @@ def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
         for problem in problems:
             output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
+    if newer:
+        output.say(_compare_releases())
     if sick:
         sys.exit(1)
+
+
+def _compare_releases() -> str:
+    """Return whether there is a newer release."""
+    newest = _newest_release()
+    if _numbers(newest) > _numbers(__version__):
+        return f"Spellbook {newest} is out; this is {__version__}. Upgrade with the tool that you installed it with."
+    return f"Spellbook {__version__} is the newest release."
+
+
+def _newest_release() -> str:
+    """Ask pip, which knows the package index that this machine uses. Raises SpellbookError if there is no answer."""
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-m", "pip", "index", "versions", DISTRIBUTION],
+            capture_output=True,
+            text=True,
+            timeout=_MOST_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SpellbookError("The package index did not answer.", "Try again later.") from error
+    newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
+    if not newest:
+        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200]
+        raise SpellbookError(
+            f"pip could not ask for the newest release: {reason}.",
+            f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",
+        )
+    return newest[1]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 @command(

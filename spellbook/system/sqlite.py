@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import sys
 import threading
 import time
 import weakref
@@ -124,6 +125,7 @@ class Database:
             yield connection
             return
         with self._translate_errors(connection), _wait_up_to(connection, patience), _atomic(connection, kind):
+            self._expect_own_form(connection)
             yield connection
 
     @contextlib.contextmanager
@@ -239,6 +241,16 @@ class Database:
         if version != self._form or connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raise _Unready(f"{self.file}: it is of another form.")
 
+    def _expect_own_form(self, connection: sqlite3.Connection) -> None:
+        """Raise StorageError if a newer version has rebuilt the file since this program opened it."""
+        form = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if form > self._form:
+            raise StorageError(
+                f"{self.file}: a newer Spellbook has rebuilt it (schema {form}) while this one ran (schema "
+                f"{self._form}).",
+                f"Restart `{_command()}` (process {os.getpid()}): it is still the older version.",
+            )
+
     def _prepare(self, connection: _Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > self._form:
@@ -269,6 +281,8 @@ class Database:
                 raise Damaged(
                     f"{self.file}: the {self._what} is damaged ({error}).", f"Run the command again: {self._loss}."
                 ) from error
+            if connection is not None and code == sqlite3.SQLITE_ERROR:
+                self._expect_own_form(connection)
             raise StorageError(
                 f"{self.file}: {error}.", _HINTS.get(code, "The index can be deleted; it is rebuilt from the vault.")
             ) from error
@@ -386,3 +400,8 @@ class _Connection(sqlite3.Connection):
     def __del__(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self.close()
+
+
+def _command() -> str:
+    """Return how a person calls this program, as `spellbook serve`."""
+    return " ".join(["spellbook", *(word for word in sys.argv[1:2] if not word.startswith("-"))])

@@ -83,6 +83,7 @@ SENTENCES = {
     "archive/past.py": {"__str__", "_beginning", "left_out"},
     "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_print_imported"},
+    "cli/doctor.py": {"_compare_releases"},
     "library/evaluate.py": {"_failures"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},

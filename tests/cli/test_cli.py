@@ -10,15 +10,18 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import tomllib
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+import spellbook as package
 from spellbook.cli import main, output
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
@@ -118,7 +121,8 @@ def test_help_names_every_command() -> None:
     shown = spellbook("--help").stdout
     assert "spellbook init ~/notes" in shown
     assert all(f"\n  {name} " in shown for name, command in main.commands.items() if not command.hidden)
-    assert spellbook("--version").stdout.startswith("spellbook, version ")
+    said = spellbook("--version").stdout
+    assert said.startswith(f"spellbook {package.__version__} from {Path(package.__file__).parent} (Python 3.")
 
 
 @pytest.mark.parametrize(
@@ -639,6 +643,50 @@ def test_erase(notes: Path) -> None:
 
 
 # -- state
+
+
+class _PackageIndex(BaseHTTPRequestHandler):
+    """A package index with releases of Spellbook."""
+
+    releases: ClassVar[tuple[str, ...]] = ()
+
+    def do_GET(self) -> None:
+        files = "".join(f'<a href="/{name}">{name}</a>' for name in map(_wheel, self.releases))
+        self.send_response(200 if self.releases else 404)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(f"<!doctype html><html><body>{files}</body></html>".encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _wheel(version: str) -> str:
+    return f"spellbook_vault-{version}-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("releases", "message"),
+    [
+        (("0.1.0", "99.0.1"), "Spellbook 99.0.1 is out"),
+        (("0.0.9", package.__version__), f"Spellbook {package.__version__} is the newest release."),
+    ],
+)
+def test_doctor_names_a_newer_release_only_if_asked(
+    vault: Path, monkeypatch: pytest.MonkeyPatch, releases: tuple[str, ...], message: str
+) -> None:
+    """pip is asked with --newer, at the index that pip is set up to use, and never without."""
+    pytest.importorskip("pip", reason="needs pip in this environment")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _PackageIndex) as index:
+        threading.Thread(target=index.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{index.server_port}/simple")
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setattr(_PackageIndex, "releases", releases)
+        assert message in spellbook("--vault", vault, "doctor", "--newer").stdout
+        assert "newest" not in spellbook("--vault", vault, "doctor").stdout
+        index.shutdown()
+    refused = spellbook("--vault", vault, "doctor", "--newer", code=1)
+    assert "pip could not ask for the newest release" in refused.stderr
 
 
 def test_status_and_doctor(vault: Path, write_note: Write) -> None:

@@ -33,7 +33,7 @@ from tests.helpers import PATIENCE
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
-LEFT_OUT = ("pip install", "-m venv", "make ", "model pull", "export PATH=")
+LEFT_OUT = ("pip install", "pipx install", "uv tool install", "uvx --from", "docker compose", "-m venv", "make ", "model pull")
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
 MOST_WORDS = 1_500
@@ -434,6 +434,6 @@ def test_how_the_server_is_started_elsewhere() -> None:
     settings.read_string(unit)
     started = [shlex.split(settings["Service"]["ExecStart"]), plistlib.loads(agent.encode())["ProgramArguments"]]
     for program, *arguments in started:
-        assert program.endswith("/.spellbook-venv/bin/spellbook")
+        assert program.endswith("/.local/bin/spellbook")
         said = CliRunner().invoke(main, [*arguments, "--help"])  # options that are not known are refused before
         assert (said.exit_code, "Serve the vault over HTTP" in said.stdout) == (0, True), said.output

@@ -267,6 +267,7 @@ def test_one_of_several_graphs_is_named(tmp_path):
         ),
         pytest.param({"Pooling": {"pooling_mode_mean_tokens": False}}, "pools by nothing", id="no pooling"),
         pytest.param({"Pooling": {"pooling_mode": "sparse"}}, "pools by sparse", id="unknown pooling"),
+        pytest.param({"Pooling": {"pooling_mode": [{}]}}, "pools by {}", id="no pooling's name"),
         pytest.param(
             {"modules": [{"type": "x.Dense", "path": "2_Dense"}], "Dense": {"activation_function": "x.GELU"}},
             "gelu",
