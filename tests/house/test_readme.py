@@ -33,7 +33,16 @@ from tests.helpers import PATIENCE
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
-LEFT_OUT = ("pip install", "pipx install", "uv tool install", "uvx --from", "docker compose", "-m venv", "make ", "model pull")
+LEFT_OUT = (
+    "pip install",
+    "pipx install",
+    "uv tool install",
+    "uvx --from",
+    "docker compose",
+    "-m venv",
+    "make ",
+    "model pull",
+)
 """What a line of an example holds that is not run: it would install or download something, or has a test of its own."""
 
 MOST_WORDS = 1_500

@@ -23,7 +23,7 @@ from typing import Any
 
 from spellbook.index.catalog import text_bytes, vector_bytes, words
 from spellbook.index.catalog.changes import Changes
-from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
+from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links, StoredLinks
@@ -270,10 +270,7 @@ class Catalog:
 
     def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
         """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
-        where, values = in_sql(self._database, conditions)
-        inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
-        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {where}"
-        return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
+        return [ListedNote(*row) for row in self._rows(*listing(self._database, conditions, folder))]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """

@@ -64,7 +64,9 @@ def note(shown: View) -> Response:
     known = {each["id"] for each in linked}
     reach = rendering.targets(reply["links"], lambda id: view.note_address(id, when))
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] and not when else {}
-    show = rendering.pictures(embedded, partial(_image_address, reply["note"]), shown.say, bool(when))
+    address = partial(_image_address, reply["note"])
+    has_files = not shown.served.is_published
+    show = rendering.pictures(embedded, address, shown.say, now=not when, files=has_files)
     with earlier.at(shown.book, when) as then:
         stored, of_then = then.resolve(shown.id), earlier.sentences(then)
     title = stored.title

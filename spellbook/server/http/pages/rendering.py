@@ -115,11 +115,13 @@ def _own_pictures(tag: str, name: str, value: str) -> str | None:
     return None if (tag, name) == ("img", "src") and not value.startswith(IMAGES) else value
 
 
-def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], then: bool) -> Show:
+def pictures(
+    known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], *, now: bool, files: bool
+) -> Show:
     """
     Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
 
-    A note of an earlier time (`then`) shows none. `phrase` translates the reason why one is not shown.
+    None is shown of a note that is not of `now`, and where the server has no `files`. `phrase` translates the reason.
     """
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
@@ -128,7 +130,9 @@ def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Ca
             return found, ""
         if _AWAY.match(target):
             return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
-        if then:
+        if not files:
+            return "", phrase("This server has no files, so it shows no pictures.")
+        if not now:
             return "", phrase("Pictures are not shown as of an earlier time.")
         if suffix(_plain(target)) in OTHER_SUFFIXES:
             return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
