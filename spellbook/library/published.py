@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from spellbook.index.catalog.schema import ListedNote
 from spellbook.index.opened import Index
 from spellbook.index.postgres.catalog import PublishedCatalog, PublishedVault
 from spellbook.index.postgres.database import URL, PostgresDatabase, configured
@@ -24,7 +25,7 @@ from spellbook.index.postgres.reader import VaultRow, vaults
 from spellbook.library.reader import Reader
 from spellbook.search import related
 from spellbook.search.question import State, state
-from spellbook.search.related import Around, Backlink, Leading, NoteGraph, Related
+from spellbook.search.related import Adjacent, Around, Backlink, Leading, NoteGraph, Related, VaultGraph
 from spellbook.search.searcher import Searcher
 from spellbook.settings import config, paths
 from spellbook.system.errors import PermissionDenied, StorageError
@@ -58,6 +59,11 @@ def _below(head: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     return tuple(
         replace(entry, path=entry.path and head + entry.path, id=entry.id and head + entry.id) for entry in entries
     )
+
+
+def _shown(head: str, note: ListedNote | None) -> ListedNote | None:
+    """Return a note with `head` before its path and id."""
+    return note and note._replace(path=head + note.path, id=head + note.id)
 
 
 class PublishedReader(Reader):
@@ -131,8 +137,29 @@ class PublishedReader(Reader):
     def graph(self, id: str, most: int) -> NoteGraph:
         """Return at most `most` notes around a note, which comes first. Raises MemoryNotFound."""
         book, path, head = self._locate(self.resolve(id).path)
-        graph = related.graph(book.index, path, most)
+        graph = related.graph(book.index, path, most, book._near(path))
         return replace(graph, notes=tuple((head + path, head + id, title) for path, id, title in graph.notes))
+
+    def vault_graph(self, most: int) -> VaultGraph:
+        """Return the notes of the vaults, of each at most the `most` linked ones, and the links between them."""
+        notes: list[ListedNote] = []
+        degrees: list[int] = []
+        edges: list[tuple[int, int, str]] = []
+        total = 0
+        for vault in self.vaults:
+            book, _, head = self._locate(f"{vault.name}/")
+            graph = related.vault_graph(book.index, most)
+            edges += [(a + len(notes), b + len(notes), why) for a, b, why in graph.edges]
+            notes += filter(None, (_shown(head, note) for note in graph.notes))
+            degrees += graph.degrees
+            total += graph.total
+        return VaultGraph(tuple(notes), tuple(degrees), tuple(edges), total)
+
+    def adjacent(self, id: str) -> Adjacent:
+        """Return the notes before and after a note in its folder, by name. Raises MemoryNotFound."""
+        book, path, head = self._locate(self.resolve(id).path)
+        before, after = related.adjacent(book.index, path)
+        return _shown(head, before), _shown(head, after)
 
     def backlinks(self, paths: Collection[str]) -> tuple[Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""

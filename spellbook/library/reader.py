@@ -23,6 +23,7 @@ from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
 from spellbook.text.unicode import door
+from spellbook.vault import pictures as images
 
 if TYPE_CHECKING:
     from spellbook.archive import snapshots as taken
@@ -192,6 +193,14 @@ class Reader:
         """Return the chunks of other notes that say nearly what a note says, each with its score, best first."""
         return self._searcher.alike(lookup.resolve(self.index, id).path, conditions(filter), limit, least)
 
+    def pictures(self, id: str) -> dict[str, str]:
+        """Return the targets of the pictures that a note embeds, each with its path, "" if none is there."""
+        return images.embedded(self.index.vault, lookup.resolve(self.index, id).path)
+
+    def picture(self, id: str, path: str) -> images.Picture:
+        """Return a picture that a note embeds. Raises MemoryNotFound, UnreadableNote for what is not shown."""
+        return images.read(self.index.vault, self.resolve(id).path, path)
+
     def around(self, id: str) -> related.Around:
         """Return links, backlinks and related notes of a note (id, path or a chunk's id). Raises MemoryNotFound."""
         self.refresh()
@@ -199,7 +208,21 @@ class Reader:
 
     def graph(self, id: str, most: int) -> related.NoteGraph:
         """Return at most `most` notes around a note, which comes first, and their links. Raises MemoryNotFound."""
-        return related.graph(self.index, self.resolve(id).path, most)
+        path = self.resolve(id).path
+        return related.graph(self.index, path, most, self._near(path))
+
+    def _near(self, path: str) -> related.Near:
+        """Return what finds the notes near to the one at `path` by meaning."""
+        return lambda wanted, least: self._searcher.alike(path, (), wanted, least)
+
+    def vault_graph(self, most: int) -> related.VaultGraph:
+        """Return the notes of the vault, at most the `most` linked ones, and the links between them."""
+        self.refresh()
+        return related.vault_graph(self.index, most)
+
+    def adjacent(self, id: str) -> related.Adjacent:
+        """Return the notes before and after a note in its folder, by name. Raises MemoryNotFound."""
+        return related.adjacent(self.index, self.resolve(id).path)
 
     def backlinks(self, paths: Collection[str]) -> tuple[related.Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""

@@ -5,6 +5,7 @@ Neighbours of a note: its links, its backlinks, related notes, and what supersed
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from itertools import islice
 
 from spellbook.index import privacy
 from spellbook.index.catalog.links import Linked, Links
-from spellbook.index.catalog.schema import LinkRow
+from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.engine import Linking
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
@@ -26,6 +27,13 @@ _MOST_LINES = 100
 """Lines with a link to a note that a backlink names."""
 _COMMON = 0.2
 """A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
+_ENOUGH = 8
+"""Neighbours in a picture, up to which notes near by meaning are added. By hand: their names fit around the note."""
+_MEANING = 0.4
+"""
+Score from which on a note is near by meaning. By hand: among ten notes of a person, a Korean and an English one on the
+same matter had 0.58, others 0.23 and less.
+"""
 _FEW = 20
 """Notes that a label may have in any vault."""
 
@@ -186,16 +194,38 @@ class NoteGraph:
     """
     The notes around a note, which comes first, and how they are connected.
 
-    An edge has the places of two notes in `notes`, and what it says: a relation, "link", or "related" for notes that
-    share something without a link.
+    An edge has the places of two notes in `notes`, and what it says: a relation, "link", "related" for notes that share
+    something without a link, or "meaning" for notes that are near each other by what they say.
     """
 
     notes: tuple[tuple[str, str, str], ...]  # path, id, title
     edges: tuple[tuple[int, int, str], ...]
 
 
-def graph(index: Index, path: str, most: int = 60) -> NoteGraph:
-    """Return at most `most` notes around the note at `path`: its neighbours, then theirs by link."""
+@dataclass(frozen=True, slots=True)
+class VaultGraph:
+    """
+    The notes of a vault and their links, the most linked first; `total` counts the notes that are left out too.
+
+    `degrees` has the number of notes that each is linked with. An edge is as in `NoteGraph`.
+    """
+
+    notes: tuple[ListedNote, ...]
+    degrees: tuple[int, ...]
+    edges: tuple[tuple[int, int, str], ...]
+    total: int
+
+
+Near = Callable[[int, float], Iterable[tuple[StoredChunk, float]]]
+"""Returns the best chunks of so many other notes that have at least a score by meaning, with their scores."""
+
+
+def graph(index: Index, path: str, most: int = 60, near_by_meaning: Near = lambda wanted, least: ()) -> NoteGraph:
+    """
+    Return at most `most` notes around the note at `path`: its neighbours, then theirs by link.
+
+    Where it has few, notes that are near by meaning are added.
+    """
     with index.catalog.reading():
         near = around(index, path)
         notes = {path: _visible(index, index.catalog.links.titles([path])).get(path, (path, path))}
@@ -211,6 +241,10 @@ def graph(index: Index, path: str, most: int = 60) -> NoteGraph:
             notes.setdefault(other.path, (other.id, other.title))
             if (path, other.path) not in edges and (other.path, path) not in edges:
                 edges[path, other.path] = "related"
+        for chunk, _ in near_by_meaning(_ENOUGH, _MEANING) if len(notes) <= _ENOUGH else ():
+            if chunk.path not in notes and len(notes) <= _ENOUGH:
+                notes[chunk.path] = (chunk.note, chunk.title)
+                edges[path, chunk.path] = "meaning"
         notes = dict(islice(notes.items(), most))
         for source in list(notes)[1:]:
             further = [link for link in links(index.catalog.links, source) if link.path and link.path != source]
@@ -222,6 +256,45 @@ def graph(index: Index, path: str, most: int = 60) -> NoteGraph:
     place = {path: number for number, path in enumerate(notes)}
     joined = tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place)
     return NoteGraph(tuple((path, *note) for path, note in notes.items()), joined)
+
+
+Adjacent = tuple[ListedNote | None, ListedNote | None]
+"""The notes before and after a note in its folder."""
+
+
+def adjacent(index: Index, path: str) -> Adjacent:
+    """Return the notes before and after the one at `path` in its folder, by name."""
+    listed = sorted(index.catalog.list_notes(index.visible, path[: path.rfind("/") + 1]), key=_by_name)
+    at = next((place for place, note in enumerate(listed) if note.path == path), len(listed))
+    before, after = listed[at - 1 : at], listed[at + 1 : at + 2]
+    strangers = _strangers(index, [note.path for note in (*before, *after)])
+    marked = [[note._replace(untrusted=note.path in strangers) for note in some] for some in (before, after)]
+    return next(iter(marked[0]), None), next(iter(marked[1]), None)
+
+
+def _by_name(note: ListedNote) -> list[str | int]:
+    """Return a key that sorts names without case, and numbers in them as numbers: 2 stands before 10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", key(note.path))]
+
+
+def vault_graph(index: Index, most: int) -> VaultGraph:
+    """Return the notes of the vault, at most the `most` linked ones, and the links between them."""
+    with index.catalog.reading():
+        listed = {note.path: note for note in index.catalog.list_notes((*index.visible, NO_GUIDES))}
+        edges: dict[tuple[str, str], str] = {}
+        for linked, path in _leading_to(index.catalog.links, listed):
+            if linked.source in listed and linked.source != path and (path, linked.source) not in edges:
+                edges[linked.source, path] = linked.link.relation or edges.get((linked.source, path)) or "link"
+    degrees = Counter(path for edge in edges for path in edge)
+    chosen = sorted(listed, key=lambda path: (-degrees[path], path))[:most]
+    place = {path: number for number, path in enumerate(chosen)}
+    strangers = _strangers(index, chosen)
+    return VaultGraph(
+        tuple(listed[path]._replace(untrusted=path in strangers) for path in chosen),
+        tuple(degrees[path] for path in chosen),
+        tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place),
+        len(listed),
+    )
 
 
 def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:

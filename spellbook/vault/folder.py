@@ -12,14 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
+from spellbook.notes.links import Files
 from spellbook.notes.note import MOST_BYTES, Stamp, check_size
+from spellbook.notes.pictures import SUFFIXES, suffix
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote, VaultNotFound
-from spellbook.text.unicode import folded
+from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import Ignored
 from spellbook.vault.listing import Listing, stamp_of
+
+_FRESH = 3.0
+"""Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
 
 
 class Folder:
@@ -33,6 +38,7 @@ class Folder:
         self.root = root
         self._ignored = Ignored(root)
         self._known = known
+        self._pictures: tuple[float, Files] | None = None
         self._inode = root.stat().st_ino if root.is_dir() else 0
 
     @property
@@ -94,6 +100,25 @@ class Folder:
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
         return [inside + name for inside, _, files in self._walk_names(folder) for name in files]
+
+    @property
+    def attachments(self) -> Folder | None:
+        """The folder of the files that notes embed, None if there is none."""
+        return self
+
+    def pictures(self) -> Files:
+        """Return the pictures beside the notes, as links find them; none that is hidden or ignored."""
+        now = time.monotonic()
+        if self._pictures is None or now - self._pictures[0] > _FRESH:
+            self._pictures = now, Files(self._walk_pictures())
+        return self._pictures[1]
+
+    def _walk_pictures(self) -> Iterator[str]:
+        ignored = self._ignored.patterns()
+        for inside, folders, files in self._walk_names():
+            folders[:] = [name for name in folders if not (ignored and ignored(f"{inside}{name}/"))]
+            paths = (inside + name for name in files if suffix(name) in SUFFIXES)
+            yield from (path for path in paths if is_whole(path) and not (ignored and ignored(path)))
 
     def symlinks(self) -> dict[str, str]:
         """Return the symbolic links outside dot-folders as path → target."""

@@ -53,6 +53,11 @@ class Shown(NotesOnly):
         """The folder of the notes' files."""
         return self._folder.root
 
+    @property
+    def attachments(self) -> Folder | None:
+        """The folder of the notes' files: a note that is shown shows its pictures; see `pictures`, and nothing else."""
+        return self._folder
+
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a note; None if it is not shown."""
         return self._folder.stamp(path) if path in self._there else None

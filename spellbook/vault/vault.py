@@ -271,6 +271,11 @@ class NotesOnly(Vault):
     def check_there(self) -> None:
         """Do nothing: there is no folder that could be gone."""
 
+    @property
+    def attachments(self) -> Folder | None:
+        """None: there are no files beside the notes."""
+        return None
+
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of the notes."""
         return [path for path in self.notes if not folder or path.startswith(f"{folder.rstrip('/')}/")]

@@ -166,6 +166,19 @@ class Graph(TypedDict):
     edges: list[GraphEdge]
 
 
+class VaultNote(GraphNote):
+    category: str
+    topic: str
+    untrusted: bool
+    links: int
+
+
+class WholeGraph(TypedDict):
+    notes: list[VaultNote]
+    edges: list[GraphEdge]
+    total: int
+
+
 class TopicResult(TypedDict):
     topic: str
     chunks: list[ChunkResult]

@@ -103,6 +103,9 @@ TOPIC = verb("topic", "read", "TopicResult", topic=needed("topic or category/top
 SHOW = verb("show", "read", "NoteResult", id=ID, **_READ)
 HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
 AROUND = verb("around", "read", "Graph", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
+VAULT_GRAPH = verb(
+    "vault_graph", "read", "WholeGraph", limit=number("Maximum number of notes, the most linked.", 5_000, 1, 5_000)
+)
 STATUS = verb("status", "read", "Status")
 
 # -- writing

@@ -188,6 +188,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "alike": [lambda book, text: book.alike(text, least=0.0), lambda book, text: book.alike("crane", least=0.0)],
     "around": [lambda book, text: book.around(text), lambda book, text: book.around("crane")],
     "graph": [lambda book, text: book.graph(text, 20), lambda book, text: book.graph("crane", 20)],
+    "vault_graph": [lambda book, text: book.vault_graph(100)],
+    "adjacent": [lambda book, text: book.adjacent(text), lambda book, text: book.adjacent("crane")],
+    "pictures": [lambda book, text: book.pictures(text), lambda book, text: book.pictures("crane")],
+    "picture": [lambda book, text: book.picture(text, text), lambda book, text: book.picture("crane", f"{text}.png")],
     "backlinks": [
         lambda book, text: book.backlinks([text, "zqfolder/zqpath.md"]),
         lambda book, text: book.backlinks(["team/crane.md", "team/quay.md"]),

@@ -45,6 +45,13 @@ VERBS: dict[str, Callable[[Reader], Any]] = {
         {near.path for near in book.around("crane").related},
     ],
     "graph": lambda book: [book.graph("crane", 10).notes[0], {path for path, *_ in book.graph("crane", 10).notes}],
+    "vault_graph": lambda book: [
+        [(note.path, note.id, note.title, note.topic, note.untrusted) for note in book.vault_graph(9).notes],
+        sorted(book.vault_graph(9).edges),
+        [book.vault_graph(2).degrees, book.vault_graph(2).total],
+    ],
+    "adjacent": lambda book: [book.adjacent(id) for id in ("crane", "article", "부두/닻.md")],
+    "pictures": lambda book: book.pictures("crane"),
     "backlinks": lambda book: [back.path for back in book.backlinks(["crane.md"])],
     "topics": lambda book: [[one.category, one.topic, one.notes, one.chunks] for one in book.topics()],
     "topics_of": lambda book: [one.topic for one in book.topics_of("ports")],

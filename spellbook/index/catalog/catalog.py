@@ -23,13 +23,13 @@ from typing import Any
 
 from spellbook.index.catalog import text_bytes, vector_bytes, words
 from spellbook.index.catalog.changes import Changes
-from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
+from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links, StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
+from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, topic_of
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
@@ -267,6 +267,10 @@ class Catalog:
         """Return the paths of the notes that meet `conditions`."""
         where, values = in_sql(self._database, conditions)
         return [path for (path,) in self._rows(f"SELECT path FROM notes WHERE {where} ORDER BY path", values)]
+
+    def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
+        """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
+        return [ListedNote(*row) for row in self._rows(*listing(self._database, conditions, folder))]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """

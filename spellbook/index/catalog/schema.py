@@ -161,6 +161,17 @@ class StoredChunk(NamedTuple):
         return Place(self.id, self.path, self.line, self.title, self.heading)
 
 
+class ListedNote(NamedTuple):
+    """A note in a list of many; `untrusted` says that it, and so its title, comes from outside."""
+
+    path: str
+    id: str
+    title: str
+    category: str
+    topic: str
+    untrusted: bool = False
+
+
 def whole(text: str, lead: str, tail: str) -> str:
     """Return a chunk's whole text as an answer shows it."""
     return framed(text.strip(_BLANK_LINES), lead, tail) if lead or tail else text.strip()

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import Counts, StoredChunk, Topic, topic_of
+from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, topic_of
 from spellbook.index.filters import Condition, Unmatched, spelled
 from spellbook.index.postgres.conditions import clean
 from spellbook.index.postgres.engine import Postgres
@@ -110,6 +110,20 @@ class PublishedCatalog(Catalog):
         where, values = self._read.where(conditions)
         rows = self._read.rows(f"SELECT note, path FROM notes WHERE {_OF} AND {where}", **values)
         return sorted(self._read.shown(*row) for row in rows)
+
+    def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
+        where, values = self._read.where(conditions)
+        rows = self._read.rows(
+            f"""
+            SELECT note, path, id, coalesce(title, ''), coalesce(category, ''), coalesce(topic, '') FROM notes
+            WHERE {_OF} AND (%(folder)s::text IS NULL OR (starts_with(path, %(folder)s)
+            AND position('/' IN substr(path, length(%(folder)s) + 1)) = 0)) AND {where} ORDER BY path COLLATE "C"
+            """,
+            **values,
+            folder=None if folder is None else clean(folder),
+        )
+        named = ((self._read.shown(note, path), self._read.shown(note, id), rest) for note, path, id, *rest in rows)
+        return [ListedNote(path, id, *rest) for path, id, rest in named]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         with self.reading():
@@ -234,6 +248,10 @@ class PublishedVault(Shown):
     def __init__(self, catalog: PublishedCatalog, journal: Journal) -> None:
         super().__init__(catalog.file.parent, catalog.file.parent, dict, lambda path, data: True)
         self._catalog, self.journal = catalog, journal
+
+    @property
+    def attachments(self) -> None:
+        """None: pictures are not published."""
 
     def read(self, path: str) -> tuple[bytes, Stamp]:
         """Return a note as its chunks say it, on the lines of its file. Raises MemoryNotFound."""

@@ -78,8 +78,9 @@ _MOST_LOGGED = 100
 
 _log = logging.getLogger(__name__)
 _READS = {"GET", "HEAD", "OPTIONS"}
+_POLICY = "content-security-policy"
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -429,7 +430,8 @@ class _Sent:
             self._has_begun = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                headers[name] = value
+                # A route may be stricter: a browser keeps each of several policies.
+                headers[name] = ", ".join(filter(None, [headers.get(name), value])) if name == _POLICY else value
             if not self._scope["path"].startswith("/static/"):
                 headers["cache-control"] = headers.get("cache-control", "no-store")
         elif message.get("more_body") and not self._is_over and not self._is_known():

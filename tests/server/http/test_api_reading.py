@@ -114,6 +114,17 @@ def test_why_recent_topic_index(api, filled):
     assert code(api.get("/api/topic", params={"name": "nothing"})) == (404, "MEMORY_NOT_FOUND")
 
 
+def test_graphs(api, filled):
+    """Around a note, and of all notes: each link is between two of those that are named."""
+    whole = api.get("/api/graph/whole").json()
+    assert whole["total"] == len(whole["notes"]) == filled.status()["notes"]
+    for graph in (whole, api.get("/api/graph", params={"id": whole["notes"][0]["id"]}).json()):
+        assert all({edge["from"], edge["to"]} <= set(range(len(graph["notes"]))) for edge in graph["edges"])
+    few = api.get("/api/graph/whole", params={"limit": 1}).json()
+    assert (len(few["notes"]), few["total"]) == (1, whole["total"])
+    assert api.get("/api/graph/whole", params={"limit": 5_001}).status_code == 400
+
+
 def test_status(api, filled):
     told = api.get("/api/status").json()
     assert told["notes"] == 3

@@ -29,7 +29,15 @@ ADMIN = {"POST /api/migrate", "POST /api/import"}
 """Beside everything below /admin."""
 
 READ = {
-    *("GET /api/status", "GET /api/index", "GET /api/topic", "GET /api/graph", "GET /api/search", "GET /api/why"),
+    *(
+        "GET /api/status",
+        "GET /api/index",
+        "GET /api/topic",
+        "GET /api/graph",
+        "GET /api/graph/whole",
+        "GET /api/search",
+        "GET /api/why",
+    ),
     *(
         "GET /api/recent",
         "GET /api/history",

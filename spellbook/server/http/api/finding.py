@@ -78,6 +78,17 @@ def graph(call: Call, id: str, limit: int) -> dict[str, Any]:
     return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in around.edges]}
 
 
+def vault_graph(call: Call, limit: int) -> dict[str, Any]:
+    """The notes of the whole vault and their links, the most linked notes first; `total` counts those left out too."""
+    graph = call.book.vault_graph(limit)
+    notes = [{**note._asdict(), "links": links} for note, links in zip(graph.notes, graph.degrees, strict=True)]
+    return {
+        "notes": notes,
+        "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in graph.edges],
+        "total": graph.total,
+    }
+
+
 def status(call: Call) -> dict[str, Any]:
     """The state of the index and of this server; `clients` counts its MCP servers and open streams of events."""
     call.book.refresh()
@@ -96,6 +107,7 @@ ENDPOINTS = (
     Endpoint("GET", "/api/index", contents, table.CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
     Endpoint("GET", "/api/graph", graph, table.AROUND),
+    Endpoint("GET", "/api/graph/whole", vault_graph, table.VAULT_GRAPH),
     Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format")),
     Endpoint("GET", "/api/why", why, table.WHY.without("min_score"), names={"mode": "verb"}),
     Endpoint("GET", "/api/history", history, table.HISTORY),

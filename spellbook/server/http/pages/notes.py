@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -15,7 +18,7 @@ from spellbook.search import presentation
 from spellbook.server.http import faults
 from spellbook.server.http.admin import memory
 from spellbook.server.http.api import changes, finding, notes
-from spellbook.server.http.pages import rendering, view
+from spellbook.server.http.pages import properties, rendering, view
 from spellbook.server.http.pages.activity import VERBS
 from spellbook.server.http.pages.view import View
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
@@ -24,7 +27,9 @@ _MOST_AT_ONCE = 200_000
 """Letters of a note on one page; a longer one has several."""
 
 _REVIEW_DAYS = (7, 30, 90, 365)
-_NOT_EDITED = {"id"}
+_FEW = 8
+"""Notes of a list beside the text before the rest is folded. By hand."""
+
 _MOST_FIELDS = 60
 _MOST_VERSIONS = 50
 
@@ -59,12 +64,17 @@ def note(shown: View) -> Response:
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
     reach = rendering.targets(reply["links"], lambda id: view.note_address(id, when))
+    embedded = shown.book.pictures(shown.id) if "![" in reply["text"] and not when else {}
+    address = partial(_image_address, reply["note"])
+    has_files = not shown.served.is_published
+    show = rendering.pictures(embedded, address, shown.say, now=not when, files=has_files)
     with earlier.at(shown.book, when) as then:
         stored, of_then = then.resolve(shown.id), earlier.sentences(then)
     title = stored.title
     return shown.page(
         "note.html",
         reply=reply,
+        verbs=VERBS,
         title=title,
         stored=stored,
         as_of=when,
@@ -75,13 +85,42 @@ def note(shown: View) -> Response:
         part_number=part,
         parts=len(pages),
         editing=shown.query.get("edit", ""),
-        rendered=lambda section: rendering.rendered(section.text, reach, title),
-        properties=[(key, frontmatter.dump(value)) for key, value in reply["meta"].items() if key not in _NOT_EDITED],
+        rendered=lambda section: rendering.rendered(section.text, reach, show, title),
+        folders=_folders(reply["path"]),
+        adjacent=(None, None) if when else shown.book.adjacent(shown.id),
+        properties=properties.read(reply["meta"], stored.tags, shown.say),
+        edited=properties.edited(reply["meta"]),
+        few=_FEW,
+        day=properties.date(dt.date.fromisoformat(stored.day), shown.say),
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
+
+
+def _folders(path: str) -> list[tuple[str, str]]:
+    """Return the folders that a note lies in, the outermost first, each with its path and its name."""
+    parts = path.split("/")[:-1]
+    return [("/".join(parts[: depth + 1]), name) for depth, name in enumerate(parts)]
+
+
+def _image_address(note: str, path: str) -> str:
+    return f"{view.note_address(note, page='image')}?{urlencode({'path': path})}"
+
+
+def image(shown: View) -> Response:
+    """Send a picture of the vault that a note embeds. A browser keeps it, and asks each time whether it is the same."""
+    picture = shown.book.picture(shown.id, shown.query.get("path", ""))
+    etag = f'"{picture.hash}"'
+    headers = {
+        "etag": etag,
+        "cache-control": "private, no-cache",
+        "content-disposition": "inline",
+        "content-security-policy": "sandbox; default-src 'none'",
+    }
+    is_same = etag in shown.request.headers.get("if-none-match", "").split(", ")
+    return Response(b"" if is_same else picture.data, 304 if is_same else 200, headers, picture.media_type)
 
 
 def history(shown: View) -> Response:
@@ -167,7 +206,7 @@ def _now(shown: View, id: str) -> ShownSection | None:
         return None
 
 
-def properties(shown: View) -> Response:
+def set_properties(shown: View) -> Response:
     """Set the frontmatter keys whose fields were changed; an empty field removes its key."""
     was = {key.removeprefix("was."): value for key, value in shown.form.items() if key.startswith("was.")}
     now = {key.removeprefix("is."): value for key, value in shown.form.items() if key.startswith("is.")}
@@ -225,17 +264,22 @@ def move(shown: View) -> Response:
 
 def graph(shown: View) -> Response:
     """The notes around a note, as a picture that can be moved, and as a list."""
-    reply = shown.ask(finding.graph, id=shown.id)
-    notes = [{**each, "address": view.note_address(each["id"])} for each in reply["notes"]]
-    return shown.page("graph.html", reply=reply, picture={**reply, "notes": notes})
+    return shown.page("graph.html", reply=shown.ask(finding.graph, id=shown.id))
+
+
+def vault_graph(shown: View) -> Response:
+    """All notes and their links as a picture; a script of the page asks for them."""
+    return shown.page("vault_graph.html")
 
 
 ROUTES = [
     view.page("/note/{id:path}", note),
     view.page("/history/{id:path}", history),
+    view.page("/image/{id:path}", image),
+    view.page("/graph", vault_graph),
     view.page("/graph/{id:path}", graph),
     view.action("/do/edit", edit),
-    view.action("/do/properties", properties),
+    view.action("/do/properties", set_properties),
     view.action("/do/pin", pin),
     view.action("/do/review", review, "admin"),
     view.action("/do/erase", erase),

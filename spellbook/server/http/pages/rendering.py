@@ -1,7 +1,7 @@
 """
-Text of notes as HTML that runs nothing and loads nothing.
+Text of notes as HTML that runs nothing, and loads nothing but pictures of the vault.
 
-Markdown without HTML, then cleaned once more. Pictures are only named: a picture from another host would tell a
+Markdown without HTML, then cleaned once more. Other pictures are only named: one from another host would tell a
 stranger who reads. Links lead to notes of the vault, or to other places without saying where from.
 """
 
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
+from spellbook.notes.pictures import OTHER_SUFFIXES, SUFFIXES, suffix
 from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
 from spellbook.text.stop_words import STOP_WORDS
@@ -32,12 +33,12 @@ _AROUND = 420
 
 _TAGS = {
     *("a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6", "hr"),
-    *("li", "mark", "ol", "p", "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+    *("img", "li", "mark", "ol", "p", "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 _CLASSES = {
     "blockquote": {"callout"},
     "p": {"callout-title"},
-    "span": {"picture", "missing", "box", "done"},
+    "span": {"picture", "why", "missing", "box", "done"},
     "a": {"wiki", "away"},
 }
 _CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
@@ -52,6 +53,7 @@ _MARKS = re.compile(
     r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
     r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b"
 )
+_AWAY = re.compile(r"(?i)(?:https?:)?//|mailto:")
 _HANGUL = re.compile("[가-힣]")
 
 _MOST_EXCERPTED = 20_000
@@ -64,10 +66,21 @@ _MOST_ENDING = 12
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
 
+Show = Callable[[str], tuple[str, str]]
+"""Returns the address of the picture that a target names, or "" and why it is not shown."""
 
-def rendered(text: str, reach: Reach, title: str = "") -> Markup:
+IMAGES = "/image/"
+"""What the address of every picture begins with."""
+
+_MOST_NAMED = 300
+"""Letters of the name or address of a picture that is not shown."""
+
+_WIDTH = re.compile(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
+
+
+def rendered(text: str, reach: Reach, show: Show, title: str = "") -> Markup:
     """
-    Return a section's Markdown as HTML; `reach` finds the notes that it links to.
+    Return a section's Markdown as HTML; `reach` finds the notes that it links to, and `show` its pictures.
 
     A first heading that repeats the `title` above it is left out.
     """
@@ -76,12 +89,14 @@ def rendered(text: str, reach: Reach, title: str = "") -> Markup:
     first, _, after = text.lstrip().partition("\n")
     text = after if title and first.startswith("# ") and first[2:].strip() == title else text
     body, rest = text[:MOST_LETTERS], text[MOST_LETTERS:]
-    made = _parser().render(body, {"reach": reach})
+    made = _parser().render(body, {"reach": reach, "show": show})
     attributes = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}}
+    attributes["img"] = {"src", "alt", "width", "loading"}
     clean = nh3.clean(
         made,
         tags=_TAGS,
         attributes=attributes,
+        attribute_filter=_own_pictures,
         allowed_classes=_CLASSES,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
@@ -93,6 +108,37 @@ def targets(links: Sequence[Mapping[str, Any]], address: Callable[[str], str]) -
     """Return how links are followed, by the links of a note as the catalog has them."""
     known = {_plain(each["target"]): address(each["id"]) for each in links if each["id"]}
     return lambda target: known.get(_plain(target))
+
+
+def _own_pictures(tag: str, name: str, value: str) -> str | None:
+    """Return the value of an attribute, None for a picture that is not one of the vault."""
+    return None if (tag, name) == ("img", "src") and not value.startswith(IMAGES) else value
+
+
+def pictures(
+    known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], *, now: bool, files: bool
+) -> Show:
+    """
+    Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
+
+    None is shown of a note that is not of `now`, and where the server has no `files`. `phrase` translates the reason.
+    """
+    addresses = {_plain(target): address(path) for target, path in known.items() if path}
+
+    def show(target: str) -> tuple[str, str]:
+        if found := addresses.get(_plain(target)):
+            return found, ""
+        if _AWAY.match(target):
+            return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
+        if not files:
+            return "", phrase("This server has no files, so it shows no pictures.")
+        if not now:
+            return "", phrase("Pictures are not shown as of an earlier time.")
+        if suffix(_plain(target)) in OTHER_SUFFIXES:
+            return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
+        return "", phrase("There is no such picture in the vault.")
+
+    return show
 
 
 def _plain(target: str) -> str:
@@ -121,7 +167,7 @@ def _wikilink(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         token = state.push("wikilink", "", 0)
-        token.content = match[1]
+        token.content, token.markup = match[1], "!" if match[0].startswith("!") else ""
     state.pos = match.end()
     return True
 
@@ -151,8 +197,23 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
     return f'<span class="box{" done" if is_done else ""}">{"☑" if is_done else "☐"}</span> '
 
 
-def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
-    return f'<span class="picture">{escape(tokens[at].content or str(tokens[at].attrs.get("src", "")))}</span>'
+def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
+    return _shown_picture(str(tokens[at].attrs.get("src", "")), tokens[at].content, env["show"])
+
+
+def _shown_picture(target: str, label: str, show: Show) -> str:
+    """Return a picture, or its name and why it is not shown; a number behind `|` in its label is its width."""
+    width = _WIDTH.search(label)
+    label = label[: width.start()] if width else label
+    address, why = show(target)
+    named = unquote(target)[:_MOST_NAMED]
+    if address:
+        sized = f' width="{width[1]}"' if width else ""
+        alt = escape(label.strip() or named.rpartition("/")[2].rpartition(".")[0])
+        return f'<img src="{escape(address)}" alt="{alt}"{sized} loading="lazy">'
+    label = label.strip()[:_MOST_NAMED]
+    name = f"{escape(label)} · {escape(named)}" if label and label != named else escape(named)
+    return f'<span class="picture">{name}<span class="why">{escape(why)}</span></span>'
 
 
 def _heading(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
@@ -164,7 +225,7 @@ def _heading(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any,
 def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
     token = tokens[at]
     href = str(token.attrs.get("href", ""))
-    is_away = re.match(r"(?i)(https?://|mailto:)", href)
+    is_away = _AWAY.match(href) and not href.startswith("//")
     if not is_away:
         address = env["reach"](href)
         token.attrs = {"href": address, "class": "wiki"} if address else {}
@@ -175,6 +236,8 @@ def _link(made: RendererHTML, tokens: Sequence[Token], at: int, options: Any, en
 
 def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     target, bar, shown = tokens[at].content.partition("|")
+    if tokens[at].markup and suffix(target.partition("#")[0].strip()) in SUFFIXES | OTHER_SUFFIXES:
+        return _shown_picture(target.strip(), shown, env["show"])
     label = escape((shown if bar and shown.strip() else target).strip())
     href = env["reach"](target)
     return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'

@@ -190,8 +190,8 @@ def test_a_graph_is_drawn_and_leads_on(tab: Any, serving: Callable[..., Server],
     page.goto(server.url + NOTE)
     page.get_by_role("link", name="Neighbours").click()
     page.locator("#graph[data-ready]").wait_for()
-    page.wait_for_timeout(1_500)
-    x, y = page.evaluate("[nodes[1].x + width / 2, nodes[1].y + height / 2]")
+    page.locator("#graph[data-settled]").wait_for()
+    x, y = page.evaluate("onScreen(nodes[1])")
     ink = f"[...context.getImageData(({x}) * devicePixelRatio, ({y}) * devicePixelRatio, 1, 1).data]"
     assert page.evaluate(ink)[3] == 255
     page.locator("#graph").click(position={"x": x, "y": y})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from spellbook.library.book import Spellbook
 from spellbook.notes import decisions as forms
 from spellbook.server.http import pages
 from spellbook.server.http.callers import RIGHTS, SCOPES
-from spellbook.server.http.pages import activity, searching, view
+from spellbook.server.http.pages import activity, properties, rendering, searching, view
 from spellbook.settings import translate
 from tests.helpers import note_writer
 
@@ -38,6 +39,7 @@ PAGES = {
     "/links": "missing note",
     "/settings": "mcpServers",
     "/note/projects/배포": "금요일 금지",
+    "/graph": "Every point is a note",
     "/graph/projects/배포": "데이터베이스",
     "/history/projects/배포": "projects/배포.md",
     "/login": "Token",
@@ -64,7 +66,7 @@ def test_the_routes_of_pages_are_all_tried() -> None:
     """A new page is added to the table above."""
     got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|graph/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
-    assert got == tried | {"/job", "/difference"}
+    assert got == tried | {"/job", "/difference", "/image/{id:path}"}
 
 
 def test_a_program_that_asks_for_the_root_is_told_what_is_here(browser: Browser, full: dict[str, str]) -> None:
@@ -230,7 +232,9 @@ def _said() -> Iterator[str]:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
-    yield from ("link", "related", "supersedes", "added", "changed", "removed", "undone", "unfinished")
+    yield from (*properties.NAMES, *properties.DATES, "yes", "no")
+    yield from re.findall(r'phrase\("([^"]+)"\)', inspect.getsource(rendering.pictures))
+    yield from ("link", "related", "meaning", "supersedes", "added", "changed", "removed", "undone", "unfinished")
     yield from (*activity.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong."

@@ -1,0 +1,104 @@
+"""The properties of a note as a person reads them: dates, tags, yes and no, and text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spellbook.notes import frontmatter
+from spellbook.notes.relations import RELATIONS
+
+KEPT = ("id", "created", "updated", "modified")
+"""Keys that nobody edits on the page: what writes a note sets them."""
+
+NAMES = (
+    *("aliases", "author", "category", "created", "date", "importance", "keywords", "kind", "language", "published"),
+    *("review", "source", "tags", "topic", "type", "updated"),
+)
+"""Keys that the page calls by a name of its own."""
+
+DATES = tuple(
+    f"{{0}} {month} {{1}}"
+    for month in (
+        *("January", "February", "March", "April", "May", "June"),
+        *("July", "August", "September", "October", "November", "December"),
+    )
+)
+"""A date in each month, as it is said: the day and the year."""
+
+_ELSEWHERE = {"id", "title", "pinned", *RELATIONS}
+"""Keys that the page says in another place."""
+
+_MOST_VALUES = 40
+_MOST_LETTERS = 500
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].{4,})?")
+_ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """
+    A key of the frontmatter and its values as texts.
+
+    `kind` says how they are shown: as "date", "tags", which lead to notes with the same one, "list", "link" or "text".
+    """
+
+    key: str
+    kind: str
+    values: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What the page calls it, to be translated; the key itself where it has no other name."""
+        return self.key if self.key in NAMES else ""
+
+
+def read(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
+    """Return the properties of a note to be read; `tags` are all of its tags, also those in its text."""
+    listed = [*_read(meta, phrase)]
+    return [*([Property("tags", "tags", tuple(tags[:_MOST_VALUES]))] if tags else []), *listed]
+
+
+def _read(meta: Mapping[str, Any], phrase: Callable[..., str]) -> Iterator[Property]:
+    for key, value in meta.items():
+        if key in _ELSEWHERE or key in {"tags", "tag"} or value in (None, "", [], {}):
+            continue
+        if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
+            yield Property(key, "list", tuple(_text(each, phrase) for each in value[:_MOST_VALUES]))
+        elif isinstance(value, str) and (day := _day(value)):
+            yield Property(key, "date", (date(day, phrase),))
+        elif isinstance(value, str) and _ADDRESS.fullmatch(value):
+            yield Property(key, "link", (value,))
+        else:
+            yield Property(key, "text", (_text(value, phrase),))
+
+
+def edited(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the properties that can be edited, as they stand in the file."""
+    return [(key, frontmatter.dump(value)) for key, value in meta.items() if key not in KEPT]
+
+
+def date(day: dt.date, phrase: Callable[..., str]) -> str:
+    """Return a day as a person writes it."""
+    return phrase(DATES[day.month - 1], day.day, day.year)
+
+
+def _day(text: str) -> dt.date | None:
+    """Return the day of a date or a time in ISO 8601, in local time; None for another text."""
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return (moment.astimezone() if moment.tzinfo else moment).date()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _text(value: object, phrase: Callable[..., str]) -> str:
+    if isinstance(value, bool):
+        return phrase("yes") if value else phrase("no")
+    text = value if isinstance(value, str) else frontmatter.dump(value)
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"

@@ -1,0 +1,65 @@
+"""
+Pictures of the vault, for notes that show them. They are only read.
+
+A picture is shown in a note that embeds exactly this file, and that whoever asks may see. It lies in the vault by
+itself: no link leads to it, no folder on its way is hidden or ignored. What it is, its first bytes say.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from spellbook.notes import pictures
+from spellbook.notes.note import parse
+from spellbook.system import disk
+from spellbook.system.errors import MemoryNotFound, UnreadableNote
+from spellbook.vault.folder import Folder, digest
+
+MOST_BYTES = 20_000_000
+"""The largest picture that is shown. By hand: a photograph of a telephone has 3 to 12 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture's bytes, its media type by these, and a hash of them."""
+
+    data: bytes
+    media_type: str
+    hash: str
+
+
+def embedded(vault: Folder, note: str) -> dict[str, str]:
+    """
+    Return the targets of the pictures that the note at a path embeds, each with its path, "" if none is there.
+
+    Raises MemoryNotFound for a note that `vault` does not show, and UnreadableNote.
+    """
+    links = pictures.embedded(parse(note, vault.read(note)[0]))
+    if not links or (folder := vault.attachments) is None:
+        return {}
+    files = folder.pictures()
+    reached = ((link.target, files.follow(note, link.target, link.is_markdown)) for link in links)
+    return {target: place.path if place else "" for target, place in reached}
+
+
+def read(vault: Folder, note: str, path: str) -> Picture:
+    """
+    Return the picture at `path`, which the note at the path `note` embeds.
+
+    Raises MemoryNotFound if it embeds no such file, UnreadableNote for what is no picture or too large, and what
+    `embedded` does.
+    """
+    folder = vault.attachments
+    if folder is None or not path or path not in embedded(vault, note).values():
+        raise MemoryNotFound("This note shows no such picture.", "Open the note again.")
+    place = folder.locate(path)
+    if os.path.realpath(place) != str(place):
+        raise MemoryNotFound(f"{path}: a link leads to this picture.", "Put the file itself in its place.")
+    try:
+        data = disk.read_small(place, MOST_BYTES)
+    except OSError as error:
+        raise UnreadableNote(f"{path}: the picture cannot be read ({error.strerror}).", "Look at the file.") from error
+    if not (kind := pictures.media_type(data)):
+        raise UnreadableNote(f"{path}: this is not a PNG, JPEG, GIF or WebP.", "Save the picture as one of these.")
+    return Picture(data, kind, digest(data)[:16])

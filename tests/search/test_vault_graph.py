@@ -1,0 +1,73 @@
+"""Pictures of the vault: all notes with their links, and near ones where a note has few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from spellbook.library.book import Spellbook
+
+Write = Callable[..., Path]
+
+
+def test_all_notes_and_their_links(book: Spellbook, write_note: Write) -> None:
+    """The most linked first; a pair is joined once, by its relation if it has one; nothing leads nowhere."""
+    write_note("hub.md", "# Hub\n\n[[a]] [[b]] [[a]] [[nowhere]] [[hub]]", category="x", topic="t")
+    write_note("a.md", "Back to [[hub]].", trust="untrusted")
+    write_note("b.md", "Text.", supersedes="a")
+    write_note("alone.md", "Nobody links here.")
+    book.reindex()
+    graph = book.vault_graph(100)
+    assert [(note.id, links) for note, links in zip(graph.notes, graph.degrees, strict=True)] == [
+        *(("a", 2), ("b", 2), ("hub", 2), ("alone", 0)),
+    ]
+    named = {(frozenset((graph.notes[a].id, graph.notes[b].id)), kind) for a, b, kind in graph.edges}
+    assert named == {
+        (frozenset(("hub", "a")), "link"),
+        (frozenset(("hub", "b")), "link"),
+        (frozenset(("a", "b")), "supersedes"),
+    }
+    assert [note.untrusted for note in graph.notes] == [True, False, False, False]
+    assert (graph.notes[2].category, graph.notes[2].topic, graph.notes[2].title) == ("x", "t", "Hub")
+
+
+def test_the_most_linked_stay_of_many(book: Spellbook, write_note: Write) -> None:
+    """No more than asked for, with the links between them, and how many there are."""
+    write_note("hub.md", " ".join(f"[[n{number}]]" for number in range(8)))
+    for number in range(8):
+        write_note(f"n{number}.md", f"Note {number}. " + ("[[n1]]" if number == 0 else ""))
+    book.reindex()
+    graph = book.vault_graph(3)
+    assert ([note.id for note in graph.notes], graph.total) == (["hub", "n0", "n1"], 9)
+    assert len(graph.edges) == 3
+
+
+def test_a_note_without_links_has_neighbours_by_meaning(book: Spellbook, write_note: Write) -> None:
+    """They are told apart from links; a note with enough neighbours gets none."""
+    text = "The crane lifts heavy boxes from the ship to the quay of the harbour."
+    write_note("crane.md", text)
+    write_note("lift.md", text.replace("heavy", "large"))
+    write_note("soup.md", "Onions, carrots and a spoon of salt.")
+    write_note("hub.md", f"{text} " + " ".join(f"[[n{number}]]" for number in range(9)))
+    for number in range(9):
+        write_note(f"n{number}.md", f"Something else {number * 7919}.")
+    book.reindex()
+    graph = book.graph("crane", 60)
+    ids = [id for _, id, _ in graph.notes]
+    assert ("lift" in ids, "soup" in ids) == (True, False)
+    assert (0, ids.index("lift"), "meaning") in graph.edges
+    assert "meaning" not in {kind for *_, kind in book.graph("hub", 60).edges}
+
+
+def test_notes_of_a_folder_come_by_name(book: Spellbook, write_note: Write) -> None:
+    """Without case, with numbers as numbers; the first has none before it, and one alone has no other."""
+    for name in ("b", "C", "a10", "a9", "sub/x"):
+        write_note(f"f/{name}.md", f"Text of {name}.")
+    book.reindex()
+    order, at = ["f/a9"], book.adjacent("f/a9")
+    assert at[0] is None
+    while after := book.adjacent(order[-1])[1]:
+        assert book.adjacent(after.id)[0].id == order[-1]
+        order.append(after.id)
+    assert order == ["f/a9", "f/a10", "f/b", "f/C"]
+    assert book.adjacent("f/sub/x") == (None, None)
