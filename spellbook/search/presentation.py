@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.index import privacy
@@ -24,7 +25,7 @@ _SHOWN_TEXT = 40
 """Letters of a question's text where a hit says which text found it."""
 _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
-_LEAST_TOLD = 0.05
+_LEAST_TOLD = 0.02
 """Share of a score from which on its reason is told in words. By hand."""
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
@@ -103,13 +104,20 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
         best = max(by_meaning, key=lambda part: by_meaning[part], default="text")
         told.append({"title": "by its title", "question": "by a question that it answers"}.get(best, "by meaning"))
     if named:
-        listed = [" = ".join(filter(None, (name, ", ".join(others)))) for name, *others in named[:_MOST_WORDS]]
+        spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
+        listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]
         told.append(f"words: {flat(', '.join(listed))}{', …' if len(named) > _MOST_WORDS else ''}")
     elif by_words.get("note", 0.0) >= _LEAST_TOLD:
         told.append("words elsewhere in its note")
     told += [flat(one["reason"]) for one in hit.why.get("adjustments", ()) if one["share"] >= _LEAST_TOLD]
     told += _translations(hit)
     return "; ".join(map(translate, told or ["by words" if words else "by meaning"]))
+
+
+def _as_spelt(word: str, text: str) -> str:
+    """Return a word of a table as a text has it, as `Redis` for `redis`."""
+    at = text.lower().find(word)
+    return text[at : at + len(word)] if at >= 0 else word
 
 
 def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:

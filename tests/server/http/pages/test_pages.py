@@ -25,7 +25,7 @@ from .conftest import HOSTILE, Browser
 PAGES = {
     "/": "배포 절차",
     "/search": "Search",
-    "/search?q=pg_dump": "<mark>pg</mark>_<mark>dump</mark>",
+    "/search?q=pg_dump": "<mark>pg_dump</mark>",
     "/contents": "database",
     "/contents?category=project": "deploy",
     "/contents?topic=project/deploy": "배포 절차",
