@@ -25,7 +25,7 @@ _SHOWN_TEXT = 40
 """Letters of a question's text where a hit says which text found it."""
 _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
-_LEAST_TOLD = 0.02
+_LEAST_TOLD = 0.03
 """Share of a score from which on its reason is told in words. By hand."""
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from spellbook.library import earlier
 from spellbook.models.services import guess
-from spellbook.search import presentation
+from spellbook.search import newest, presentation
 from spellbook.server.http.api import finding
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
@@ -93,7 +93,7 @@ def _seconds(ms: float) -> str:
 def _examples(shown: View) -> list[str]:
     """Return titles to ask for, of notes in different folders: of several words, and without the date before them."""
     titles: dict[str, str] = {}
-    for chunk in shown.book.recent(_LOOKED_AT).notes:
+    for chunk in newest.recent(shown.book.index, _LOOKED_AT, 0, None).notes:
         title = _DATE.sub("", chunk.title).strip()
         if " " in title and len(title) <= _MOST_TITLE and not presentation.is_outside(chunk):
             titles.setdefault(chunk.path.rpartition("/")[0], title)
