@@ -26,12 +26,12 @@ document.addEventListener("click", (event) => {
   });
 });
 
-// Keys. Letters and signs count where nobody types; a Korean keyboard gives ㅜ for n and ㅏ for k.
+// The keys of every page. Letters and signs count where nobody types; a Korean keyboard gives ㅜ for n and ㅏ for k.
 const palette = document.getElementById("palette");
 const keys = {
   "/": search,
   "?": () => document.getElementById("keys").showModal(),
-  n: () => { location.href = "/new"; },
+  n: () => document.querySelector("[data-key=n]")?.click(), // the menu's link, for who may write
 };
 keys["ㅜ"] = keys.n;
 
