@@ -166,6 +166,7 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
         guarded.send("/login", token=secret)
         for place in (
             "/",
+            "/search",
             "/search?q=백업",
             "/contents",
             "/decisions",
