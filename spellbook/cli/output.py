@@ -21,6 +21,7 @@ from spellbook.index.filters import Unmatched
 from spellbook.notes.note import Fault
 from spellbook.search.presentation import name, outside, place, reasons, standing, titles
 from spellbook.search.presentation import shares as leg_shares
+from spellbook.search.presentation import why as why_found
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
 from spellbook.verbs.admin import ENOUGH
@@ -82,10 +83,14 @@ def result(done: T, is_json: bool, show: Callable[[T], object], **more: Any) -> 
 # -- what was found
 
 
-def answer(reply: Answer, *, by_words: bool = False) -> None:
-    """Print a search's hits; on stderr, the closest notes where nothing is sure, and what the index could not do."""
+def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> None:
+    """
+    Print a search's hits, with the arithmetic of their scores if asked to `explain`.
+
+    The closest notes where nothing is sure, and what the index could not do, go to stderr.
+    """
     for hit in reply.hits:
-        _hit(hit)
+        _hit(hit, explain)
     if not reply.hits:
         say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
     for hit in reply.closest:
@@ -118,7 +123,7 @@ def _print_untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
         say(f"      {label}", err=err)
 
 
-def _hit(hit: Hit) -> None:
+def _hit(hit: Hit, explain: bool) -> None:
     click.echo(f"{hit.score:.2f}  {click.style(titles(hit), bold=True)}")
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
     for sentence in standing(hit):
@@ -129,7 +134,9 @@ def _hit(hit: Hit) -> None:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > _MOST_LINES:
         say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
-    click.echo(click.style(f"      {', '.join(reasons(hit, translated))}", dim=True))
+    click.echo(click.style(f"      {why_found(hit, translated)}", dim=True))
+    if explain:
+        click.echo(click.style(f"      {hit.score:.2f} = {', '.join(reasons(hit, translated))}", dim=True))
     click.echo()
 
 

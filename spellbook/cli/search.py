@@ -30,11 +30,13 @@ limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
 max_tokens_option = option(table.SEARCH, "max_tokens", is_checked=False)
 also_option = option(table.SEARCH, "also")
+explain_option = option(table.SEARCH, "explain")
 guess_option = click.option(
     "--guess", is_flag=True, help="Let the language model of SPELLBOOK_GUESSER guess further texts; it gets the QUERY."
 )
 _NARROWED = (limit_option, filter_option, scope_option)
 _ASKED = (*_NARROWED, as_of_option)
+_SHOWN = (max_tokens_option, explain_option, json_option)
 
 
 def _pick(item: Any, keys: str) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def _pick(item: Any, keys: str) -> dict[str, Any]:
     return {key: getattr(item, key) for key in keys.split()}
 
 
-@command(click.argument("query"), *_ASKED, min_score_option, max_tokens_option, json_option, kind=Asking)
+@command(click.argument("query"), *_ASKED, min_score_option, *_SHOWN, kind=Asking)
 def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     """
     Search by meaning, in any language.
@@ -50,15 +52,15 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     \b
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
-    output.result(book.memorize(query, **options), as_json, output.answer, **as_of_fields(book))
+    show = partial(output.answer, explain=options["explain"])
+    output.result(book.memorize(query, **options), as_json, show, **as_of_fields(book))
 
 
 @command(
     click.argument("words", nargs=-1, required=True),
     click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
     *_ASKED,
-    max_tokens_option,
-    json_option,
+    *_SHOWN,
     kind=Asking,
 )
 def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, **options: Any) -> None:
@@ -69,7 +71,8 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     spellbook find useState "error boundary" --all
     """
     reply = book.find(words, "all" if match_all else "any", **options)
-    output.result(reply, as_json, partial(output.answer, by_words=True), **as_of_fields(book))
+    show = partial(output.answer, by_words=True, explain=options["explain"])
+    output.result(reply, as_json, show, **as_of_fields(book))
 
 
 @command(
@@ -78,8 +81,7 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     guess_option,
     *_ASKED,
     min_score_option,
-    max_tokens_option,
-    json_option,
+    *_SHOWN,
     kind=Asking,
 )
 def search(book: Reader, query: str | None, as_json: bool, guess: bool, **options: Any) -> None:
@@ -96,7 +98,8 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **option
     if query is not None:
         if guess:
             options["also"] = _with_guess(book, query, options["also"])
-        output.result(book.search(query, **options), as_json, output.answer, **as_of_fields(book))
+        show = partial(output.answer, explain=options["explain"])
+        output.result(book.search(query, **options), as_json, show, **as_of_fields(book))
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"]:

@@ -99,6 +99,7 @@ class Memories(Opened):
         max_tokens: int = 2_000,
         also: Sequence[str] | None = None,
         min_score: float | None = None,
+        explain: bool = False,
     ) -> Answer:
         """
         Search for memories, one hit a note.
@@ -107,7 +108,7 @@ class Memories(Opened):
         makes no sense.
         """
         options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
-        return self.answer("search", query, filter=filter_of(filters), per_note=1, **options)
+        return self.answer("search", query, filter=filter_of(filters), per_note=1, explain=explain, **options)
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:
         """Return the newest memories; `filters` as for `recall`."""

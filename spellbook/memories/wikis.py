@@ -125,13 +125,15 @@ class Wikis:
         limit: int = 5,
         min_score: float | None = None,
         max_tokens: int = 2_000,
+        explain: bool = False,
     ) -> Answer:
         """
         Search the wikis by meaning and by words, after a look at their folders; paths are as `Wiki.shown`.
 
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
-        answers = [_search(wiki, query, limit, min_score, max_tokens) for wiki in self.find(path)]
+        options = SearchOptions(limit=limit, min_score=min_score, max_tokens=max_tokens, explain=explain)
+        answers = [_search(wiki, query, options) for wiki in self.find(path)]
         return answers[0] if len(answers) == 1 else _merge(answers, limit, max_tokens)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
@@ -322,8 +324,8 @@ def _roots(wikis: Sequence[Wiki]) -> str:
 # -- answers
 
 
-def _search(wiki: Wiki, query: str, limit: int, min_score: float | None, max_tokens: int) -> Answer:
-    answer = wiki.book.search(query, limit=limit, min_score=min_score, max_tokens=max_tokens, filter=wiki.filter)
+def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
+    answer = wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter)))
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
         return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)

@@ -66,9 +66,11 @@ class Sentence:
     gap: str = " "
 
 
-def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
+def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh, *, explain: bool = False) -> tuple[Hit, ...]:
     """
     Return `hits` with texts that fit into `max_tokens`, their heads, reasons and line marks included.
+
+    With `explain` their heads have the arithmetic of the scores.
 
     `count` counts tokens; where `Hit.tokens` is set it is used instead. `weigh` returns the worth of each of some
     sentences to the question.
@@ -85,7 +87,7 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tu
 
     packed: list[Hit] = []
     left = max_tokens - min(_AROUND, max_tokens // 4)
-    frames = _frames(hits, left - sum(sizes), count)
+    frames = _frames([head(hit, explain=explain) for hit in hits], left - sum(sizes), count)
     # Pointers occur only in an answer that is too long.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
     for i, (hit, uncut, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
@@ -117,14 +119,13 @@ def tokens_shown(tokens: int, text: str, count: Count) -> int:
     return count(shown) if is_escaped else tokens + _MARK * (shown.count("\n") + 1)
 
 
-def _frames(hits: Sequence[Hit], room: int, count: Count) -> list[int]:
+def _frames(heads: Sequence[str], room: int, count: Count) -> list[int]:
     """
-    Return the tokens of the heads of `hits`, or an upper bound where that is within `room` anyway.
+    Return the tokens of the `heads` of hits, or an upper bound where that is within `room` anyway.
 
     The tokens of texts are in the index, those of heads are not: counting them may load the tokeniser, which takes
     longer than a search by words. So they are counted only where they matter.
     """
-    heads = list(map(head, hits))
     sizes = [at_most(lines, count) + _BETWEEN for lines in heads]
     for i in sorted(range(len(heads)), key=lambda i: -sizes[i]):
         if sum(sizes) <= room:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.index import privacy
@@ -22,6 +23,10 @@ _MOST_SOURCE = 200
 """Letters of the address that a text from outside comes from."""
 _SHOWN_TEXT = 40
 """Letters of a question's text where a hit says which text found it."""
+_MOST_WORDS = 6
+"""Words of a question that a hit names as its reason."""
+_LEAST_TOLD = 0.03
+"""Share of a score from which on its reason is told in words. By hand."""
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
 
@@ -89,34 +94,75 @@ def shares(legs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return listed
 
 
-def why(hit: Hit) -> str:
-    """Return a hit's reasons in one line; the shares add up to its score."""
-    return ", ".join(reasons(hit))
+def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
+    """Return in words why a hit was found, each reason by `translate`; `reasons` has the arithmetic."""
+    meaning, by_meaning = _leg(hit, "semantic")
+    words, by_words = _leg(hit, "keyword")
+    named = hit.why.get("words", ())
+    told = []
+    if meaning >= _LEAST_TOLD:
+        best = max(by_meaning, key=lambda part: by_meaning[part], default="text")
+        told.append({"title": "by its title", "question": "by a question that it answers"}.get(best, "by meaning"))
+    if named:
+        spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
+        listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]
+        told.append(f"words: {flat(', '.join(listed))}{', …' if len(named) > _MOST_WORDS else ''}")
+    elif by_words.get("note", 0.0) >= _LEAST_TOLD:
+        told.append("words elsewhere in its note")
+    told += [flat(one["reason"]) for one in hit.why.get("adjustments", ()) if one["share"] >= _LEAST_TOLD]
+    told += _translations(hit)
+    return "; ".join(map(translate, told or ["by words" if words else "by meaning"]))
 
 
-def reasons(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
-    """Return a hit's reasons, each by `translate`; the shares add up to its score."""
+def _as_spelt(word: str, text: str) -> str:
+    """Return a word of a table as a text has it, as `Redis` for `redis`."""
+    at = text.lower().find(word)
+    return text[at : at + len(word)] if at >= 0 else word
+
+
+def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:
+    """Return the share of a leg in a hit's score, and its parts."""
+    leg = hit.why.get(name, {})
+    return leg.get("share", 0.0), leg.get("parts", {})
+
+
+def _translations(hit: Hit) -> list[str]:
     from spellbook.text import languages  # compiles many patterns, and few commands show hits
 
-    adjusted = [f"{translate(flat(one['reason']))} {one['share']:+.2f}" for one in hit.why.get("adjustments", ())]
-    also = [
+    return [
         f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
         for path, code in hit.why.get("translations", {}).items()
     ]
+
+
+def reasons(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
+    """Return the arithmetic of a hit, each reason by `translate`; the shares add up to its score."""
+    adjusted = [f"{translate(flat(one['reason']))} {one['share']:+.2f}" for one in hit.why.get("adjustments", ())]
     texts = [f"{json_of(cut(one['text'], _SHOWN_TEXT))} {one['score']:.2f}" for one in hit.why.get("texts", ())]
     by_text = [f"by text: {', '.join(texts)}"] if texts else []
     parts = [*map(translate, shares(hit.why)), *adjusted] or [translate("no leg")]
-    return [*parts, *map(translate, also + by_text)]
+    return [*parts, *map(translate, by_text)]
 
 
-def head(hit: Hit) -> str:
-    """Return the lines above a hit's text: titles, id, place, reasons, and whether the text comes from outside."""
+def score_line(hit: Hit) -> str:
+    """Return the line that explains a hit's score."""
+    return f"score: {', '.join(reasons(hit))}"
+
+
+def head(hit: Hit, *, explain: bool = False) -> str:
+    """
+    Return the lines above a hit's text: titles, id, place, reasons, and whether the text comes from outside.
+
+    With `explain` they have the hash of the text and the arithmetic of the score.
+    """
     linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
     facts = ", ".join(filter(None, (_filed(hit), *byline(hit), updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
-    lines = [f"[{hit.score:.2f}] {titles(hit)}", f"id: {exact(hit.id)} hash: {hit.hash}", at, f"why: {why(hit)}"]
-    return "\n   ".join([*lines, *standing(hit), *filter(None, [outside(hit)])])
+    id = f"id: {exact(hit.id)}" + (f" hash: {hit.hash}" if explain else "")
+    score = score_line(hit) if explain else ""
+    lines = (f"[{hit.score:.2f}] {titles(hit)}", id, at, f"why: {why(hit)}", score, *standing(hit), outside(hit))
+    return "\n   ".join(filter(None, lines))
 
 
 def _filed(hit: Hit) -> str:

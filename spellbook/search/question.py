@@ -129,7 +129,7 @@ class Question:
     a filter too. `unprompted` ignores the questions that notes name, which would find their own notes. `per_note` is
     the most chunks of one note among the hits; 0 is no bound. `also` are further texts that the answer may resemble,
     such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and words of time count in
-    `text` alone.
+    `text` alone. With `explain` the answer has room for the arithmetic of each score.
     """
 
     text: str
@@ -143,6 +143,7 @@ class Question:
     unprompted: bool = False
     per_note: int = 0
     also: tuple[str, ...] = ()
+    explain: bool = False
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -177,6 +178,7 @@ class SearchOptions(TypedDict, total=False):
     max_tokens: int
     per_note: int
     also: str | Sequence[str]
+    explain: bool
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:
@@ -206,13 +208,14 @@ class QueryWord:
     """
     A word or phrase of a question, the number of chunks that contain it, and its weight (the idf of bm25).
 
-    `same` are its synonyms. If the vault has these only, `part` is the first of them.
+    `same` are its synonyms. If the vault has these only, `part` is the first of them, and `word` is what was asked.
     """
 
     part: Phrase
     chunks: int
     weight: float
     same: tuple[Phrase, ...] = ()
+    word: str = ""
 
     @property
     def text(self) -> str:

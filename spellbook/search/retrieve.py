@@ -185,9 +185,42 @@ def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: in
 def _weigh(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
     """Return the words to look for with their idf among `total` chunks; what the vault lacks, by its synonyms."""
     same = {part: alike.same for alike in chosen.alike for part in alike.parts}
-    words = [(part, count, same.get(part, ())) for part, count in zip(chosen.parts, chosen.frequencies, strict=True)]
-    words += [(alike.same[0], alike.chunks, alike.same[1:]) for alike in chosen.alike if not alike.parts]
-    return tuple(QueryWord(part, count, terms.idf(total, count), others) for part, count, others in words)
+    words = [
+        QueryWord(part, count, terms.idf(total, count), same.get(part, ()))
+        for part, count in zip(chosen.parts, chosen.frequencies, strict=True)
+    ]
+    others = (alike for alike in chosen.alike if not alike.parts)
+    return (
+        *words,
+        *(QueryWord(one.same[0], one.chunks, terms.idf(total, one.chunks), one.same[1:], one.word) for one in others),
+    )
+
+
+def words_in(engine: Engine, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
+    """
+    Return which of a question's words each chunk has, as people write them, in the order of `numbers`.
+
+    A word is a row, followed by those of its synonyms that are there. What is in most chunks is left out.
+    """
+    rare = [word for word in dict.fromkeys(words) if 0 < word.chunks <= weights.MOST_COMMON]
+    phrases = list(dict.fromkeys(phrase for word in rare for phrase in (word.part, *word.same)))
+    held = dict(zip(phrases, engine.holding(phrases, [(number, number) for number in numbers]), strict=True))
+    listed: list[list[list[str]]] = []
+    for i in range(len(numbers)):
+        rows: list[list[str]] = []
+        for word in rare:
+            there = [terms.readable(phrase.text) for phrase in (word.part, *word.same) if held[phrase][i]]
+            name = word.word or terms.readable(word.part.text)
+            if not there:
+                continue
+            others = [other for other in there if other != name]
+            if rows and len(name) == 2 and not name.isascii() and rows[-1][0].endswith(name[0]):
+                # Two pairs of a word that the vault has nowhere as a whole.
+                rows[-1] = [rows[-1][0] + name[1], *dict.fromkeys((*rows[-1][1:], *others))]
+            else:
+                rows.append([name, *others])
+        listed.append(rows)
+    return listed
 
 
 def of_notes(

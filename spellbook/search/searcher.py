@@ -67,11 +67,11 @@ class Searcher:
         passed = hits(question, ranked)
         notes = Counter(hit.chunk.path for hit in passed)
         weigh = packing.by_words(_weights(question, ranked))
-        chosen = self._complete(ranking.choose(passed, question.limit, question.per_note))
-        shown = packing.pack(chosen, question.max_tokens, self._count, weigh)
+        chosen = self._complete(ranked, passed, ranking.choose(passed, question.limit, question.per_note))
+        shown = packing.pack(chosen, question.max_tokens, self._count, weigh, explain=question.explain)
         if ranked.counts.pending:
             self.engine.embed_next(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
-        near = [] if shown else [one.hit() for one in nearly(question, ranked)]
+        near = [] if shown else self._with_words(ranked, [one.hit() for one in nearly(question, ranked)])
         return Answer(
             question.text,
             shown,
@@ -261,13 +261,30 @@ class Searcher:
         except EmbeddingError as error:
             reasons.append(f"not reranked: {error}")
 
-    def _complete(self, chosen: Sequence[Candidate]) -> list[Hit]:
-        """Return the chosen as hits with their backlinks and tokens."""
+    def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
+        """Return the chosen as hits with their words, backlinks, tokens, and what else passed of their notes."""
         linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
-        tokens = self.engine.tokens([one.chunk.number for one in chosen], self._index.embedder.tokeniser)
-        return [
-            replace(one.hit(), backlinks=linked[one.chunk.path], tokens=tokens.get(one.chunk.number)) for one in chosen
+        numbers = [one.chunk.number for one in chosen]
+        tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
+        further: dict[str, list[StoredChunk]] = {}
+        for one in passed:
+            if one.chunk.number not in numbers:
+                further.setdefault(one.chunk.path, []).append(one.chunk)
+        found = [
+            replace(
+                one.hit(),
+                backlinks=linked[one.chunk.path],
+                tokens=tokens.get(one.chunk.number),
+                further=tuple(further.pop(one.chunk.path, ())),
+            )
+            for one in chosen
         ]
+        return self._with_words(ranked, found)
+
+    def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
+        """Return hits that say which words of the question their chunks have."""
+        words = retrieve.words_in(self.engine, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
+        return [replace(hit, why={**hit.why, "words": rows}) for hit, rows in zip(found, words, strict=True)]
 
 
 def hits(question: Question, ranked: Ranked) -> list[Candidate]:

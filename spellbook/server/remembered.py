@@ -38,8 +38,9 @@ _FAVOUR = 0.05
 """Score that a memory of a favoured kind gains in `memory_injection`. By hand."""
 
 
-def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
+def items(book: Reader, answer: Answer, *, explain: bool = False) -> list[dict[str, Any]]:
     """Return the hits of an answer as `recall` and `memory://search` name them in JSON."""
+    reason = presentation.score_line if explain else presentation.why
     uses = book.index.catalog.usage.of(hit.chunk.note for hit in answer.hits)
     return [
         {
@@ -50,7 +51,7 @@ def items(book: Reader, answer: Answer) -> list[dict[str, Any]]:
             **about(hit.chunk),
             "last_accessed": local(uses[hit.chunk.note].last) if hit.chunk.note in uses else None,
             "score": hit.score,
-            "recall_reason": presentation.why(hit),
+            "recall_reason": reason(hit),
         }
         for hit in render.fence_texts(answer).hits
     ]

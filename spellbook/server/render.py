@@ -62,7 +62,7 @@ class AnswerLayout:
     `closest` stands above near matches, `nothing` is the advice if there are none either.
     """
 
-    head: Callable[[Hit], str]
+    head: Callable[..., str]
     pointer: Callable[[Hit], str]
     named: Callable[[Hit], str]
     closest: str
@@ -78,8 +78,8 @@ NOTES = AnswerLayout(
 )
 
 
-def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False) -> str:
-    """Return a search's answer. If the tool `takes_also`, a question without an answer says that it may be given."""
+def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False, explain: bool = False) -> str:
+    """Return a search's answer; `explain` adds the arithmetic. Without hits it says that the tool `takes_also`."""
     state = "\n".join([*(flat(str(each)) for each in result.unmatched), indexline(result.index)])
     again = f" {_AGAIN}" if takes_also and not result.also else ""
     if not result.hits and not result.closest:
@@ -93,17 +93,17 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
         return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
-    parts += [f"{number}. {_lay_out(hit, layout)}" for number, hit in enumerate(shown, 1)]
+    parts += [f"{number}. {_lay_out(hit, layout, explain)}" for number, hit in enumerate(shown, 1)]
     if len(shown) < len(result.hits):
         parts.append(f"{len(result.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
 
 
-def _lay_out(hit: Hit, layout: AnswerLayout) -> str:
+def _lay_out(hit: Hit, layout: AnswerLayout, explain: bool) -> str:
     if hit.why["text"] == "pointer":
         return layout.pointer(hit)
     excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
-    return f"{layout.head(hit)}{'' if hit.why['text'] == 'whole' else excerpt}\n{quoted(hit.text)}"
+    return f"{layout.head(hit, explain=explain)}{'' if hit.why['text'] == 'whole' else excerpt}\n{quoted(hit.text)}"
 
 
 def indexline(state: State) -> str:

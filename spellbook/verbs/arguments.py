@@ -29,6 +29,7 @@ AS_OF = text(
 )
 MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
 FORM = choice("Answer format.", "text json", "text")
+EXPLAIN = flag("Also how each score is made.", typed="Also print how each score is made: the share of each part.")
 DRY_RUN = flag("Only show what would change.")
 DRY_FIRST = DRY_RUN.but(default=True)
 FORCE = flag("Write even a duplicate or a likely secret.")

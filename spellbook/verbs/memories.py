@@ -6,6 +6,7 @@ from typing import Any
 
 from spellbook.verbs.arguments import (
     ALSO,
+    EXPLAIN,
     FORCE,
     FORCE_SECRET,
     FORM,
@@ -53,6 +54,7 @@ RECALL = verb(
     limit=LIMIT.but(default=8),
     min_score=MIN_SCORE,
     **_SHOWN,
+    explain=EXPLAIN,
 )
 PIN = verb("pin", "write", memory_id=_MEMORY)
 FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
@@ -166,6 +168,8 @@ DELETE_ARTICLE = verb("delete", "write", article_id=_ARTICLE)
 # -- documents beside the vault
 
 _PATH = text("A folder in the documents, the project or the vault; else the project's documents.", 4_000)
-SEARCH_DOCUMENTS = verb("wiki_search", query=QUERY, limit=LIMIT, threshold=MIN_SCORE, path=_PATH, **_SHOWN)
+SEARCH_DOCUMENTS = verb(
+    "wiki_search", query=QUERY, limit=LIMIT, threshold=MIN_SCORE, path=_PATH, **_SHOWN, explain=EXPLAIN
+)
 INDEX_DOCUMENTS = verb("wiki_index", "write", path=_PATH, full=flag("Read every document again, also unchanged ones."))
 STATUS_OF_DOCUMENTS = verb("wiki_status", path=_PATH)

@@ -18,6 +18,7 @@ from spellbook.verbs.arguments import (
     AS_OF,
     DRY_FIRST,
     DRY_RUN,
+    EXPLAIN,
     FILTER,
     FORCE,
     FORCE_SECRET,
@@ -50,7 +51,13 @@ from spellbook.verbs.declare import (
 )
 
 _IN_ORDER: dict[str, Argument] = {"limit": LIMIT, "filter": FILTER, "category": ONLY_CATEGORY}
-_AS_SHOWN: dict[str, Argument] = {"max_tokens": MAX_TOKENS, "per_note": PER_NOTE, "as_of": AS_OF, "format": FORM}
+_AS_SHOWN: dict[str, Argument] = {
+    "max_tokens": MAX_TOKENS,
+    "per_note": PER_NOTE,
+    "as_of": AS_OF,
+    "format": FORM,
+    "explain": EXPLAIN,
+}
 _READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "as_of": AS_OF, "format": FORM}
 
 # -- finding and reading

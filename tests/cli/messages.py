@@ -90,7 +90,7 @@ SENTENCES = {
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},
     "search/ranking.py": {"costs"},
-    "search/presentation.py": {"reasons", "shares", "standing", "outside"},
+    "search/presentation.py": {"why", "_translations", "reasons", "shares", "standing", "outside"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
     "vault/journal.py": {"state"},

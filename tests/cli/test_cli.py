@@ -458,6 +458,9 @@ def test_what_is_found(notes: Path, args: list[str], found: set[str]) -> None:
 def test_hits_are_told_to_people(notes: Path) -> None:
     """A hit shows its place, text and reasons; "nothing found" goes to stderr."""
     shown = spellbook("--vault", notes, "find", "PostgreSQL").stdout
+    assert "\n      words: PostgreSQL\n" in shown
+    assert "(#1)" not in shown
+    shown = spellbook("--vault", notes, "find", "PostgreSQL", "--explain").stdout
     assert "ops/tokens.md:" in shown
     assert "Tokens > Where" in shown
     assert "Session tokens lie in PostgreSQL." in shown

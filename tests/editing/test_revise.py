@@ -257,12 +257,14 @@ def test_the_command(vault, book, harbour, tmp_path):
 
 
 def test_the_tool(vault, book, harbour):
-    """An agent revises with the hash of the hit, and again with the hash of the answer."""
+    """An agent revises with the hash of what it read, and again with the hash of the answer."""
 
     async def conversation(agent):
-        hits = await agent.call("find", keywords=["second"])
+        assert "hash" not in await agent.call("find", keywords=["second"])
+        hits = await agent.call("find", keywords=["second"], explain=True)
         seen = re.search(r"id: harbour#two hash: (\w{16})", hits)
         assert seen
+        assert f"hash: {seen[1]}" in await agent.call("show", id="harbour#two")
         done = await agent.call("revise", chunk_id="harbour#two", append="more", expected_hash=seen[1])
         after = re.search(r"hash: (\w{16})\.", done)
         assert after

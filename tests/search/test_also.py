@@ -134,7 +134,7 @@ def test_on_the_command_line(filled):
     done = CliRunner().invoke(main, ["search", ASKED, "--also", GUESS, "--also", "부엉이", "--json", *at])
     told = json.loads(done.stdout)
     assert (told["hits"][0]["path"], told["also"]) == ("owl.md", [GUESS, "부엉이"])
-    shown = CliRunner().invoke(main, ["search", ASKED, "--also", GUESS, *at])
+    shown = CliRunner().invoke(main, ["search", ASKED, "--also", GUESS, "--explain", *at])
     assert 'by text: "where is our bird"' in shown.stdout
     assert CliRunner().invoke(main, ["search", "--also", GUESS, *at]).exit_code == 2
 

@@ -283,7 +283,7 @@ def test_what_failed_is_found_and_says_so(book: Spellbook, vault: Path, write_no
     write_note("try.md", "# Redis\n\nWe keep the door in Redis.\n", outcome="failed")
     shown = render.answer(book.find("door"))
     assert "\n   outcome: failed\n" in shown
-    assert "outcome failed -0.05" in shown
+    assert "outcome failed -0.05" in render.answer(book.find("door"), explain=True)
     run = CliRunner().invoke(main, ["--vault", str(vault), "find", "door"], catch_exceptions=False).stdout
     assert "      outcome: failed\n" in run
     write_note("long.md", "# Long\n\n" + "door and more words of it\n" * 200, outcome="partial", status="superseded")

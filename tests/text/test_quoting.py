@@ -51,7 +51,7 @@ HOSTILE = st.lists(st.one_of(st.sampled_from([*FORGED, *BREAKS, " ", ""]), st.te
 NAME = r'(?:"(?:[^"\\]|\\.)*"|[^"\[\]]*?)'
 EXACT = r'("(?:[^"\\]|\\.)*"|[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*)'
 HEAD = re.compile(rf"\d+\. \[\d\.\d\d\] {NAME}")
-IDS = re.compile(rf"   id: {EXACT} hash: ([0-9a-f]{{16}})")
+IDS = re.compile(rf"   id: {EXACT}( hash: [0-9a-f]{{16}})?")
 PLACE = re.compile(rf"   {EXACT}:\d+(?: \(.*\))?")
 POINTER = re.compile(
     rf"(?:\d+\.|-) \[\d\.\d\d\] {NAME} \((?:\d+ tokens?, left out for space(?:, superseded)?|{EXACT}:\d+)\) id: {EXACT}"
@@ -112,17 +112,22 @@ NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x"
 
 
 @settings(max_examples=150)
-@given(st.lists(st.tuples(HOSTILE, NAMES), min_size=1, max_size=4), st.sampled_from([120, 400, 20_000]))
-def test_no_text_passes_for_a_hit(given, most):
+@given(st.lists(st.tuples(HOSTILE, NAMES), min_size=1, max_size=4), st.sampled_from([120, 400, 20_000]), st.booleans())
+def test_no_text_passes_for_a_hit(given, most, explain):
     """For any notes an answer has exactly the hits found, in order, each with its id and text."""
     found = hits([text for text, _ in given], [names for _, names in given])
-    # What supersedes every other note is called like that note.
+    # What supersedes every other note is called like that note, and its words come from a table of anybody's.
     found = [
-        replace(hit, why={"superseded_by": {"path": hit.path, "id": hit.id, "title": hit.title}} if number % 2 else {})
+        replace(
+            hit,
+            why={"superseded_by": {"path": hit.path, "id": hit.id, "title": hit.title}, "words": [["a", hit.title]]}
+            if number % 2
+            else {},
+        )
         for number, hit in enumerate(found)
     ]
-    packed = pack(found, most, estimate_tokens, packing.by_words({}))
-    answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)))
+    packed = pack(found, most, estimate_tokens, packing.by_words({}), explain=explain)
+    answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)), explain=explain)
     first, *lines, last = own(answer)
     named = [hit for hit in packed if hit.why["text"] != "unnamed"]
     ids = []
@@ -131,9 +136,12 @@ def test_no_text_passes_for_a_hit(given, most):
             ids.append(read(POINTER.fullmatch(lines.pop(0))[2]))
             continue
         assert HEAD.fullmatch(lines.pop(0))
-        ids.append(read(IDS.fullmatch(lines.pop(0))[1]))
+        id = IDS.fullmatch(lines.pop(0))
+        assert bool(id[2]) is explain
+        ids.append(read(id[1]))
         assert read(PLACE.fullmatch(lines.pop(0))[1]) == hit.path
         assert lines.pop(0).startswith("   why: ")
+        assert not explain or lines.pop(0).startswith("   score: ")
         assert "superseded_by" not in hit.why or read(SUCCESSOR.fullmatch(lines.pop(0))[1]) == hit.id
         assert not presentation.outside(hit) or LABEL.fullmatch(lines.pop(0))
         assert hit.why["text"] == "whole" or lines.pop(0).startswith("   (excerpt of ")

@@ -235,13 +235,15 @@ def _narrow(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, **question: Any) -> str:
+def _answer(
+    book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, explain: bool, **question: Any
+) -> str:
     """Return what a verb of searching finds, as text or JSON."""
     narrowed = _narrow(filter, category)
     with earlier.at(book, as_of) as then:
-        answer: Answer = getattr(then, verb)(filter=narrowed, **question)
+        answer: Answer = getattr(then, verb)(filter=narrowed, explain=explain, **question)
         if format == "text":
-            return _with_date(then, render.answer(answer, takes_also="also" in question))
+            return _with_date(then, render.answer(answer, takes_also="also" in question, explain=explain))
         return as_json(**render.fence_texts(answer).as_dict(), **earlier.fields(then))
 
 

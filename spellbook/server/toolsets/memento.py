@@ -47,16 +47,17 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         return as_json(**book.memories.remember(**memory))
 
-    def recall(format: str, **question: Any) -> str:
+    def recall(format: str, explain: bool, **question: Any) -> str:
         """
         Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
 
         The same search as `search`, by type, tags, project and time.
         """
-        answer = book.memories.recall(**question)
+        answer = book.memories.recall(explain=explain, **question)
         if format == "text":
-            return render.answer(answer, takes_also=True)
-        return as_json(items=remembered.items(book, answer), total_count=answer.found, query_time=answer.ms)
+            return render.answer(answer, takes_also=True, explain=explain)
+        items = remembered.items(book, answer, explain=explain)
+        return as_json(items=items, total_count=answer.found, query_time=answer.ms)
 
     def pin(memory_id: str) -> str:
         """Pin a memory: it ranks a little higher and never fades."""

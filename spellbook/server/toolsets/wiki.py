@@ -28,16 +28,16 @@ ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
 
-    def wiki_search(threshold: float | None, format: str, **question: Any) -> str:
+    def wiki_search(threshold: float | None, format: str, explain: bool, **question: Any) -> str:
         """
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
         answer, so it is up to date. For what the person remembers use search.
         """
-        answer = book.whole.wikis.search(min_score=threshold, **question)
+        answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
         if format == "text":
-            return render.answer(answer, _layout())
+            return render.answer(answer, _layout(), explain=explain)
         results = [
             {
                 "file_path": hit.path,
@@ -75,8 +75,10 @@ def _layout() -> render.AnswerLayout:
     return render.AnswerLayout(_head, _pointer, _place, closest, nothing)
 
 
-def _head(hit: Hit) -> str:
-    return "\n   ".join(filter(None, (_place(hit), f"why: {presentation.why(hit)}", presentation.outside(hit))))
+def _head(hit: Hit, *, explain: bool = False) -> str:
+    score = presentation.score_line(hit) if explain else ""
+    lines = (_place(hit), f"why: {presentation.why(hit)}", score, presentation.outside(hit))
+    return "\n   ".join(filter(None, lines))
 
 
 def _pointer(hit: Hit) -> str:

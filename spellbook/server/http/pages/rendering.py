@@ -8,7 +8,7 @@ stranger who reads. Links lead to notes of the vault, or to other places without
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -60,8 +60,14 @@ _MOST_EXCERPTED = 20_000
 _MOST_WORDS = 64
 """Words of a question that are marked."""
 
+_MOST_MARKED = 128
+"""Words that are marked, with those that stood for them."""
+
 _MOST_ENDING = 12
 """Letters of an ending that a marked word may have."""
+
+_MOST_INFLECTION = 2
+"""The same of a word that only stood for another: no `redistribution` for `redis`."""
 
 Reach = Callable[[str], str | None]
 """Returns the address of the page that a link's target leads to, None if it leads to no note."""
@@ -243,22 +249,31 @@ def _wiki(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) 
     return f'<a class="wiki" href="{escape(href)}">{label}</a>' if href else f'<span class="missing">{label}</span>'
 
 
-def found_words(query: str) -> re.Pattern[str] | None:
+def found_words(query: str, others: Iterable[str] = ()) -> re.Pattern[str] | None:
     """
     Return a pattern of a question's words as a text may have them, None if it has none.
 
-    Korean words are found with any particle, others of four letters or more with any ending.
+    Korean words are found with any particle, others of four letters or more with any ending. `others` are what stood
+    for them in what was found, such as synonyms; one of several words is found with anything between these.
     """
     words = terms.runs(query)[:_MOST_WORDS]
     telling = [word for word in words if word.lower() not in STOP_WORDS] or words
     wanted = {korean.stem(word) if _HANGUL.search(word) else word for word in telling}
-    parts = [
-        re.escape(word)
-        + (rf"[^\W_가-힣]{{0,{_MOST_ENDING}}}" if len(word) > 3 or _HANGUL.search(word) else r"(?![^\W_가-힣])")
-        for word in sorted(wanted, key=len, reverse=True)
-        if len(word) > 1 or not word.isascii()
-    ]
+    phrases = {tuple(terms.runs(other)): _MOST_INFLECTION for other in others}
+    phrases |= {(word,): _MOST_ENDING for word in wanted}
+    longest = sorted(filter(None, phrases), key=lambda words: -sum(map(len, words)))[:_MOST_MARKED]
+    parts = [_forms(words, phrases[words]) for words in longest if len("".join(words)) > 1 or not words[0].isascii()]
     return re.compile(rf"(?<![^\W_가-힣])(?:{'|'.join(parts)})", re.I) if parts else None
+
+
+def _forms(words: Sequence[str], most: int) -> str:
+    """Return what finds words in a row, the last one with an ending of at most so many letters."""
+    last = words[-1]
+    if _HANGUL.search(last):
+        ending = rf"[^\W_가-힣]{{0,{_MOST_ENDING}}}"
+    else:
+        ending = rf"[^\W_가-힣]{{0,{most if len(last) > 3 else 0}}}(?![^\W_가-힣])"
+    return r"[\W_]{0,3}".join(map(re.escape, words)) + ending
 
 
 def marked(text: str, words: re.Pattern[str] | None) -> Markup:

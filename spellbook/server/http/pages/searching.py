@@ -1,8 +1,9 @@
-"""The page that searches, with the found words marked and the reasons of each hit."""
+"""The page that searches: a hit a note, ten at a time, with the found words marked and the reasons in words."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from typing import Any
 from urllib.parse import urlencode
@@ -11,15 +12,27 @@ from starlette.responses import Response
 
 from spellbook.library import earlier
 from spellbook.models.services import guess
-from spellbook.search import presentation
+from spellbook.search import newest, presentation
 from spellbook.server.http.api import finding
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
+from spellbook.settings.limits import MOST_HITS
 
 MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
 DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
 _MOST_CATEGORIES = 40
-_HITS = 20
+_HITS = 10
+_BRIEF = 8
+"""Hits in the dialog that every page has."""
+_TEXTS = 50_000
+"""Tokens of the hits' texts: all of each, so that none is packed before an excerpt is made of it."""
+_MOST_SECTIONS = 20
+"""Further sections of a note that are listed."""
+_EXAMPLES, _LOOKED_AT = 3, 40
+"""Titles that an empty page offers, and newest notes that they are taken from."""
+_MOST_TITLE = 40
+"""Letters of such a title."""
+_DATE = re.compile(r"^\W*\d{4}[-.]\d\d[-.]\d\d\W*")
 
 
 def search(shown: View) -> Response:
@@ -28,37 +41,63 @@ def search(shown: View) -> Response:
         key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "as_of", "missing")
     }
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
+    is_brief = shown.is_part and "brief" in shown.query
+    offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
-    values |= {"failure": "", "guess_at": ""}
+    values |= {"failure": "", "guess_at": "", "offset": offset, "of_then": [], "examples": []}
     if wanted["q"]:
-        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "limit": _HITS}
+        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"]}
+        options["limit"] = _BRIEF if is_brief else offset + _HITS
         if limits := _filter(wanted):
             options["filter"] = limits
-        if shown.book.config.guesser and wanted["mode"] == "search":
-            if shown.is_part and "guess" not in shown.query:  # somebody still types
-                values["guess_at"] = f"/search?{urlencode({**wanted, 'guess': '1'})}"
-            else:
-                options["also"], values["failure"] = guess.guess(shown.book.config.guesser, wanted["q"])
-        words = rendering.found_words(wanted["q"])
+        is_guessing = shown.book.config.guesser and wanted["mode"] == "search" and not is_brief
+        if is_guessing and shown.is_part and "guess" not in shown.query:  # somebody still types
+            values["guess_at"] = f"/search?{urlencode({**wanted, 'guess': '1'})}"
+        elif is_guessing:
+            options["also"], values["failure"] = guess.guess(shown.book.config.guesser, wanted["q"])
         with earlier.at(shown.book, wanted["as_of"]) as then:
-            values |= {
-                "answer": finding.answer(then, **options, per_note=3, max_tokens=8_000),
-                "of_then": earlier.sentences(then),
-            }
+            answer = finding.answer(then, **options, per_note=1, max_tokens=_TEXTS)
+            values |= {"answer": answer, "of_then": earlier.sentences(then)}
+        found = answer.hits or answer.closest
+        rows = (row for hit in found for row in hit.why["words"])
+        words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
+        more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
+        is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {
+            "listed": found[offset:],
+            "more": more if is_more and not is_brief else "",
+            "most_sections": _MOST_SECTIONS,
+            "seconds": _seconds(answer.ms),
             "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
         if wanted["missing"] and not wanted["as_of"]:
             values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
+    if shown.is_part:
+        return shown.page("brief.html" if is_brief else "more.html" if offset else "hits.html", **values)
     counts = Counter[str]()
-    if not shown.is_part:
-        shown.book.refresh()
-        for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):
-            counts[category] += notes
-    categories = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
-    return shown.page("hits.html" if shown.is_part else "search.html", categories=categories, **values)
+    shown.book.refresh()
+    for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):
+        counts[category] += notes
+    values["categories"] = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
+    values["examples"] = [] if wanted["q"] else _examples(shown)
+    return shown.page("search.html", **values)
+
+
+def _seconds(ms: float) -> str:
+    """Return a time in seconds, with two digits where it is short."""
+    return f"{ms / 1_000:.1f}" if ms >= 100 else f"{max(ms, 10) / 1_000:.2f}"
+
+
+def _examples(shown: View) -> list[str]:
+    """Return titles to ask for, of notes in different folders: of several words, and without the date before them."""
+    titles: dict[str, str] = {}
+    for chunk in newest.recent(shown.book.index, _LOOKED_AT, 0, None).notes:
+        title = _DATE.sub("", chunk.title).strip()
+        if " " in title and len(title) <= _MOST_TITLE and not presentation.is_outside(chunk):
+            titles.setdefault(chunk.path.rpartition("/")[0], title)
+    return list(dict.fromkeys(titles.values()))[:_EXAMPLES]
 
 
 def _filter(wanted: dict[str, str]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_a_person_finds_reads_and_edits(
     page.locator("mark").first.wait_for()
     page.locator("#q").fill("pg_dump")
     page.locator("mark", has_text="dump").first.wait_for()
-    page.get_by_text("Why", exact=True).first.click()
+    page.locator("summary", has_text="Why: ").first.click()
     page.get_by_text("whole note").first.wait_for()
     assert "q=pg_dump" in page.url
     page.locator(".hit h2 a", has_text="Backup").click()

@@ -26,7 +26,7 @@ from .conftest import HOSTILE, Browser
 PAGES = {
     "/": "배포 절차",
     "/search": "Search",
-    "/search?q=pg_dump": "<mark>pg</mark>_<mark>dump</mark>",
+    "/search?q=pg_dump": "<mark>pg_dump</mark>",
     "/contents": "database",
     "/contents?category=project": "deploy",
     "/contents?topic=project/deploy": "배포 절차",
@@ -169,6 +169,7 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
         guarded.send("/login", token=secret)
         for place in (
             "/",
+            "/search",
             "/search?q=백업",
             "/contents",
             "/decisions",

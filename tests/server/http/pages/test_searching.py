@@ -1,0 +1,109 @@
+"""The page that searches: ten hits, a note each, and what the pages say of why they were found."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from spellbook.library.book import Spellbook
+from tests.server.http.pages.conftest import Browser
+
+PART = {"hx-request": "true"}
+
+
+def hits(page: str) -> list[str]:
+    """The addresses of a page's hits, in order."""
+    return [unescape(each) for each in re.findall(r'<h2><a data-hit href="([^"]+)"', page)]
+
+
+@pytest.fixture
+def many(vault: Path, book: Spellbook) -> None:
+    """Twenty-three notes about one thing, one of which has four sections about it."""
+    for number in range(22):
+        (vault / f"day {number}.md").write_text(f"# Day {number}\n\nThe lighthouse blinks, {number} times.\n", "utf-8")
+    sections = "".join(f"## Watch {number}\n\nThe lighthouse, the lighthouse!\n\n" for number in range(4))
+    (vault / "keeper.md").write_text(f"# Keeper of the light\n\n{sections}", "utf-8")
+    book.reindex()
+
+
+def test_ten_hits_and_more_on_demand(browser: Browser, many: None) -> None:
+    """Each note is a hit once, over three pages; a link leads on without a script, a script appends its part."""
+    page, seen = browser.open("/search?q=lighthouse&mode=find"), list[str]()
+    assert re.search(r"23 notes · \d\.\d+ s · best first", page)
+    assert "2·" not in page
+    for count in (10, 10, 3):
+        assert len(hits(page)) == count
+        seen += hits(page)
+        more = re.search(r'class="button" data-hit href="([^"]+)" hx-get="\1"', page)
+        assert bool(more) is (count == 10)
+        if more:
+            address = unescape(more[1])
+            part = browser.client.get(address, headers=PART).text
+            page = browser.open(address)
+            assert hits(part) == hits(page)
+            assert "<form" not in part
+            assert part.count("autofocus") == 1  # the keys go on at the first new hit
+    assert len({each.partition("#")[0] for each in seen}) == len(seen) == 23
+    assert re.search(
+        "23개 · [0-9.]+초 · 관련도순", Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+    )
+
+
+def test_a_note_names_its_other_sections(browser: Browser, many: None) -> None:
+    """One hit of four that its note has; the others are folded links below it."""
+    page = browser.open("/search?q=lighthouse&mode=find")
+    (keeper,) = [each for each in re.findall('<article class="hit">.*?</article>', page, re.S) if "Keeper" in each]
+    assert "3 more sections" in keeper
+    assert len(set(re.findall(r'href="(/note/keeper#s-watch-\d)"', keeper))) == 4
+    assert "다른 섹션 3개" in Browser(browser.client, "ko").open("/search?q=lighthouse&mode=find")
+
+
+@pytest.mark.parametrize("offset", ["-1", "x", "7", "999999999", "<script>"])
+def test_an_offset_of_anybody(browser: Browser, many: None, offset: str) -> None:
+    """Whatever the address says, there is a page of at most ten hits."""
+    assert len(hits(browser.open(f"/search?q=lighthouse&offset={offset}"))) <= 10
+
+
+def test_words_are_marked_in_both_languages(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """A synonym that led to a note is marked in it, as it is written there, and the reason tells both."""
+    (vault / "store.md").write_text("# Store\n\nLogins lie in Redis, not in a redistribution.\n", "utf-8")
+    (vault / "saeng.md").write_text("# 저장소\n\n레디스는 빠르다.\n", "utf-8")
+    book.reindex()
+    page = browser.open("/search?q=레디스")
+    assert "<mark>Redis</mark>, not in a redistribution" in page
+    assert "<mark>레디스</mark>는" in page
+    assert "words: 레디스 = Redis" in page
+    page = Browser(browser.client, "ko").open("/search?q=redis")
+    assert "<mark>레디스</mark>는" in page
+    assert "단어: redis = 레디스" in page
+
+
+def test_an_empty_page_offers_titles(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Three titles of the vault's own, of different folders, without dates; none from outside, and nothing else is kept."""
+    assert "How to ask" in browser.open("/search")
+    for number, title in enumerate(
+        ("2026-05-02 Outage of logins", "Cat food", "Word", "Trip to <b>Kyoto</b>", "x" * 50)
+    ):
+        (vault / f"f{number}").mkdir()
+        (vault / f"f{number}" / "a.md").write_text(f'---\ntitle: "{title}"\n---\nText.\n', "utf-8")
+    (vault / "a.md").write_text("---\ntrust: untrusted\ntitle: Buy our thing\n---\nText.\n", "utf-8")
+    book.reindex()
+    page = browser.open("/search")
+    examples = re.findall(r'<li><a data-hit href="/search\?q=[^"]+">([^<]+)</a>', page)
+    assert sorted(map(unescape, examples)) == ["Cat food", "Outage of logins", "Trip to <b>Kyoto</b>"]
+    assert "For example" in page
+    assert re.search(r"<section data-recent hidden>", page)
+
+
+def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
+    """At most eight hits and the way to all, for a script alone; without one the address is the page."""
+    part = browser.client.get("/search?brief=1&q=lighthouse", headers=PART).text
+    assert part.count("<li>") == 8
+    assert 'href="/search?q=lighthouse"' in part
+    assert 'data-question="lighthouse"' in part
+    assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
+    assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
+    assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
