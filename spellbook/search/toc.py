@@ -8,14 +8,14 @@ merge or split a topic, edit frontmatter or move files. It only reads.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
-from spellbook.index.filters import alike, conditions, fold, with_suggestions
+from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
@@ -117,6 +117,23 @@ def totals(listed: Sequence[Category]) -> dict[str, Any]:
         "total_chunks": sum(category.chunks for category in listed),
         "last_updated": max((category.updated for category in listed), default=None),
     }
+
+
+def folders(index: Index) -> Counter[str]:
+    """
+    Return how many notes are in each folder and the folders in it; under "" those that are in none.
+
+    Spellbook's guides are left out, as in a search.
+    """
+    held = Counter[str]()
+    paths = index.catalog.paths((NO_GUIDES, *index.visible))
+    for folder, count in Counter(path.rpartition("/")[0] for path in paths).items():
+        held[folder] += count
+        above = folder.rpartition("/")[0]
+        while above:
+            held[above] += count
+            above = above.rpartition("/")[0]
+    return held
 
 
 def about(index: Index, topic: Topic) -> TopicSummary:
