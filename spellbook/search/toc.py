@@ -102,7 +102,7 @@ def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
 
 def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
     """Return `topics` by category, the largest first; descriptions in `settings` override those of the vault."""
-    described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
+    described = descriptions(index, settings)
     grouped: dict[str, list[Topic]] = defaultdict(list)
     for topic in sorted(topics, key=lambda topic: (-topic.chunks, topic.topic)):
         grouped[topic.category].append(topic)
@@ -145,13 +145,14 @@ def about(index: Index, topic: Topic) -> TopicSummary:
     return TopicSummary(title, _summary(opening), is_outside(opening[0]))
 
 
-def _described(index: Index) -> dict[str, str]:
+def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what categories are about, by their folded names; `settings` override what notes say."""
     described: dict[str, str] = {}
     for path in index.catalog.named(DESCRIBES, index.visible):
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))
-    return described
+    return described | {fold(name): text for name, text in settings.items()}
 
 
 def _stands_for(path: str, topic: str) -> bool:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from spellbook.index.filters import NO_GUIDES, Filter, fold
 from spellbook.library.reader import Reader
+from spellbook.search import toc
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 from spellbook.settings.limits import MOST_LISTED
@@ -218,7 +219,7 @@ def _category(shown: View, name: str) -> Response:
     rows = _topic_rows(shown, name, held)
     tree = Tree(shown.say("Topics"), rows, len(held) - len(rows))
     filter = {"category": name} if name else None  # no filter says that a note has no category
-    about = next((each.description for each in shown.book.contents(filter=filter) if each.name == name), "")
+    about = toc.descriptions(shown.book.index, shown.book.config.categories).get(fold(name), "")
     return _listing(shown, name or shown.say("without category"), filter, {"category": name}, tree=tree, about=about)
 
 

@@ -36,7 +36,7 @@ def home(shown: View) -> Response:
         attention=[each["what"] for each in listed if each["id"] != "pending"] if is_admin else [*_complaint(shown)],
         newest=shown.book.recent(_NEWEST).notes,
         # What others read is not told to whom sees a part alone.
-        read=[] if shown.caller.is_limited else shown.book.opened(_READ),
+        read=shown.book.opened(_READ) if shown.book.config.count_use and not shown.caller.is_limited else None,
         pending=pending,
         reviews=due[:_REVIEWS],
     )
@@ -68,7 +68,8 @@ def manifest(shown: View) -> Response:
     if shown.may("write"):
         # By GET: what another app shares fills the form, and a person saves it.
         fields = {"title": "title", "text": "text", "url": "url"}
-        made["share_target"] = {"action": "/new", "method": "GET", "params": fields}
+        form = "application/x-www-form-urlencoded"
+        made["share_target"] = {"action": "/new", "method": "GET", "enctype": form, "params": fields}
     return Response(json.dumps(made, ensure_ascii=False), media_type="application/manifest+json")
 
 

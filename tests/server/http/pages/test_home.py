@@ -108,6 +108,7 @@ def test_a_browser_is_told_how_to_install(browser: Browser, full: dict[str, str]
     assert told["share_target"] == {
         "action": "/new",
         "method": "GET",
+        "enctype": "application/x-www-form-urlencoded",
         "params": {"title": "title", "text": "text", "url": "url"},
     }
     assert told["shortcuts"][0] == {"name": "새 노트", "url": "/new"}
