@@ -48,10 +48,17 @@ def _form(
         inbox=INBOX,
         topics=[*topics][:_MOST_TOPICS],
         error=error,
+        reason=_reason(shown, error) if error else "",
         is_secret=bool(error and error.hint == credentials.HINT),
         near=near,
         anyway=_digest(typed) if near or error else "",
     )
+
+
+def _reason(shown: View, error: SpellbookError) -> str:
+    """Return why a note was refused, as of a note that is written alone."""
+    reason = shown.translated(error.message.removeprefix("chunk 1: "))
+    return reason[:1].upper() + reason[1:]
 
 
 def write(shown: View) -> Response:

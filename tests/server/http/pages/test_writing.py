@@ -23,7 +23,7 @@ def typed(page: str) -> dict[str, str]:
     form = page.partition('action="/do/new"')[2].partition("</form>")[0]
     area = re.search(r'<textarea name="text"[^>]*>\n(.*?)</textarea>', form, re.S)[1]
     fields = dict(re.findall(r'<input name="(\w+)" value="([^"]*)"', form))
-    anyway = re.search(r'name="anyway" value="(\w+)"', form)
+    anyway = re.search(r'<button form="note" name="anyway" value="(\w+)"', page)
     return {
         **{name: unescape(value) for name, value in fields.items()},
         "text": unescape(area),
