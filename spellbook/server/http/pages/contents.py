@@ -58,7 +58,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Outline:
     """Rows under a heading; `more` are those that are left out."""
 
     name: str
@@ -124,9 +124,9 @@ def _all(shown: View, folders: Folders, topics: Mapping[str, Counter[str]]) -> d
     at_once = sum(map(len, named.values())) <= _MOST_AT_ONCE
     filed = topics if is_filed else named  # topics of an ordinary vault are its folders once more
     rows = tuple(_category_row(shown, name, held, at_once=at_once) for name, held in filed.items())
-    trees = [Tree(shown.say("Folders"), _with_root(shown, folders), max(0, folders.count() - _MOST_ROWS))]
+    trees = [Outline(shown.say("Folders"), _with_root(shown, folders), max(0, folders.count() - _MOST_ROWS))]
     if named:
-        trees.insert(0 if is_filed else 1, Tree(shown.say("Categories"), rows[:_MOST_ROWS], len(rows[_MOST_ROWS:])))
+        trees.insert(0 if is_filed else 1, Outline(shown.say("Categories"), rows[:_MOST_ROWS], len(rows[_MOST_ROWS:])))
     return {"trees": trees, "total": total}
 
 
@@ -153,7 +153,7 @@ def _found(shown: View, folders: Folders, topics: Mapping[str, Counter[str]], wa
         if wanted in fold(topic or category)
     ]
     trees = [
-        Tree(name, tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:]))
+        Outline(name, tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:]))
         for name, rows in ((shown.say("Categories"), filed), (shown.say("Folders"), places))
         if rows
     ]
@@ -208,7 +208,7 @@ def _folder(shown: View, path: str) -> Response:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
     above = path.split("/")[:-1]
     crumbs = [(name, view.folder_address("/".join(above[: at + 1]))) for at, name in enumerate(above)]
-    tree = Tree("", folders.rows(path), max(0, folders.count(path) - _MOST_ROWS))
+    tree = Outline("", folders.rows(path), max(0, folders.count(path) - _MOST_ROWS))
     name = path.rpartition("/")[2]
     return _listing(shown, name, {"path": f"{glob.escape(path)}/"}, {"folder": path}, crumbs, tree)
 
@@ -217,7 +217,7 @@ def _category(shown: View, name: str) -> Response:
     """Show the topics and the notes of a category."""
     held = _topics(shown.book).get(name, Counter())
     rows = _topic_rows(shown, name, held)
-    tree = Tree(shown.say("Topics"), rows, len(held) - len(rows))
+    tree = Outline(shown.say("Topics"), rows, len(held) - len(rows))
     filter = {"category": name} if name else None  # no filter says that a note has no category
     about = toc.descriptions(shown.book.index, shown.book.config.categories).get(fold(name), "")
     return _listing(shown, name or shown.say("without category"), filter, {"category": name}, tree=tree, about=about)
@@ -244,7 +244,7 @@ def _listing(
     filter: Filter | None,
     address: Mapping[str, str],
     crumbs: Sequence[tuple[str, str]] = (),
-    tree: Tree | None = None,
+    tree: Outline | None = None,
     about: str = "",
     erasable: str = "",
 ) -> Response:

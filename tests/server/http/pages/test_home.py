@@ -6,10 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from spellbook.library.book import Spellbook
-from spellbook.server.http.admin import alerts
 from spellbook.server.http.served import Served
 
 from .conftest import Browser
@@ -55,17 +52,24 @@ def test_what_others_read_is_not_told(guarded: Browser, full: dict[str, str], se
     assert "Recently read" not in guarded.open("/")
 
 
-def test_an_alert_is_one_calm_sentence(browser: Browser, full: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alert_is_one_calm_sentence(browser: Browser, full: dict[str, str], vault: Path, book: Spellbook) -> None:
     """One says what it is, several are counted; both lead to Health, and nothing is red."""
-    monkeypatch.setattr(alerts, "_LEAST_FREE", 10**30)
-    page = browser.open("/")
-    sentence = re.search(r'class="attention"><a href="/upkeep">([^<]*)<', page)[1].strip()
-    assert re.fullmatch(r"\d things need a look\.", sentence)
-    assert "alert critical" not in page
-    monkeypatch.setattr(alerts, "_alerts", lambda call: iter([{"id": "x", "what": "The disk is nearly full."}]))
-    assert "The disk is nearly full. <" in browser.open("/")
-    monkeypatch.setattr(alerts, "_alerts", lambda call: iter([]))
-    assert "attention" not in browser.open("/")
+
+    def sentences() -> list[str]:
+        page = browser.open("/")
+        assert "alert critical" not in page
+        return [each.strip() for each in re.findall(r'class="attention"><a href="/upkeep">([^<]*)<', page)]
+
+    def listed() -> list[str]:
+        return [each["what"] for each in browser.client.get("/admin/alerts/performance").json()["alerts"]]
+
+    assert len(listed()) == 2  # a note with a fault, and no snapshot
+    assert sentences() == ["2 things need a look."]
+    book.snapshots.create()
+    assert sentences() == listed()
+    assert len(listed()) == 1
+    (vault / "broken.md").unlink()
+    assert sentences() == listed() == []
 
 
 def test_home_says_how_far_the_index_is(
