@@ -81,7 +81,7 @@ def test_a_folder_lists_its_notes_newest_first(browser: Browser, folders: None) 
     assert titles(page) == ["two", "three", "one"]
     assert rows(page) == {"b": 2}
     page = browser.open("/contents?folder=a/b")
-    assert '<a href="/contents?folder=a">a</a>' in page
+    assert '<li><a href="/contents?folder=a">a</a></li>' in page
     assert titles(page) == ["two", "three"]
     assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
     assert titles(browser.open("/contents?folder=/")) == ["top"]

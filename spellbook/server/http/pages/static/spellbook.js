@@ -61,6 +61,9 @@ if (draft) {
 } else if (document.querySelector(".alert.done")) {
   sessionStorage.removeItem("draft");
 }
+document.addEventListener("submit", (event) => {
+  if (event.target.action.endsWith("/logout")) sessionStorage.removeItem("draft");
+});
 
 // The rest of the menu folds when one goes on elsewhere.
 document.addEventListener("click", (event) => {
