@@ -86,7 +86,7 @@ def test_its_pages_are_of_all_vaults(served):
         assert "A kettle" in page
         assert "A crane" not in page
         answer = client.post("/do/new", data={"text": "The anchor is blue."})
-        assert answer.status_code == 403
+        assert answer.status_code == 400
         assert "The anchor is blue.</textarea>" in answer.text
 
 
