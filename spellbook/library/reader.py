@@ -8,14 +8,14 @@ part that a token sees, `published` what was published to PostgreSQL. What a rea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk, Topic
-from spellbook.index.filters import Filter, conditions
+from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.library import doctor, upkeep
@@ -173,6 +173,11 @@ class Reader:
         self.refresh()
         return newest.recent(self.index, limit, offset, filter)
 
+    def opened(self, limit: int = 20) -> list[StoredChunk]:
+        """Return the first chunk of the notes that were opened last, by whomever, the latest first."""
+        self.refresh()
+        return newest.opened(self.index, limit)
+
     def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
         self.refresh()
@@ -238,6 +243,16 @@ class Reader:
         return toc.categories(
             self.index, self.topics_of(scope) if scope else self.topics(filter), self.config.categories
         )
+
+    def folders(self) -> Mapping[str, int]:
+        """Return how many notes each folder holds, with the folders in it; under "" those that are in no folder."""
+        self.refresh()
+        return toc.folders(self.index)
+
+    def tags(self, most: int = 100) -> list[tuple[str, int]]:
+        """Return the `most` commonest tags with their numbers of notes, most used first."""
+        self.refresh()
+        return self.index.catalog.commonest("tags", (NO_GUIDES, *self.index.visible), most)
 
     def about(self, topic: Topic) -> toc.TopicSummary:
         """Return a topic's title and a one-line summary, from its main note."""

@@ -8,14 +8,14 @@ merge or split a topic, edit frontmatter or move files. It only reads.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk, Topic
-from spellbook.index.filters import alike, conditions, fold, with_suggestions
+from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
@@ -102,7 +102,7 @@ def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
 
 def categories(index: Index, topics: Sequence[Topic], settings: Mapping[str, str]) -> tuple[Category, ...]:
     """Return `topics` by category, the largest first; descriptions in `settings` override those of the vault."""
-    described = {**_described(index), **{fold(name): text for name, text in settings.items()}}
+    described = descriptions(index, settings)
     grouped: dict[str, list[Topic]] = defaultdict(list)
     for topic in sorted(topics, key=lambda topic: (-topic.chunks, topic.topic)):
         grouped[topic.category].append(topic)
@@ -119,6 +119,23 @@ def totals(listed: Sequence[Category]) -> dict[str, Any]:
     }
 
 
+def folders(index: Index) -> Counter[str]:
+    """
+    Return how many notes are in each folder and the folders in it; under "" those that are in none.
+
+    Spellbook's guides are left out, as in a search.
+    """
+    held = Counter[str]()
+    paths = index.catalog.paths((NO_GUIDES, *index.visible))
+    for folder, count in Counter(path.rpartition("/")[0] for path in paths).items():
+        held[folder] += count
+        above = folder.rpartition("/")[0]
+        while above:
+            held[above] += count
+            above = above.rpartition("/")[0]
+    return held
+
+
 def about(index: Index, topic: Topic) -> TopicSummary:
     """Return the title and the summary of a topic, "" where its notes have none."""
     opening = index.catalog.opening(topic.category, topic.topic, index.visible)
@@ -128,13 +145,14 @@ def about(index: Index, topic: Topic) -> TopicSummary:
     return TopicSummary(title, _summary(opening), is_outside(opening[0]))
 
 
-def _described(index: Index) -> dict[str, str]:
+def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return what categories are about, by their folded names; `settings` override what notes say."""
     described: dict[str, str] = {}
     for path in index.catalog.named(DESCRIBES, index.visible):
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))
-    return described
+    return described | {fold(name): text for name, text in settings.items()}
 
 
 def _stands_for(path: str, topic: str) -> bool:

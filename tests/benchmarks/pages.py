@@ -58,5 +58,16 @@ def _places(book: Spellbook) -> list[str]:
     note = max(book.recent(100).notes, key=lambda each: len(book.show(each.note))).note
     topic = max(book.topics(), key=lambda each: each.notes)
     named = "/".join(filter(None, (topic.category, topic.topic)))
-    plain = ["/", "/contents", "/decisions", "/articles", "/activity", "/upkeep", "/settings"]
+    plain = [
+        "/",
+        "/new",
+        "/contents",
+        "/contents?find=a",
+        "/contents?folder=/",
+        "/decisions",
+        "/articles",
+        "/activity",
+        "/upkeep",
+        "/settings",
+    ]
     return [*plain, "/search?q=Decision about the river", f"/contents?topic={named}", f"/note/{note}", f"/graph/{note}"]

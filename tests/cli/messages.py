@@ -46,6 +46,9 @@ TO_AGENTS = {
 }
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
+OF_PAGES = "server/http/pages/"
+"""Modules whose `say` has a table of its own, which tests/server/http/pages/test_pages.py compares."""
+
 REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
@@ -158,7 +161,9 @@ def every() -> dict[str, str]:
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
             names = {**constants, **_names(function)}
             for node in ast.walk(function):
-                if isinstance(node, ast.Call) and (called := _called(node)) in errors | REASONS | SAID:
+                if isinstance(node, ast.Call) and (called := _called(node)) == "say" and name.startswith(OF_PAGES):
+                    continue
+                if isinstance(node, ast.Call) and called in errors | REASONS | SAID:
                     keywords = [each.value for each in node.keywords if each.arg in {None, "message", "hint"}]
                     for argument in (*node.args, *keywords):
                         found.update((text, f"{name}:{node.lineno}") for text in _texts(argument, names))

@@ -143,6 +143,11 @@ class PublishedCatalog(Catalog):
             paths = [self._read.shown(*row) for row in rows]
         return [first[path] for path in paths if path in first], total
 
+    def heads(self, ids: Collection[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
+        first = [chunks[0] for id in ids if (chunks := self.note(id))]
+        met = self.among({chunk.path for chunk in first}, conditions)
+        return sorted((chunk for chunk in first if chunk.path in met), key=lambda chunk: chunk.path)
+
     def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
         where, values = self._read.where(conditions)
         rows = self._read.rows(

@@ -4,9 +4,10 @@ What the conditions of a filter mean in PostgreSQL, on the table `notes`; `catal
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spellbook.index.catalog.conditions import COMMON_FIELDS, OF_TOOLS, check_count, unknown
 from spellbook.index.filters import NO_GUIDES, Condition
@@ -22,14 +23,19 @@ _ONE_OF = """(notes.vault, notes.note) IN (SELECT fields.vault, fields.note FROM
     AND fields.key = %({name})s AND fields.value = ANY(%({name}any)s))"""
 
 
-def in_sql(conditions: Sequence[Condition], keys: Callable[[], set[str]]) -> tuple[str, dict[str, object]]:
+def in_sql(
+    conditions: Sequence[Condition], keys: Callable[[], set[str]], names: Mapping[int, str] = {}
+) -> tuple[str, dict[str, object]]:
     """
     Return `conditions` as SQL on `notes`, and its values; `%(vaults)s` is for the caller to give.
 
-    `keys` tells the keys that notes have. Raises InvalidInput for an unknown one.
+    `keys` tells the keys that notes have. A path is that in its vault; with `names` of vaults, by their numbers, also
+    that with the vault's name before it. Raises InvalidInput for an unknown key.
     """
     check_count(conditions)
     clauses, values = ["true"], dict[str, object]()
+    if names and any(condition.key == "path" for condition in conditions):
+        values["vault_names"] = json.dumps(names)
     for number, condition in enumerate(conditions):
         sql = _condition(condition, f"c{number}", values, keys)
         clauses.append(f"NOT coalesce(({sql}), false)" if condition.negated else f"({sql})")
@@ -47,7 +53,9 @@ def _condition(condition: Condition, name: str, values: dict[str, object], keys:
     values[f"{name}any"] = list(map(clean, condition.values))
     if key == "path":
         values[f"{name}any"] = [regex(each) for each in condition.values]
-        return f"normalize(notes.path, NFC) ~ ANY(%({name}any)s)"
+        shown = "(%(vault_names)s::jsonb ->> notes.vault::text) || '/' || notes.path"
+        paths = ("notes.path", *([shown] if "vault_names" in values else []))
+        return " OR ".join(f"normalize({path}, NFC) ~ ANY(%({name}any)s)" for path in paths)
     if key == NO_GUIDES.key:
         values[name] = "guide"
         return f"notes.category = 'system' AND {_HAS.format(name=name, value=_VALUE.format(name=name))}"

@@ -137,7 +137,9 @@ class PublishedRows:
             of_notes = "FROM fields JOIN notes USING (vault, note) WHERE vault = ANY(%(vaults)s) AND {seen}"
             return {key for (key,) in self.rows(f"SELECT DISTINCT key {of_notes}")}
 
-        where, values = in_sql(limits, keys)
+        listed = self.vaults
+        names = {vault.number: vault.name for vault in listed} if len(listed) > 1 else {}
+        where, values = in_sql(limits, keys, names)
         return f"({where}) AND {{seen}}", values
 
     def chunks(self, where: str, **values: object) -> list[StoredChunk]:

@@ -71,6 +71,25 @@ def test_over_http(served):
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
 
 
+def test_its_pages_are_of_all_vaults(served):
+    """Home lists notes, contents begin with the vaults, a new note that nobody can write stays in its form."""
+    app = make(Served(served), live=False)
+    with TestClient(app, "http://localhost:17950", headers={"accept": "text/html"}) as client:
+        page = client.get("/").text
+        assert ">A crane</a>" in page
+        assert ">A kettle</a>" in page
+        assert "Recently read" not in page  # it counts no use
+        page = client.get("/contents").text
+        assert "/contents?folder=home" in page
+        assert "/contents?folder=ops" in page
+        page = client.get("/contents?folder=home").text
+        assert "A kettle" in page
+        assert "A crane" not in page
+        answer = client.post("/do/new", data={"text": "The anchor is blue."})
+        assert answer.status_code == 400
+        assert "The anchor is blue.</textarea>" in answer.text
+
+
 def test_what_cannot_be_served(database, vault, monkeypatch):
     """Without a database, or with a name that nobody published, opening says so."""
     with pytest.raises((StorageError, InvalidInput), match="SPELLBOOK_DATABASE_URL is not set"):

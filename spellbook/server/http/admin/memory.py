@@ -17,6 +17,7 @@ from spellbook.server.http.admin.common import say
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.server.http.faults import InvalidFields
+from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.rules import TRASH
 from spellbook.verbs import admin
@@ -112,9 +113,17 @@ def _trash(vault: str) -> dict[str, Any]:
 def _reviews(call: Call) -> list[StoredChunk]:
     """Return the notes with a review date, the next first."""
     index = call.book.index
-    days = index.catalog.commonest("review", index.visible, _MOST_REVIEWS)
-    chunks = [each for day, _ in days for each in call.book.recent(100, filter={"review": day}).notes]
-    chunks = [each for each in chunks if each.meta.get("review")]
+    days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
+    if not days:
+        return []
+    filter = {"review": days}
+    first = call.book.recent(MOST_LISTED, filter=filter)
+    further = range(MOST_LISTED, min(first.total, _MOST_REVIEWS), MOST_LISTED)
+    listed = [
+        *first.notes,
+        *(each for offset in further for each in call.book.recent(MOST_LISTED, offset, filter).notes),
+    ]
+    chunks = [each for each in listed if each.meta.get("review")]
     return sorted(chunks, key=lambda each: (str(each.meta["review"]), each.path))
 
 

@@ -11,15 +11,16 @@ from spellbook.server.http.pages import (
     activity,
     contents,
     deciding,
+    home,
     login,
     notes,
-    overview,
     reading,
     searching,
     upkeep,
+    writing,
 )
 
-MODULES = (login, overview, searching, notes, contents, deciding, reading, activity, upkeep)
+MODULES = (login, home, searching, writing, notes, contents, deciding, reading, activity, upkeep)
 
 
 class _Static(StaticFiles):

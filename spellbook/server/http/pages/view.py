@@ -55,7 +55,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, anchor, day, time, size)
+    filters = (note_address, chunk_address, folder_address, anchor, day, time, size)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside}
     return made
@@ -159,12 +159,16 @@ def say(language: str, english: str, *values: object) -> str:
     return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
 
 
-def page(path: str, handler: Handler, *, guesses: bool = False) -> Route:
-    """Return the route of a page. If it `guesses`, it waits for the language model that may be set up."""
+def page(path: str, handler: Handler, right: May = "read", *, guesses: bool = False) -> Route:
+    """
+    Return the route of a page; the caller needs `right`.
+
+    If it `guesses`, it waits for the language model that may be set up.
+    """
 
     async def answer(request: Request) -> Response:
         waits = guesses and served.served_of(request).book.config.guesser
-        return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {})
+        return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {}, right)
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
 
@@ -254,6 +258,11 @@ def chunk_address(id: str, as_of: str = "") -> str:
     """Return the address of a chunk on its note's page."""
     note, _, suffix = id.rpartition("#")
     return f"{note_address(note, as_of)}#{quote(anchor(suffix))}"
+
+
+def folder_address(path: str) -> str:
+    """Return the address of a folder's page."""
+    return f"/contents?{urlencode({'folder': path})}"
 
 
 def anchor(suffix: str) -> str:

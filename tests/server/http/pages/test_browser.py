@@ -23,6 +23,7 @@ pytestmark = list(IN_BROWSER)
 NOTE = "/note/projects/배포"
 PAGES = (
     *("/", "/search?q=백업", "/contents", "/contents?topic=project/deploy", "/decisions", "/articles", "/activity"),
+    *("/new?text=x&url=https://example.com/", "/contents?folder=projects", "/contents?find=ops"),
     *(
         "/upkeep",
         "/settings",
@@ -242,7 +243,7 @@ def test_login_logout_and_a_token_that_is_gone(
     page.goto(server.url)
     page.get_by_label("Token").fill(secret)
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Overview").wait_for()
+    page.get_by_role("heading", name="Home").wait_for()
     tokens.remove("me")
     tokens.add("other")
     page.goto(server.url + "/contents")
@@ -309,7 +310,7 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(
         page.goto(server.url)
         page.get_by_label("Token").fill(secret)
         page.keyboard.press("Enter")
-        page.get_by_role("heading", name="Overview").wait_for()
+        page.get_by_role("heading", name="Home").wait_for()
     foreign = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Foreign)
     threading.Thread(target=foreign.serve_forever, daemon=True).start()
     try:
@@ -330,7 +331,7 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(
         assert answer.status == 421
         assert {path: path.read_bytes() for path in vault.rglob("*.md")} == before
         page.goto(server.url)
-        page.get_by_role("heading", name="Overview").wait_for()
+        page.get_by_role("heading", name="Home").wait_for()
     finally:
         foreign.shutdown()
         foreign.server_close()

@@ -58,7 +58,7 @@ def test_a_cookie_that_ended_leads_to_the_login(
 ) -> None:
     """It is taken away, so that opening pages with it is no attack; a script of the page goes there, too."""
     guarded.send("/login", token=served.tokens.add("me"))
-    assert "Overview" in guarded.open("/")
+    assert "Newest notes" in guarded.open("/")
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + COOKIE_SECONDS + 1)
     answer = guarded.client.get("/job", headers={"hx-request": "true"})
@@ -123,7 +123,7 @@ def test_a_logout_ends_the_cookie(guarded: Browser, served: Served) -> None:
     assert guarded.client.get("/api/jobs", headers=kept).status_code == 401
     assert guarded.client.get("/api/jobs", headers=other).status_code == 200
     guarded.send("/login", token=secret)
-    assert "Overview" in guarded.open("/")
+    assert "Your notes will be here" in guarded.open("/")
 
 
 def test_where_login_leads_is_here(guarded: Browser, served: Served) -> None:

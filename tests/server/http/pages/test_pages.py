@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import re
@@ -29,6 +30,10 @@ PAGES = {
     "/search?q=pg_dump": "<mark>pg_dump</mark>",
     "/contents": "database",
     "/contents?category=project": "deploy",
+    "/contents?folder=projects": "배포 절차",
+    "/contents?tag=ops": "배포 절차",
+    "/contents?find=proj": "projects",
+    "/new": "New note",
     "/contents?topic=project/deploy": "배포 절차",
     "/decisions": "SQLite",
     "/decisions?outcome=pending&topic=database": "PostgreSQL",
@@ -66,7 +71,7 @@ def test_the_routes_of_pages_are_all_tried() -> None:
     """A new page is added to the table above."""
     got = {each.path for module in pages.MODULES for each in module.ROUTES if "GET" in (each.methods or ())}
     tried = {re.sub(r"(?<=/note/|graph/|story/).*", "{id:path}", place.partition("?")[0]) for place in PAGES}
-    assert got == tried | {"/job", "/difference", "/image/{id:path}"}
+    assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
 
 
 def test_a_program_that_asks_for_the_root_is_told_what_is_here(browser: Browser, full: dict[str, str]) -> None:
@@ -127,6 +132,15 @@ def test_a_hostile_address_gets_a_plain_page(browser: Browser, full: dict[str, s
         (f"/history/{script}", 404),
         (f"/contents?topic={script}", 404),
         (f"/contents?category={script}", 200),
+        (f"/contents?folder={script}", 404),
+        (f"/contents?folder={'a' * 5000}", 404),
+        ("/contents?folder=../..", 404),
+        ("/contents?folder=%00", 404),
+        (f"/contents?tag={script}", 200),
+        (f"/contents?find={script}", 200),
+        (f"/contents?branch={script}", 200),
+        (f"/contents?branch=/{script}", 200),
+        (f"/new?title={script}&text={script}&url={script}", 200),
         (f"/decisions?topic={script}&outcome={script}", 200),
         (f"/articles?category={script}&offset=x", 200),
         ("/articles?offset=99999999999", 200),
@@ -172,6 +186,8 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             "/search",
             "/search?q=백업",
             "/contents",
+            "/contents?find=o",
+            "/contents?tag=ops",
             "/decisions",
             "/articles",
             "/activity",
@@ -180,10 +196,12 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
         ):
             page = guarded.open(place)
             assert 'action="/do/' not in page, place
+            assert 'href="/new' not in page, place
             if sees == "public":
                 assert not re.search("데이터베이스|SQLite|Tuning|broken|vault", page.replace("broken links", "")), place
         assert guarded.client.get("/note/projects/배포").status_code == (200 if sees == "private" else 404)
-        for action in ("/do/pin", "/do/erase", "/do/undo", "/do/optimize", "/do/reindex", "/do/cancel"):
+        assert guarded.client.get("/new").status_code == 403
+        for action in ("/do/new", "/do/pin", "/do/erase", "/do/undo", "/do/optimize", "/do/reindex", "/do/cancel"):
             form = {"csrf": guarded.form(guarded.open("/"), "/logout")["csrf"], "id": "projects/배포"}
             assert guarded.send(action, 403, **form)
 
@@ -239,6 +257,12 @@ def _said() -> Iterator[str]:
     yield from (*activity.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")
     yield "The token is wrong."
+    for module in pages.MODULES:
+        for call in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute | ast.Name):
+                name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id
+                if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
+                    yield str(call.args[0].value)
 
 
 def _constants(node: nodes.Node) -> Iterator[str]:

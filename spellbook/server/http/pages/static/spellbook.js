@@ -141,3 +141,25 @@ let changed = false;
 document.addEventListener("input", (event) => { if (event.target.matches("textarea")) changed = true; });
 document.addEventListener("submit", () => { changed = false; });
 window.addEventListener("beforeunload", (event) => { if (changed) event.preventDefault(); });
+
+// The text of a new note outlives a login that ended and a server that is away, in this tab, until it is saved.
+const draft = document.querySelector("form[data-draft]");
+if (draft) {
+  const text = draft.elements.text;
+  if (!text.value.trim() && sessionStorage.getItem("draft")) {
+    text.value = sessionStorage.getItem("draft");
+    changed = true;
+  }
+  text.addEventListener("input", () => sessionStorage.setItem("draft", text.value));
+} else if (document.querySelector(".alert.done")) {
+  sessionStorage.removeItem("draft");
+}
+document.addEventListener("submit", (event) => {
+  if (event.target.action.endsWith("/logout")) sessionStorage.removeItem("draft");
+});
+
+// The rest of the menu folds when one goes on elsewhere.
+document.addEventListener("click", (event) => {
+  const rest = document.querySelector(".menu .rest[open]");
+  if (rest && !rest.contains(event.target)) rest.open = false;
+});

@@ -1,0 +1,163 @@
+"""The table of contents as a tree: folders, categories with their topics, tags, and a filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from spellbook.library.book import Spellbook
+from spellbook.memories.memories import CATEGORY
+
+from .conftest import Browser
+
+Write = Callable[..., Path]
+
+
+def headings(page: str) -> list[str]:
+    """The trees of a page, in order."""
+    return re.findall(r"<h2>([^<]*)</h2>", page)
+
+
+def rows(page: str) -> dict[str, int]:
+    """The rows of a page's trees, with their counts."""
+    found = re.findall(r'<li><a href="/contents[^"]*">([^<]*)</a> <span class="small">([\d,]+)</span>', page)
+    return {unescape(name): int(count.replace(",", "")) for name, count in found}
+
+
+def titles(page: str) -> list[str]:
+    """The notes that a page lists."""
+    return [unescape(each) for each in re.findall(r'<a class="title" href="/note/[^"]*">([^<]*)</a>', page)]
+
+
+@pytest.fixture
+def folders(write_note: Write, book: Spellbook) -> None:
+    """An ordinary vault: folders, tags, no category."""
+    write_note("top.md", "On top.")
+    write_note("a/one.md", "The first. #sea", created="2026-01-01", tags="[ships]")
+    write_note("a/b/two.md", "The second.", created="2026-03-01", tags="[ships]")
+    write_note("a/b/c/three.md", "The third.", created="2026-02-01")
+    write_note("d [x]*/four.md", "The fourth.", created="2026-04-01")
+    book.reindex()
+
+
+def test_an_ordinary_vault_begins_with_its_folders(browser: Browser, folders: None) -> None:
+    """Folded, with the number of notes in each and below, and the tags beside, the most used first."""
+    page = browser.open("/contents")
+    assert headings(page) == ["Folders", "Tags"]
+    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "in no folder": 1}
+    assert re.findall(r'class="tag" href="/contents\?tag=(\w+)"', page) == ["ships", "sea"]
+
+
+def test_a_filed_vault_begins_with_its_categories(browser: Browser, folders: None, book: Spellbook) -> None:
+    """Once most notes have a category; the folders are beside."""
+    for number, topic in enumerate(["deploy"] * 5 + ["taste"]):
+        book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
+    page = browser.open("/contents")
+    assert headings(page) == ["Categories", "Folders", "Tags"]
+    assert rows(page) | {CATEGORY: 6, "deploy": 5, "taste": 1, "without category": 5} == rows(page)
+    page = browser.open(f"/contents?category={CATEGORY}")
+    assert rows(page) == {"deploy": 5, "taste": 1}
+    assert len(titles(page)) == 6
+
+
+def test_a_branch_is_asked_for_when_it_is_unfolded(browser: Browser, folders: None) -> None:
+    """What is deep does not come with the page; without scripts, there is a link to the folder."""
+    page = browser.open("/contents")
+    part = unescape(re.search(r'<details hx-get="([^"]+)" hx-trigger="toggle once"', page)[1])
+    assert re.search(r'<ul class="tree"><li><a href="/contents\?folder=a%2Fb">Open</a></li></ul>', page)
+    branch = browser.open(part)
+    assert rows(branch) == {"c": 1}
+    assert "<html" not in branch
+
+
+def test_a_folder_lists_its_notes_newest_first(browser: Browser, folders: None) -> None:
+    """And those of the folders in it, which are listed too; a name is a name, whatever it means as a pattern."""
+    page = browser.open("/contents?folder=a")
+    assert titles(page) == ["two", "three", "one"]
+    assert rows(page) == {"b": 2}
+    page = browser.open("/contents?folder=a/b")
+    assert '<li><a href="/contents?folder=a">a</a></li>' in page
+    assert titles(page) == ["two", "three"]
+    assert titles(browser.open(f"/contents?folder={quote('d [x]*')}")) == ["four"]
+    assert titles(browser.open("/contents?folder=/")) == ["top"]
+    browser.open("/contents?folder=a/x", 404)
+    browser.open("/contents?folder=*", 404)
+
+
+def test_a_tag_lists_its_notes_newest_first(browser: Browser, folders: None) -> None:
+    """From the frontmatter and the text."""
+    assert titles(browser.open("/contents?tag=ships")) == ["two", "one"]
+    assert titles(browser.open("/contents?tag=sea")) == ["one"]
+
+
+def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spellbook) -> None:
+    """Folders at any depth, topics and tags; as a part while one types, as a page without scripts."""
+    book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
+    page = browser.open("/contents?find=SHIP")
+    assert rows(page) == {"memory/Shipping": 1}
+    assert "ships" in page
+    assert "sea</a>" not in page
+    assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
+    part = browser.client.get("/contents?find=zzz", headers={"hx-request": "true"}).text
+    assert "No folder, topic or tag" in part
+    assert "<html" not in part
+    assert 'href="/search?q=zzz"' in part
+
+
+def test_a_topic_lists_its_notes_newest_first(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """By its name alone in every category, or in one."""
+    write_note("1.md", "One.", category="x", topic="t", created="2026-01-01")
+    write_note("2.md", "Two.", category="y", topic="t", created="2026-02-01")
+    write_note("3.md", "Three.", category="x", topic="t", created="2026-03-01")
+    book.reindex()
+    assert titles(browser.open("/contents?topic=t")) == ["3", "2", "1"]
+    assert titles(browser.open("/contents?topic=x/t")) == ["3", "1"]
+    browser.open("/contents?topic=z/t", 404)
+
+
+def test_guides_are_not_among_a_persons_notes(browser: Browser, book: Spellbook, write_note: Write) -> None:
+    """Spellbook's own guides are in no tree."""
+    write_note("system/en/chunking.md", "How to cut.", category="system", guide="chunking", tags="[guide]")
+    write_note("mine.md", "Mine.")
+    book.reindex()
+    page = browser.open("/contents")
+    assert rows(page) == {"in no folder": 1}
+    assert "system" not in page
+    assert "tag=guide" not in page
+
+
+def test_a_large_vault_is_a_small_page(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Of three hundred folders with as many in them, the first level comes, bounded, and says what is left out."""
+    for number in range(210):
+        place = vault / f"folder {number}" / "inner"
+        place.mkdir(parents=True)
+        (place / "note.md").write_text(f"Note {number}.", "utf-8")
+    book.reindex()
+    page = browser.open("/contents")
+    assert "and 10 more; the filter finds them" in page
+    assert "inner" not in page
+    assert len(page) < 120_000
+    assert rows(browser.open("/contents?find=folder 209/")) == {"folder 209/inner": 1}
+
+
+def test_hostile_names_stay_text(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """Of folders, tags and topics, on the page, in its addresses and its parts."""
+    evil = '"><script>alert(1)<script>'
+    write_note(f"{evil}/&amp;/deep/x.md", "x", tags='["<svg onload=1>"]', category="'<i>'", topic="'<b onclick=1>'")
+    book.reindex()
+    for place in (
+        "",
+        f"?branch={quote(evil)}",
+        f"?folder={quote(evil)}",
+        "?find=script",
+        f"?folder={quote(evil)}/%26amp;",
+    ):
+        page = browser.open(f"/contents{place}")
+        assert "<script>a" not in page, place
+        assert not re.search("<svg onload|<b onclick|<i>", page), place
+    assert rows(browser.open(f"/contents?branch={quote(evil)}")) == {"&amp;": 1}
