@@ -117,6 +117,8 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
     """
     Update the index; unchanged notes are skipped.
 
+    Faults are printed; exit 1 if one of them kept a note from being read.
+
     \b
     spellbook reindex --quiet        print only faults
     """
@@ -137,7 +139,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         output.say(output.summary(report))
     for fault in faults if not as_json else ():
         output.say(f"spellbook: {fault}", err=True)
-    if faults:
+    if report.unread:
         sys.exit(1)
 
 

@@ -306,7 +306,7 @@ def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
 
 
 def _categories(chunk: StoredChunk) -> Sequence[object]:
-    categories = chunk.meta.get("category", chunk.category)
+    categories = chunk.meta.get("category") or chunk.category
     return categories if isinstance(categories, list) else [categories]
 
 
