@@ -393,7 +393,7 @@ def _undo_all(book: Spellbook, since: str, *, yes: bool, dry_run: bool, as_json:
     if as_json:
         output.as_json({"changes": [entry.as_dict() for entry in entries], "undone": [entry.id for entry in done]})
     elif done:
-        output.say(f"Undid {counted(len(done), 'change')}.", err=True)
+        output.say(f"{counted(len(done), 'change')} undone.", err=True)
     elif not entries:
         output.say("There is nothing to undo.", err=True)
     else:

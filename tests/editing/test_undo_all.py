@@ -117,7 +117,7 @@ def test_the_command_shows_and_asks(vault: Path, write_note: Write, monkeypatch:
     run(vault, "undo", "--session", "--since", "10m", code=2)
     run(vault, "undo", 1, "--session", code=2)
     done = run(vault, "undo", "--session", "--yes")
-    assert "Undid 2 changes." in done.stderr
+    assert "2 changes undone." in done.stderr
     assert "first" in place.read_text()
     assert "nothing to undo" in run(vault, "undo", "--since", "10m", "--yes").stderr
     monkeypatch.setenv("SPELLBOOK_LANG", "ko")
