@@ -122,9 +122,7 @@ def test_days_and_categories_come_along(vault, write_note, database):
         with opened(vault) as index:
             sync.run(index)
             publish(index, database)
-        sql = "SELECT path, created, category FROM notes ORDER BY path"
-        with database.reading() as connection:
-            rows = [tuple(row) for row in connection.execute(sql)]
+        rows = sorted(map(tuple, database.rows("SELECT path, created, coalesce(category, '') FROM notes")))
         thawed = "2026-10-16" if format[0] == "D" else None
         assert rows == [
             ("Daily/16.10.2026.md", thawed, ""),
