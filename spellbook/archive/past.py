@@ -152,7 +152,7 @@ def notes_at(folder: Folder, taken: Snapshots, moment: Moment) -> PastNotes:
     """
     Return the notes of an earlier state, as the vault's own rules name notes.
 
-    What `.spellbookignore` left out then, or leaves out now, is no note. Raises InvalidInput, StorageError.
+    What `.spellbookignore` left out then, or settings leave out now, is no note. Raises InvalidInput, StorageError.
     """
     then = _NotesThen()
     if moment.commit:
@@ -202,11 +202,7 @@ def _choose(folder: Folder, texts: _Texts, then: _NotesThen) -> None:
         ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
     for path in [*then.stamps]:
         folders = (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
-        if (
-            not names.is_note(path)
-            or folder.ignores(path)
-            or (ignored and any(ignored.match_file(place) for place in (*folders, path)))
-        ):
+        if not folder.is_note(path) or (ignored and any(ignored.match_file(place) for place in (*folders, path))):
             del then.stamps[path]
         elif (size := then.stamps[path].size) > MOST_BYTES:
             then.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")

@@ -15,7 +15,7 @@ from spellbook.notes.frontmatter import load_value
 from spellbook.notes.note import decode, parse
 from spellbook.settings.translate import translated
 from spellbook.system.errors import InvalidInput
-from spellbook.text.quoting import one_line, plain, quoted
+from spellbook.text.quoting import counted, one_line, plain, quoted
 from spellbook.verbs import memories, table
 
 if TYPE_CHECKING:
@@ -337,19 +337,35 @@ def log(book: Spellbook, limit: int, as_json: bool) -> None:
         output.log(entries)
 
 
-@command(click.argument("entry", type=int, required=False), dry_run_option, json_option)
-def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> None:
+@command(
+    click.argument("entry", type=int, required=False),
+    click.option("--since", default="", metavar="TIME", help="Undo all changes since: 10m, 2h or 3d ago, or a time."),
+    click.option("--session", "is_session", is_flag=True, help="Undo all changes of the last session."),
+    click.option("--yes", is_flag=True, help="With --since or --session: do not ask."),
+    dry_run_option,
+    json_option,
+)
+def undo(
+    book: Spellbook, entry: int | None, since: str, is_session: bool, yes: bool, dry_run: bool, as_json: bool
+) -> None:
     """
     Undo the latest change that a command or tool made, or the one that `log` lists as ENTRY.
 
     Every byte is put back. Repeat it to go further back; undo the entry of an
     undo to redo the change. Later edits stay if the two do not overlap; if they
-    do, nothing is undone.
+    do, nothing is undone. --since and --session list the changes and ask; if
+    one cannot be undone, none is.
 
     \b
     spellbook undo
     spellbook undo 12 --dry-run
+    spellbook undo --since 10m
     """
+    if since or is_session:
+        if entry is not None or (since and is_session):
+            raise click.UsageError("Give ENTRY, --since or --session: one of them.")
+        _undo_all(book, since, yes=yes, dry_run=dry_run, as_json=as_json)
+        return
     done = book.undo(entry, dry_run=dry_run)
     if as_json:
         output.as_json(
@@ -363,6 +379,25 @@ def undo(book: Spellbook, entry: int | None, dry_run: bool, as_json: bool) -> No
         output.say(f"Would undo {what}." if dry_run else f"Undid {what}.", err=True)
     else:
         output.say(f"Nothing to do: everything is already as it was before {what}.", err=True)
+
+
+def _undo_all(book: Spellbook, since: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Undo several changes after they were shown, and the person on a terminal, or `yes`, agreed."""
+    entries = book.undo_all(since, dry_run=True)
+    if not as_json and entries:
+        output.log(entries)
+    is_wanted = bool(yes and entries)
+    if entries and not (dry_run or yes or as_json) and sys.stdin.isatty():
+        is_wanted = output.confirm(f"Undo {counted(len(entries), 'change')}?", abort=False)
+    done = book.undo_all(since) if is_wanted and not dry_run else []
+    if as_json:
+        output.as_json({"changes": [entry.as_dict() for entry in entries], "undone": [entry.id for entry in done]})
+    elif done:
+        output.say(f"{counted(len(done), 'change')} undone.", err=True)
+    elif not entries:
+        output.say("There is nothing to undo.", err=True)
+    else:
+        output.say("Nothing was undone; --yes does it.", err=True)
 
 
 @command(click.argument("old"), click.argument("new"), dry_run_option, json_option)

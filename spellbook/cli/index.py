@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from spellbook.cli import output, progress_bar
 from spellbook.cli.app import command, debug_option, json_option, main, option, scope_option, vault_option, wiki_option
 from spellbook.index import seal
 from spellbook.server.names import toolsets_of
+from spellbook.settings.translate import translated
 from spellbook.system.heap import growing
 from spellbook.system.processes import is_elected, present
 from spellbook.system.run_queue import turn
@@ -27,6 +29,7 @@ from spellbook.verbs import table
 if TYPE_CHECKING:
     from spellbook.index.sync import Report
     from spellbook.library.book import Spellbook
+    from spellbook.settings.config import Config
 
 _MOST_LOGGED = 20
 """Faults of one run that a log tells."""
@@ -46,9 +49,15 @@ _MOST_LOGGED = 20
     is_flag=True,
     help="Keep .trash/ out of the git repository, by a line in DIR/.gitignore.",
 )
+@click.option(
+    "--categories",
+    "with_categories",
+    is_flag=True,
+    help="Let tags and folders such as #decision and Projects/ stand for categories, by lines in the settings.",
+)
 @vault_option
 @click.pass_context
-def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool) -> None:
+def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: bool, with_categories: bool) -> None:
     """
     Make DIR a vault without changing existing files; an empty one gets the guides and a welcome note.
 
@@ -74,7 +83,39 @@ def init(ctx: click.Context, folder: str | None, with_guides: bool, with_line: b
         if not is_new:
             output.say("It holds notes, so the guides for agents were not put beside them; --guides does that.")
         _keep_out_the_trash(book.config.vault, folder, with_line)
+        _offer_categories(book.config, folder, with_categories)
     output.say(f"Next: spellbook --vault {folder} reindex")
+
+
+def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
+    """Let tags and folders stand for categories if that is wanted; on a terminal ask, else say how."""
+    from spellbook.cli.clients import changes
+    from spellbook.editing import starter
+    from spellbook.settings import edit, paths
+
+    offered = {} if config.category_rules else starter.categories_of(config.vault)
+    if not offered:
+        if is_wanted:
+            output.say("No tag and no folder has the name of a category.", err=True)
+        return
+    lines = []
+    for key, (category, count) in offered.items():
+        notes = translated(counted(count, "note"))
+        lines.append(f"  {json.dumps(one_line(key), ensure_ascii=False)} = {json.dumps(category)}  # {notes}")
+    if not is_wanted:
+        output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
+        click.echo("\n".join(lines), err=True)
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            is_wanted = output.confirm("Add the lines to the settings?", default=True, abort=False)
+        else:
+            output.say(f"`spellbook init {named} --categories` adds the lines to the settings.", err=True)
+    if is_wanted:
+        file = config.vault / paths.MARKER / "config.toml"
+        before = changes.read(file)
+        rules = {key: category for key, (category, _) in offered.items()}
+        text = edit.with_categories((before or b"").decode("utf-8"), rules)
+        changes.FileChange(file, before, text.encode()).make()
+        output.say(f"Added the lines to {file}.")
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -117,6 +158,8 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
     """
     Update the index; unchanged notes are skipped.
 
+    Faults are printed; exit 1 if one of them kept a note from being read.
+
     \b
     spellbook reindex --quiet        print only faults
     """
@@ -137,7 +180,7 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         output.say(output.summary(report))
     for fault in faults if not as_json else ():
         output.say(f"spellbook: {fault}", err=True)
-    if faults:
+    if report.unread:
         sys.exit(1)
 
 

@@ -308,10 +308,14 @@ def moved(done: Moved, *, dry_run: bool) -> None:
     faults(done.left)
     links, notes = _links(done.changed)
     files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
-    if dry_run:
+    if dry_run and done.changed:
         say(f"Would move {old} to {new}: {files}; {links} in {notes} to update.", err=True)
-    else:
+    elif dry_run:
+        say(f"Would move {old} to {new}: {files}.", err=True)
+    elif done.changed:
         say(f"Moved {old} to {new}: {files}; {links} in {notes} updated.")
+    else:
+        say(f"Moved {old} to {new}: {files}.")
 
 
 def offer(made: Offer, *, is_done: bool) -> None:

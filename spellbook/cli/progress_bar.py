@@ -1,12 +1,14 @@
-"""Bars: how far something is that takes long, on a terminal; nothing on a pipe."""
+"""How far something is that takes long: bars on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from spellbook.cli.output import say
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import one_line
 
@@ -14,11 +16,18 @@ if TYPE_CHECKING:
     from spellbook.index.embed import Progress
 
 
+EVERY = 60.0
+"""Seconds between lines where stderr is not a terminal."""
+
+
 @contextmanager
 def bar(hidden: bool) -> Iterator[Progress | None]:
-    """Show a bar for each stage on a terminal, nothing on a pipe."""
-    if hidden or not sys.stderr.isatty():
+    """Show a bar for each stage on a terminal, and a line a minute where there is none."""
+    if hidden:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     from rich import progress, text
 
@@ -35,6 +44,19 @@ def bar(hidden: bool) -> Iterator[Progress | None]:
             shown.update(tasks[stage], completed=done, total=total)
 
         yield advance
+
+
+def _lines() -> Progress:
+    """Return what prints how far a stage is, once it takes longer than `EVERY`."""
+    last = time.monotonic()
+
+    def advance(stage: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            say(f"spellbook: {stage}: {done:,} of {total:,} so far", err=True)
+
+    return advance
 
 
 @contextmanager

@@ -65,10 +65,14 @@ def add(ctx: click.Context, name: str, may: str | None, sees: str, vaults: tuple
     privacy_scope do not exist for it.
     """
     _check(ctx, vaults, published)
-    click.echo(_tokens(ctx, published).add(name, may, sees, vaults))  # type: ignore[arg-type]  # click has checked both
+    tokens = _tokens(ctx, published)
+    is_first = tokens.is_empty
+    click.echo(tokens.add(name, may, sees, vaults))  # type: ignore[arg-type]  # click has checked both
     output.say(
         f"Send it as `Authorization: Bearer …`. If it is lost: spellbook token remove {one_line(name)}", err=True
     )
+    if is_first:
+        output.say("From now on, this machine's dashboard and programs need a token, too.", err=True)
 
 
 @token.command(name="list")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from spellbook.editing import guides
+from spellbook.index.filters import fold
+from spellbook.notes.note import parse
 from spellbook.settings.paths import MARKER
-from spellbook.system.errors import StorageError
+from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.vault.folder import Folder
 
 _CONFIG = """\
@@ -25,6 +29,7 @@ _CONFIG = """\
 # count_use = true         # notes that are opened often, or lately, rank a little higher; counted in the index alone
 # journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
 # journal_days = 90
+# obsidian = true          # the excluded files, templates and daily notes of Obsidian's settings
 # snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
 # forget_working = false   # whether that process moves old working memories to the trash
 # working_days = 7         # old is: neither edited nor opened for so many days
@@ -37,9 +42,52 @@ _CONFIG = """\
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"
 
-# [categories]             # what a category is for, as the table of contents says it
+# [categories]             # what a category is for, as the table of contents says it; what stands for a category
 # decision = "What we decided, and why"
+# "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it
 """
+
+
+_NAMES = {
+    "decision": ("decision", "decisions", "adr", "결정", "의사결정"),
+    "project": ("project", "projects", "프로젝트"),
+    "people": ("people", "person", "사람", "인물"),
+    "preference": ("preference", "preferences", "취향", "선호"),
+    "knowledge": ("knowledge", "지식"),
+}
+"""Names that people give to tags and folders of these categories."""
+
+_MOST_READ = 3_000
+"""Notes that are read to find them."""
+
+_MOST_BYTES = 100_000
+"""Bytes of such a note: a longer one takes long to parse."""
+
+_MOST_OFFERED = 10
+"""Tags and folders that are offered."""
+
+
+def categories_of(root: Path) -> dict[str, tuple[str, int]]:
+    """Return tags and folders of the notes in `root` that may stand for a category, with it and how many notes."""
+    known = {name: category for category, names in _NAMES.items() for name in names}
+    counts: Counter[str] = Counter()
+    folder = Folder(root.resolve(), obsidian=True)
+    for path, stamp in islice(folder.walk().files.items(), _MOST_READ):
+        if stamp.size > _MOST_BYTES:
+            continue
+        with suppress(SpellbookError):
+            note = parse(path, folder.read(path)[0])
+            if note.category:
+                continue
+            counts.update({f"#{fold(tag).partition('/')[0]}" for tag in note.tags})
+            parts = path.split("/")[:-1]
+            counts.update("/".join(parts[: i + 1]) + "/" for i in range(len(parts)))
+    offered = {
+        key: (known[name], count)
+        for key, count in counts.most_common()
+        if (name := fold(key.strip("#/").rpartition("/")[2])) in known and not set("*?[") & set(key)
+    }
+    return dict(islice(offered.items(), _MOST_OFFERED))
 
 
 def make(root: Path, *, with_guides: bool = False) -> tuple[list[Path], bool]:

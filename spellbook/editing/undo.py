@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,9 +18,10 @@ from itertools import product
 from spellbook.editing import edits, merged_labels, moves
 from spellbook.editing.revise import embed_note
 from spellbook.index import sync
+from spellbook.index.filters import instant
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, UnreadableNote
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault.folder import digest
@@ -27,6 +30,12 @@ from spellbook.vault.rules import TRASH
 
 _MOST_EMBEDDED = 20
 """Notes that get their vectors at once; those of more wait for the next run."""
+
+_PAUSE = 1800.0
+"""Seconds without a change that end a session where the log names none. By hand."""
+
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400}
+"""Seconds of a minute, an hour and a day."""
 
 _ERASING = {"erase", "forget"}
 """Verbs of the log that move notes to the trash and do nothing else."""
@@ -59,21 +68,67 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
     Undoing an undo repeats the change. Raises MemoryNotFound for an entry that does not exist or whose texts are not
     kept any more; Conflict, with the difference and nothing undone, if a file was edited since in the same place.
     """
-    chosen = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
-    if chosen is None:
+    picked = index.vault.journal.latest() if entry is None else index.vault.journal.get(entry)
+    if picked is None:
         lost = index.vault.journal.lost
         hint = f"{lost}." if lost else "`spellbook log` lists what tools and commands changed."
         raise MemoryNotFound("There is nothing to undo.", hint)
-    if (places := moves.paths_of_move(index.vault.journal, chosen)) is not None:
-        return _move_back(index, chosen, *places, dry_run=dry_run)
-    since = moves.moved_since(index.vault.journal, chosen)
-    steps = [step for trace in chosen.traces if (step := _plan_step(index, chosen, trace, since))]
+    if (places := moves.paths_of_move(index.vault.journal, picked)) is not None:
+        return _move_back(index, picked, *places, dry_run=dry_run)
+    since = moves.moved_since(index.vault.journal, picked)
+    steps = [step for trace in picked.traces if (step := _plan_step(index, picked, trace, since))]
     difference = "\n".join(_difference_of(step) for step in steps)
     if not dry_run:
-        with index.vault.change("undo", f"{chosen.id}: {chosen.verb} {chosen.what}", undoes=chosen.id):
+        with index.vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id):
             _apply(index, steps)
         _update_index(index, [step.path for step in steps])
-    return Undone(chosen, tuple(step.path for step in steps), difference, index.catalog.generation)
+    return Undone(picked, tuple(step.path for step in steps), difference, index.catalog.generation)
+
+
+def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entry]:
+    """
+    Return the changes to undo, newest first: those since a time, else those of the last session.
+
+    A session is what the log names so. Without one it is a run of changes with pauses of less than half an hour. Raises
+    InvalidInput for a time that is none.
+    """
+    entries = [entry for entry in index.vault.journal.entries() if entry.undoes is None and not entry.is_undone]
+    if since:
+        begin = _time_of(since, time.time() if now is None else now)
+        return [entry for entry in entries if entry.at >= begin]
+    if not entries:
+        return []
+    if session := entries[0].session:
+        return [entry for entry in entries if entry.session == session]
+    run = entries[:1]
+    for entry in entries[1:]:
+        if entry.session or run[-1].at - entry.at >= _PAUSE:
+            break
+        run.append(entry)
+    return run
+
+
+def undo_all(index: Index, entries: Sequence[Entry]) -> list[Undone]:
+    """Undo changes in their order, all or none. Raises as `undo` does, for the first that cannot be undone."""
+    done: list[Undone] = []
+    try:
+        for entry in entries:
+            done.append(undo(index, entry.id))
+    except SpellbookError:
+        undos = {each.undoes: each.id for each in reversed(index.vault.journal.entries()) if not each.is_undone}
+        for each in reversed(done):
+            undo(index, undos[each.entry.id])
+        raise
+    return done
+
+
+def _time_of(text: str, now: float) -> float:
+    """Return a time in seconds since 1970: so long ago (`10m`, `2h`, `3d`), or ISO 8601. Raises InvalidInput."""
+    if ago := re.fullmatch(r"(\d{1,6})\s*([mhd])", text.strip()):
+        return now - int(ago[1]) * _SECONDS[ago[2]]
+    if (at := instant(text.strip())) is None:
+        raise InvalidInput(f"{text!r:.80} is not a time.", "Write 10m, 2h, 3d, or a time such as 2026-10-15 14:30.")
+    return at
 
 
 def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:

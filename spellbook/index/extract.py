@@ -12,16 +12,16 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, FileEntry, KnownFile, LabelRow, LinkRow
 from spellbook.index.catalog.words import NO_WORDS, findable, shared_words
 from spellbook.index.filters import flat, fold
-from spellbook.index.scopes import scopes_of
+from spellbook.index.scopes import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
-from spellbook.notes import chunks, links
+from spellbook.notes import chunks, daily, links
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -51,13 +51,16 @@ class Rules:
     """
     The rules of the index: tokens of a chunk, scopes by glob of path, and the embedding that chunk keys name.
 
-    With `sees` (team or public), notes that it does not show are left out; see `privacy`.
+    With `sees` (team or public), notes that it does not show are left out; see `privacy`. `categories` are what tags
+    and folders stand for, `formats` how daily notes are named.
     """
 
     chunk_tokens: int
     scopes: Mapping[str, str]
     fingerprint: str
     sees: str = ""
+    categories: Mapping[str, str] = field(default_factory=dict)
+    formats: daily.Formats = ()
 
 
 def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None) -> FileEntry | None:
@@ -95,7 +98,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
     faults = [*note.faults, *_left_out(note, labels)]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
-    title = note.title
+    title, category = note.title, category_of(note, rules.categories)
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
     first = tuple(findable(" ".join(each)) for each in found_by)
@@ -111,10 +114,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "declared": note.declared_id,
         "title": title,
         "topic": note.topic,
-        "category": note.category,
+        "category": category,
         "kind": note.kind,
         "importance": note.importance,
-        "created": note.created,
+        "created": note.created or daily.day_in(note.path, rules.formats),
         "updated": note.updated,
         "keywords": json.dumps(keywords, ensure_ascii=False),
         "tags": json.dumps(tags, ensure_ascii=False),
@@ -124,7 +127,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     named: dict[str, Sequence[object]] = {
         "id": [note.declared_id] if note.declared_id else [],
         **{name: [columns[name]] for name in ("title", "topic", "kind")},
-        "category": note.categories or [""],
+        "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
         "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),

@@ -93,12 +93,14 @@ class Index:
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
-            vault: Vault = Shown(config.vault, config.state, listed, partial(privacy.shows, sees))
+            vault: Vault = Shown(
+                config.vault, config.state, listed, partial(privacy.shows, sees), obsidian=config.obsidian
+            )
         elif config.beside:
             vault = Documents(config.vault, config.state, config.beside)
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
-            vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes)
+            vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes, obsidian=config.obsidian)
             vault.recover()
         return cls(config, vault, catalog, embedder, _chroma(config, embedder), reranker, second, scope, whole, sees)
 

@@ -1,5 +1,5 @@
 """
-Scopes: which notes belong to one project, and which to all.
+Scopes: which notes belong to one project, and which to all; and what category files a note that names none.
 
 A note's scope is what its frontmatter says, else what the vault's settings say
 of its path, else NAME if it lies in `scopes/NAME/`. What has none, or `shared`,
@@ -44,6 +44,25 @@ def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
         named = []
     folded = tuple(fold(each) for each in named)
     return () if SHARED in folded else tuple(each for each in folded if each)
+
+
+def category_of(note: Note, rules: Mapping[str, str]) -> str:
+    """
+    Return the category that files a note: what its frontmatter says, else the first of `rules` that holds for it.
+
+    `rules` map a tag (`#decision`, which is `#decision/infra` too) or a glob of paths (`Projects/`) to a category.
+    """
+    if note.category or not rules:
+        return note.category
+    tags = [f"#{fold(tag)}/" for tag in note.tags] if any(rule.startswith("#") for rule in rules) else []
+    for rule, category in rules.items():
+        if rule.startswith("#"):
+            holds = any(tag.startswith(f"{fold(rule).rstrip('/')}/") for tag in tags)
+        else:
+            holds = path_glob(note.path, rule)
+        if holds:
+            return category.strip()
+    return ""
 
 
 def visible(scope: str) -> tuple[Condition, ...]:

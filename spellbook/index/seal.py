@@ -58,7 +58,8 @@ def look(root: str, state: str) -> bytes:
     """Return the stamps of all that a `reindex` of `root`, with its index in `state`, depends on; none on an error."""
     package = os.path.dirname(os.path.dirname(__file__))
     variables = [os.environ.get(name, "") for name in environment.variables("index")]
-    settings = [os.path.join(root, name) for name in (f"{paths.MARKER}/config.toml", ".spellbookignore")]
+    names = (f"{paths.MARKER}/config.toml", ".spellbookignore", *paths.OBSIDIAN)
+    settings = [os.path.join(root, name) for name in names]
     try:
         files = [os.path.exists(file) and _stamp(os.stat(file)) for file in (os.path.dirname(package), *settings)]
         index = [

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -23,11 +24,13 @@ from spellbook.index.embed import Progress, embed_texts, maintain, second_pendin
 from spellbook.index.opened import Index
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import vector_key
+from spellbook.notes import daily
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
 from spellbook.settings.config import Config
 from spellbook.system.errors import StorageError
 from spellbook.system.lock import held
 from spellbook.system.processes import EMBEDDING, present
+from spellbook.vault import obsidian
 from spellbook.vault.folder import digest
 
 if TYPE_CHECKING:
@@ -76,7 +79,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did. `failed` lists what a person should mend, whether it was found now or earlier."""
+    """
+    What a run did. `failed` lists what a person should mend, whether it was found now or earlier; `unread` the paths
+    of those faults behind which no note was read.
+    """
 
     scanned: int = 0
     added: int = 0
@@ -85,6 +91,7 @@ class Report:
     removed: int = 0
     unchanged: int = 0
     failed: tuple[Fault, ...] = ()
+    unread: tuple[str, ...] = ()
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
@@ -99,7 +106,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as the command line's JSON shows it."""
-        return {name: value for name, value in asdict(self).items() if name != "pending"}
+        return {name: value for name, value in asdict(self).items() if name not in {"pending", "unread"}}
 
 
 def plan(
@@ -191,6 +198,9 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
         known = index.catalog.notes.known()
         work = plan(listing.files, known, listing.hidden, full=full, hinted=hinted)
         unlikely = may_lose and is_unlikely(work, known)
+        if unlikely:  # what a setting leaves out since is still there
+            lost = tuple(path for path in work.gone if not os.path.lexists(index.vault.root / path))
+            unlikely = is_unlikely(Plan(work.read, lost), known)
         # Somebody may have moved a folder during the walk, to a place that the walk had passed already.
         if not unlikely:
             break
@@ -227,16 +237,28 @@ def scan_paths(index: Index, paths: Sequence[str]) -> Report:
 
 
 def name_rules(config: Config) -> str:
-    """Name what decides how the catalog keeps a note: where it is cut, and what its path says of it."""
-    scopes = digest(json.dumps(list(config.scopes.items())).encode())[:8] if config.scopes else ""
-    return f"{TEMPLATE}:{config.chunk_tokens}" + (f":{scopes}" if scopes else "")
+    """Name what decides how the catalog keeps a note: where it is cut, and what its path and its tags say of it."""
+    decided = [daily.RULE, _formats(config), *(list(each.items()) for each in (config.scopes, config.category_rules))]
+    return f"{TEMPLATE}:{config.chunk_tokens}:{digest(json.dumps(decided).encode())[:8]}"
+
+
+def _formats(config: Config) -> daily.Formats:
+    return obsidian.read(config.vault).formats if config.obsidian else ()
 
 
 def rules(index: Index) -> Rules:
     """Return what decides how this index keeps notes."""
     from spellbook.index.extract import Rules
 
-    return Rules(index.config.chunk_tokens, index.config.scopes, index.embedder.fingerprint, index.sees)
+    config = index.config
+    return Rules(
+        config.chunk_tokens,
+        config.scopes,
+        index.embedder.fingerprint,
+        index.sees,
+        config.category_rules,
+        _formats(config),
+    )
 
 
 def adopt(index: Index) -> None:
@@ -249,7 +271,7 @@ def adopt(index: Index) -> None:
 def finish(index: Index, report: Report, started: float) -> Report:
     """Fill in what a report says of the whole index."""
     counts = index.catalog.counts()
-    report.failed = index.catalog.notes.faults()
+    report.failed, report.unread = index.catalog.notes.faults(), index.catalog.notes.unread()
     report.chunks, report.pending, report.generation = counts.chunks, counts.pending, counts.generation
     report.seconds = round(time.monotonic() - started, 3)
     return report

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import wikis as documents
     from spellbook.search import toc
+    from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
@@ -202,6 +203,17 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         self.refresh()
         return undo.undo(self.index, entry, dry_run=dry_run)
+
+    def undo_all(self, since: str = "", *, dry_run: bool = False) -> list[Entry]:
+        """
+        Undo all changes since a time (`10m`, `2h`, `3d`, ISO 8601), else those of the last session, newest first.
+
+        All or none: what cannot be undone is an error as in `undo`. Returns the changes. Raises InvalidInput.
+        """
+        self.index.vault.check_there()
+        self.refresh()
+        entries = undo.chosen(self.index, since)
+        return entries if dry_run else [done.entry for done in undo.undo_all(self.index, entries)]
 
     def move(self, old: str, new: str, *, dry_run: bool = False) -> moves.Moved:
         """Move the note or folder `old` to `new`, and update the links to it and in it. See `editing.moves.move`."""

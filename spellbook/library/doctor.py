@@ -19,6 +19,7 @@ from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import np
 from spellbook.system.processes import is_elected, is_embedding, is_silent, is_watched, processes
 from spellbook.text.quoting import counted
+from spellbook.vault import obsidian
 
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
@@ -119,6 +120,8 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
     yield "watcher", [*filter(None, [unseen(index)]), *([silent] if is_silent(index.config.state) else [])]
     yield "note files", [str(fault) for fault in index.catalog.notes.faults()]
     yield "note ids", [str(fault) for fault in index.catalog.notes.twins()]
+    if index.config.obsidian and (unused := obsidian.read(index.config.vault).problems):
+        yield "Obsidian's settings", [Remark(problem) for problem in unused]
     yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
     yield "links", _links(index)
     yield "interrupted work", _unfinished(index, snapshots)

@@ -34,6 +34,7 @@ from spellbook.models.base import short_hash
 from spellbook.search import searcher
 from spellbook.system import disk
 from spellbook.system.errors import EmbeddingError, MemoryNotFound, PermissionDenied, SpellbookError, StorageError
+from spellbook.vault import obsidian
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.past import Past
 
@@ -206,6 +207,8 @@ def _settings(book: Spellbook, moment: Moment) -> Config:
     with contextlib.suppress(OSError, ValueError):
         ignored = disk.read_small(config.vault / IGNORE_FILE)
     depends = [moment.key, sync.name_rules(config), book.index.embedder.fingerprint, FORM, ignored.hex()]
+    if config.obsidian:
+        depends.append(repr(obsidian.read(config.vault)))
     return replace(
         config,
         state=config.state / upkeep.PAST / short_hash(json.dumps(depends).encode()),

@@ -53,7 +53,7 @@ def _settings(config: Config, sees: str) -> Config:
         config,
         state=state,
         embedder_given=True,  # the vault's index alone decides when to switch to another one
-        categories={},
+        categories=config.category_rules,
         count_use=False,
         snapshots=False,
         snapshot_folder=state / "snapshots",  # never made

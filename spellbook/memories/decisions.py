@@ -328,7 +328,7 @@ def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
 
 
 def _categories(chunk: StoredChunk) -> Sequence[object]:
-    categories = chunk.meta.get("category", chunk.category)
+    categories = chunk.meta.get("category") or chunk.category
     return categories if isinstance(categories, list) else [categories]
 
 

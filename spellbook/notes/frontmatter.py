@@ -40,6 +40,8 @@ _MOST_DIGITS = 1_000
 _MOST_NUMBER = 2**63
 """The least number that JSON readers and SQLite cannot hold."""
 
+_OF_TEMPLATE = "the frontmatter cannot be read: put the {{…}} of a template into quotes"
+
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
@@ -96,9 +98,10 @@ def _handler() -> Any:
                 value = super().load(fm, Loader=lambda text: _loader()(text, self.repeated, self.odd))
             except yaml.MarkedYAMLError as error:
                 mark = error.problem_mark or error.context_mark
-                raise BadHeader(
-                    f"the frontmatter is not YAML ({error.problem or error.context})", mark.line if mark else 0
-                ) from error
+                line = mark.line if mark else 0
+                if "{{" in "".join(fm.splitlines()[line : line + 1]):
+                    raise BadHeader(_OF_TEMPLATE, line) from error
+                raise BadHeader(f"the frontmatter is not YAML ({error.problem or error.context})", line) from error
             except yaml.reader.ReaderError as error:
                 letter = chr(error.character) if isinstance(error.character, int) else str(error.character)
                 line = line_at(fm, max(0, fm.find(letter))) - 1

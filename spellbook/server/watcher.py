@@ -27,6 +27,7 @@ from spellbook.index.vectors import follow
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
 from spellbook.server import observers
+from spellbook.settings.paths import OBSIDIAN
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.errors import SpellbookError, StorageError
@@ -441,7 +442,7 @@ class Hints(events.FileSystemEventHandler):
 
     def _hint(self, place: str, is_directory: bool) -> None:
         path = place.removeprefix(self._root)
-        if path == IGNORE_FILE:
+        if path == IGNORE_FILE or path.replace(os.sep, "/") in OBSIDIAN:
             self._add(None)
         elif path.startswith(".") or "/." in path or "\\." in path:
             return

@@ -37,6 +37,7 @@ _KINDS: dict[str, type] = {
     "count_use": bool,
     "second_encoder": bool,
     "scopes": dict,
+    "obsidian": bool,
     "snapshots": bool,
     "working_days": int,
     "forget_working": bool,
@@ -88,11 +89,12 @@ class Config:
     `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
     `half_lives`: for each type or category, the days after which a note has lost half of what age can take from its
     score; inf for never.
-    `categories`: for each category, what it is for.
+    `categories`: for each category, what it is for; for a tag or a folder, the category that it stands for.
     `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
     for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
+    `obsidian`: whether Obsidian's settings in the vault say what is no note and how daily notes are named.
     `snapshots`: whether a process that watches the vault takes one a day, into `snapshot_folder`.
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
@@ -130,6 +132,7 @@ class Config:
     second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
     scope: str = ""
+    obsidian: bool = True
     snapshots: bool = True
     working_days: int = 7
     forget_working: bool = False
@@ -144,9 +147,19 @@ class Config:
     named: str = ""
 
     @property
+    def category_rules(self) -> Mapping[str, str]:
+        """What `categories` say of tags (`#decision`) and of folders and globs (`Projects/`, `adr/*.md`)."""
+        return {name: text for name, text in self.categories.items() if is_category_rule(name)}
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether the path that names the vault leads to another folder by now, as a link or a mount may."""
         return bool(self.named) and os.path.realpath(self.named) != str(self.vault)
+
+
+def is_category_rule(name: str) -> bool:
+    """Return whether a key of `categories` is a tag, a folder or a glob, and no category."""
+    return name.startswith("#") or name.endswith("/") or "*" in name
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,12 +420,13 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         if not (is_number if kind is int else isinstance(value, kind)):
             wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
-    scopes = raw.get("scopes", {})
-    if len(scopes) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in scopes):
-        raise InvalidInput(
-            f"{file}: scopes are at most {MOST_SCOPES} globs of {MOST_GLOB:,} letters.",
-            "Put globs together; `work/` is all in work.",
-        )
+    for key in ("scopes", "categories"):
+        globs = raw.get(key, {})
+        if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
+            raise InvalidInput(
+                f"{file}: {key} are at most {MOST_SCOPES} lines of {MOST_GLOB:,} letters.",
+                "Put globs together; `work/` is all in work.",
+            )
     check_unchecked(file, raw.get("unchecked_links", ()))
     for category, days in raw.get("half_lives", {}).items():
         is_number = isinstance(days, int | float) and not isinstance(days, bool)
@@ -422,7 +436,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
                 "Write inf for what never ages.",
             )
     for key, hint in (
-        ("categories", "Write what the category is for."),
+        ("categories", "Write what the category is for, or the category that a tag or a folder stands for."),
         ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
     ):
         for name, text in raw.get(key, {}).items():

@@ -1,16 +1,18 @@
 """
-Set or remove a setting at the top of a vault's config.toml; every other byte stays as it is.
+Set or remove a setting at the top of a vault's config.toml, or add to `[categories]`; every other byte stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spellbook.system.errors import InvalidInput
 
 _TABLE = re.compile(r"^[ \t]*\[", re.M)
+_CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
+"""The line that begins the table."""
 
 
 def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
@@ -56,3 +58,28 @@ def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
 def _example(key: str) -> re.Pattern[str]:
     """Return what the commented line that shows how looks like, with the indented comments that follow it."""
     return re.compile(rf"^#[ \t]*{key}[ \t]*=.*(?:\r?\n#[ \t]{{5,}}.*)*(?:\r?\n|\Z)", re.M)
+
+
+def with_categories(toml: str, rules: Mapping[str, str]) -> str:
+    """
+    Return settings in which tags and folders stand for categories; what is set already stays.
+
+    Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
+    """
+    import tomlkit
+
+    text = toml.removeprefix("\ufeff")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = [f"{json.dumps(key, ensure_ascii=False)} = {json.dumps(name)}" for key, name in rules.items()]
+    begin = _CATEGORIES.search(text)
+    at = begin.end() if begin else len(text)
+    before = newline if at and text[at - 1] != "\n" else ""
+    header = [] if begin else ["[categories]"]
+    changed = text[:at] + before + newline.join([*header, *lines, ""]) + text[at:]
+    try:
+        held = tomlkit.parse(changed).unwrap().get("categories")
+    except tomlkit.exceptions.TOMLKitError as error:
+        raise InvalidInput(f"config.toml cannot be changed ({error}).", "Write the lines there by hand.") from error
+    if not isinstance(held, dict) or any(held.get(key) != name for key, name in rules.items()):
+        raise InvalidInput("config.toml cannot be changed automatically.", "Write the lines there by hand.")
+    return f"\ufeff{changed}" if toml.startswith("\ufeff") else changed

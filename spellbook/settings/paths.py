@@ -14,6 +14,18 @@ from hashlib import sha256
 MARKER = ".spellbook"
 """The folder inside a vault that holds the vault's own settings."""
 
+OBSIDIAN = tuple(
+    f".obsidian/{name}"
+    for name in (
+        "app.json",
+        "templates.json",
+        "daily-notes.json",
+        "plugins/templater-obsidian/data.json",
+        "plugins/periodic-notes/data.json",
+    )
+)
+"""What is read of Obsidian's settings in a vault; see `vault/obsidian.py`."""
+
 _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-")
 
 

@@ -54,8 +54,8 @@ class _LeftOut(Ignored):
         self._root = root
         self._vault = f"{vault.relative_to(root).as_posix()}/" if vault != root and vault.is_relative_to(root) else ""
 
-    def patterns(self) -> IsLeftOut:
-        """Return what is left out as the files are now. Raises InvalidInput if one of them cannot be read."""
+    def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut:
+        """Return what is left out as the files are now, without `others`. Raises InvalidInput if one cannot be read."""
         return _Look(self, self.own()).leaves_out
 
     def is_named(self, folder: str) -> bool:

@@ -21,7 +21,8 @@ from spellbook.system.errors import MemoryNotFound, PathOutsideVault, Unreadable
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault import listing, names, rules
 from spellbook.vault.ignored import Ignored
-from spellbook.vault.listing import Listing, stamp_of
+from spellbook.vault.listing import IsLeftOut, Listing, stamp_of
+from spellbook.vault.obsidian import Obsidian
 
 _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
@@ -31,12 +32,13 @@ class Folder:
     """
     Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
 
-    `known` says how many notes of it the index knows.
+    `known` says how many notes of it the index knows. With `obsidian`, what Obsidian's settings leave out is no note.
     """
 
-    def __init__(self, root: Path, known: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, root: Path, known: Callable[[], int] = lambda: 0, *, obsidian: bool = False) -> None:
         self.root = root
         self._ignored = Ignored(root)
+        self._obsidian = Obsidian(root) if obsidian else None
         self._known = known
         self._pictures: tuple[float, Files] | None = None
         self._inode = root.stat().st_ino if root.is_dir() else 0
@@ -53,7 +55,7 @@ class Folder:
 
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
-        return listing.walk(self.root, self._ignored.patterns())
+        return listing.walk(self.root, self._ignored.patterns(self._others()))
 
     def check_there(self) -> None:
         """
@@ -150,12 +152,15 @@ class Folder:
                     os.unlink(self.root / path)
 
     def is_note(self, path: str) -> bool:
-        """Say whether a file at `path` would be read as a note, by its name and `.spellbookignore` alone."""
-        return names.is_note(path) and not self.ignores(path)
+        """Say whether a file at `path` would be read as a note, by its name and what settings leave out alone."""
+        return names.is_note(path) and not self._ignored.leaves_out(path, self._others())
 
     def ignores(self, path: str) -> bool:
         """Say whether `.spellbookignore` excludes `path` or one of its folders. The path of a folder ends in `/`."""
         return self._ignored.leaves_out(path)
+
+    def _others(self) -> IsLeftOut | None:
+        return self._obsidian.patterns() if self._obsidian else None
 
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a file that `walk` would list, None if there is no such note."""

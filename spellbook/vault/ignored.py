@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,18 +40,24 @@ class Ignored:
         self._file = root / IGNORE_FILE
         self._known: dict[Path, tuple[Stamp, GitIgnoreSpec]] = {}
 
-    def leaves_out(self, path: str) -> bool:
+    def leaves_out(self, path: str, others: IsLeftOut | None = None) -> bool:
         """Say whether `path`, or a folder that it lies in, is left out; a folder's own path ends in `/`."""
-        ignored = self.patterns()
+        ignored = self.patterns(others)
         if ignored is None:
             return False
         # As in git and `walk`: a later line cannot re-include a file in an ignored folder.
-        folders = (path[: i + 1] for i, letter in enumerate(path) if letter == "/")
-        return any(ignored(place) for place in (*folders, path))
+        return any(ignored(place) for place in (*_folders(path), path))
 
-    def patterns(self) -> IsLeftOut | None:
-        """Return what is left out, None if there is nothing. Raises InvalidInput; see `own`."""
-        return partial(verdict, spec) if (spec := self.own()) else None
+    def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut | None:
+        """
+        Return what is left out, None if there is nothing. Raises InvalidInput; see `own`.
+
+        What `others` leave out counts as patterns before the first line of the file, which can take it in again.
+        """
+        spec = self.own()
+        if others:
+            return partial(_first_others, others, spec)
+        return partial(verdict, spec) if spec else None
 
     def own(self) -> GitIgnoreSpec | None:
         """Return the patterns, None without such a file. Raises InvalidInput if the file cannot be read or parsed."""
@@ -115,6 +121,18 @@ def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
         if regex and (match := regex.search(path)) and _is_whole(match, path, line):
             return bool(pattern.include)
     return None
+
+
+def _first_others(others: IsLeftOut, spec: GitIgnoreSpec | None, path: str) -> bool | None:
+    """Say as `verdict` does what `others` and then the patterns of `spec` say."""
+    own = verdict(spec, path) if spec else None
+    if own is not None or not others(path):
+        return own
+    return not (spec and any(verdict(spec, folder) is False for folder in _folders(path)))
+
+
+def _folders(path: str) -> Iterator[str]:
+    return (path[: i + 1] for i, letter in enumerate(path) if letter == "/" and i + 1 < len(path))
 
 
 def _is_whole(match: re.Match[str], path: str, line: str) -> bool:

@@ -31,9 +31,11 @@ class Shown(NotesOnly):
         state: Path,
         listed: Callable[[], Mapping[str, Stamp]],
         is_shown: Callable[[str, bytes], bool],
+        *,
+        obsidian: bool = False,
     ) -> None:
         super().__init__(state)
-        self._folder = Folder(lies_in)
+        self._folder = Folder(lies_in, obsidian=obsidian)
         self._listed = listed
         self._is_shown = is_shown
         self._there: Mapping[str, Stamp] = {}

@@ -25,6 +25,7 @@ from spellbook.vault.folder import Folder, digest
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, net
 from spellbook.vault.listing import Listing
+from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
 from spellbook.vault.writer import AT_ONCE, NoWriter, Writer, gone, is_logged, mode_of, taken
@@ -50,8 +51,10 @@ class Vault(Folder):
         journal: Journal | None = None,
         known: Callable[[], int] = lambda: 0,
         writer: type[Writer] = Writer,
+        *,
+        obsidian: bool = False,
     ) -> None:
-        super().__init__(root, known)
+        super().__init__(root, known, obsidian=obsidian)
         self.journal = journal or Journal(state)
         self._writer = writer(self, state, self.journal)
         self.trash = Trash(self, self._writer)
@@ -234,7 +237,7 @@ class Vault(Folder):
         self.check_target(path)
         if not self.is_note(path):
             raise InvalidInput(
-                f"{IGNORE_FILE} leaves out {path[:200]!r}.",
+                f"{IGNORE_FILE if self.ignores(path) else SETTINGS} leaves out {path[:200]!r}.",
                 "What is written there is never found: choose another topic or title.",
             )
 

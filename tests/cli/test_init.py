@@ -130,3 +130,53 @@ def test_init_outside_of_git(tmp_path: Path) -> None:
     assert "git" not in spellbook("init", tmp_path).stderr
     assert "needs no line" in spellbook("init", tmp_path, "--gitignore").stderr
     assert not (tmp_path / ".gitignore").exists()
+
+
+TAGGED = {
+    "a.md": "text #decision/infra and #other",
+    "b.md": "---\ntags: [결정, decision]\n---\ntext",
+    "c.md": "---\ntags: decision\ncategory: fact\n---\nhas a category",
+    "프로젝트/d.md": "text",
+    "일/Projects/e.md": "text",
+    "Templates/f.md": "#preference {{date}}",
+    ".obsidian/templates.json": '{"folder": "Templates"}',
+}
+LINES = [
+    '"#decision" = "decision"  # 2 notes',
+    '"#결정" = "decision"  # 1 note',
+    '"프로젝트/" = "project"  # 1 note',
+    '"일/Projects/" = "project"  # 1 note',
+]
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    """A vault as people have it, with tags and folders whose names are those of categories."""
+    for path, text in TAGGED.items():
+        place = tmp_path / "notes" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    return tmp_path / "notes"
+
+
+def test_init_offers_the_mapping_that_fits(tagged: Path) -> None:
+    """Without a terminal the lines are printed and nothing is written; with --categories they are, once."""
+    shown = spellbook("init", tagged).stderr
+    assert sorted(line.strip() for line in shown.splitlines() if line.startswith("  ")) == sorted(LINES)
+    assert "--categories" in shown
+    settings = tagged / ".spellbook" / "config.toml"
+    before = settings.read_text("utf-8")
+    assert spellbook("init", tagged, "--categories").stdout.count("Added the lines") == 1
+    assert settings.read_text("utf-8").startswith(before)
+    with opened(tagged, embedder="hash") as book:
+        assert book.config.category_rules["프로젝트/"] == "project"
+        book.reindex()
+        assert {item.chunk.path for item in book.memories.decisions.find(kind="decision").items} == {"a.md", "b.md"}
+    again = spellbook("init", tagged)
+    assert "stand for categories" not in again.output
+
+
+def test_init_offers_nothing_where_nothing_fits(tmp_path: Path) -> None:
+    """A new vault is asked nothing, and told so if the lines are wanted."""
+    assert "categor" not in spellbook("init", tmp_path / "new").output
+    assert "No tag" in spellbook("init", tmp_path / "new", "--categories").stderr

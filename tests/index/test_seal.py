@@ -84,6 +84,10 @@ CHANGES = {
     "a folder renamed": lambda vault: (vault / "deep").rename(vault / "deeper"),
     "a folder gone": lambda vault: shutil.rmtree(vault / "deep"),
     "a note ignored": lambda vault: (vault / ".spellbookignore").write_text("a.md\n"),
+    "a folder of templates": lambda vault: put(vault / ".obsidian" / "templates.json", '{"folder": "deep"}'),
+    "another format of daily notes": lambda vault: put(
+        vault / ".obsidian" / "daily-notes.json", '{"format": "YYMMDD"}'
+    ),
     "another setting": lambda vault: (vault / ".spellbook" / "config.toml").write_text("chunk_tokens = 128\n"),
     "the settings gone": lambda vault: (vault / ".spellbook" / "config.toml").unlink(),
     "the index gone": lambda vault: shutil.rmtree(state(vault)),
@@ -93,6 +97,11 @@ CHANGES = {
     "the seal torn": lambda vault: os.truncate(state(vault) / seal.FILE, 100),
     "the seal empty": lambda vault: os.truncate(state(vault) / seal.FILE, 0),
 }
+
+
+def put(file, text):
+    file.parent.mkdir()
+    file.write_text(text)
 
 
 def replace_alike(file):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spellbook.settings.edit import with_setting
+from spellbook.settings.edit import with_categories, with_setting
 from spellbook.system.errors import InvalidInput
 
 
@@ -92,3 +92,27 @@ def test_there_and_back(lines: list[str], newline: str) -> None:
     with_it = with_setting(before, "embedder", "hash")
     assert tomllib.loads(with_it) == {**tomllib.loads(before), "embedder": "hash"}
     assert with_setting(with_it, "embedder", "") == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[categories]\n"#a" = "b"\n'),
+        ("threads = 1", 'threads = 1\n[categories]\n"#a" = "b"\n'),
+        ("[scopes]\n'x/' = 'y'\n", "[scopes]\n'x/' = 'y'\n[categories]\n\"#a\" = \"b\"\n"),
+        ("[categories]  # mine\nc = 'd'\n[scopes]\n", '[categories]  # mine\n"#a" = "b"\nc = \'d\'\n[scopes]\n'),
+        ("# [categories]\r\n# c = 'd'\r\n", '# [categories]\r\n# c = \'d\'\r\n[categories]\r\n"#a" = "b"\r\n'),
+    ],
+)
+def test_categories_are_added(before: str, after: str) -> None:
+    """The lines come into the table, a new one where there is none; every other byte stays."""
+    assert with_categories(before, {"#a": "b"}) == after
+
+
+@pytest.mark.parametrize(
+    "toml", ["x = [", "categories = {a = 'b'}", "[categories]\n'#a' = 'c'\n", 'a = """\n[categories]\n"""']
+)
+def test_categories_that_only_a_person_can_add(toml: str) -> None:
+    """Settings that are broken, or written in another way, are left to a person."""
+    with pytest.raises(InvalidInput, match="cannot be changed"):
+        with_categories(toml, {"#a": "b"})

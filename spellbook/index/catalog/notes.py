@@ -71,6 +71,11 @@ class Notes:
         """Return the faults in the vault's files that a person should fix."""
         return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
 
+    def unread(self) -> tuple[str, ...]:
+        """Return the paths with a fault of which no note could be read."""
+        sql = "SELECT DISTINCT path FROM faults WHERE path NOT IN (SELECT path FROM notes) ORDER BY path"
+        return tuple(path for (path,) in self._rows(sql))
+
     def twins(self) -> tuple[Fault, ...]:
         """Return the notes that declare the id of another note; their paths serve as their ids."""
         rows = self._rows(

@@ -218,3 +218,32 @@ def test_a_cut_file_of_memories(book: Spellbook, tmp_path: Path, cut: int) -> No
     with pytest.raises(InvalidInput):
         book.import_(file)
     assert list(book.config.vault.rglob("*.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "created", "updated"),
+    [
+        (
+            "작성일시: 2025년 3월 2일 오후 4:12\n최종 편집 일시: 2025년 3월 3일 오전 12:05\n태그: 업무",
+            "2025-03-02T16:12:00",
+            "2025-03-03T00:05:00",
+        ),
+        (
+            "Created: March 2, 2025 4:12 PM\nTags: 업무\nLast edited time: Dec 31, 2025 12:00 PM",
+            "2025-03-02T16:12:00",
+            "2025-12-31T12:00:00",
+        ),
+        ("생성일: 2025년 3월 2일\nTags: 업무", "2025-03-02", None),
+        ("Created: March 2, 2025 → March 4, 2025\nTags: 업무", "2025-03-02", None),
+        ("Tags: 업무\nCreated: 2025년 13월 2일\nUpdated: soon", None, None),
+        ("Tags: 업무\n\nCreated: March 2, 2025 4:12 PM", None, None),
+    ],
+)
+def test_times_of_notion(book: Spellbook, tmp_path: Path, lines: str, created: str | None, updated: str | None) -> None:
+    """Times that Notion fills in become the note's, in Korean and in English; the text stays as it was."""
+    file = tmp_path / "Export.zip"
+    file.write_bytes(zipped({f"Home {A}.md": f"# Home\n\n{lines}\n\nSee.\n"}))
+    book.import_(file)
+    chunk = notes(book)[f"notion-{A}"]
+    assert (chunk.created, chunk.updated, chunk.tags) == (created, updated, ("업무",))
+    assert lines in (book.config.vault / "Home.md").read_text("utf-8")

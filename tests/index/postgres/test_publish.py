@@ -110,6 +110,26 @@ def test_changes_and_deletions(vault, database, address):
         ]
 
 
+def test_days_and_categories_come_along(vault, write_note, database):
+    """A daily note is from the day in its name there, too, and a tag stands for its category; both change alone."""
+    write_note("Daily/2026-10-15.md", "the harbour froze #decision")
+    write_note("Daily/16.10.2026.md", "the harbour thawed")
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook/config.toml").write_text('[categories]\n"#decision" = "decision"\n')
+    (vault / ".obsidian").mkdir()
+    for format in ("YYYY-MM-DD", "DD.MM.YYYY"):
+        (vault / ".obsidian/daily-notes.json").write_text(json.dumps({"folder": "Daily", "format": format}))
+        with opened(vault) as index:
+            sync.run(index)
+            publish(index, database)
+        rows = sorted(map(tuple, database.rows("SELECT path, created, coalesce(category, '') FROM notes")))
+        thawed = "2026-10-16" if format[0] == "D" else None
+        assert rows == [
+            ("Daily/16.10.2026.md", thawed, ""),
+            ("Daily/2026-10-15.md", "2026-10-15", "decision"),
+        ]
+
+
 def test_vectors_come_later(vault, database, address):
     """A note is found by words before it is embedded, and by meaning once its vector was published."""
     fill(vault, 5)

@@ -1,0 +1,143 @@
+"""
+The date in the name of a daily note, by the formats of Obsidian or as people write dates. Pure.
+
+What is no date of a calendar is none here: a version, a ticket or a phone number leaves a note undated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from spellbook.text.unicode import composed
+
+RULE = 1
+"""The version of the rule; a new one has every note read again, and none embedded."""
+
+Formats = Sequence[tuple[str, str]]
+"""Folders, "" for the whole vault, each with the format of the names in it, in the tokens of moment.js."""
+
+_MOST_FORMAT = 100
+"""Letters of a format; a longer one is not used."""
+
+_YEAR = r"(?:19|20)\d\d"
+_DAY = (
+    rf"(?P<y1>{_YEAR})(?P<mark>[-._])(?P<m1>\d\d)(?P=mark)(?P<d1>\d\d)",
+    # With a time after it, as Obsidian names unique notes.
+    rf"(?P<y2>{_YEAR})(?P<m2>\d\d)(?P<d2>\d\d)(?:[01]\d[0-5]\d(?:[0-5]\d)?|2[0-3][0-5]\d(?:[0-5]\d)?)?",
+    rf"(?P<y3>{_YEAR})년 ?(?P<m3>\d\d?)월 ?(?P<d3>\d\d?)일",
+    rf"(?P<y4>{_YEAR})\. (?P<m4>\d\d?)\. (?P<d4>\d\d?)\.?",
+)
+_ANY = "|".join(_DAY)
+# A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
+_FIRST = re.compile(rf"(?:{_ANY})(?![0-9A-Za-z])(?!\.\d)")
+_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_ANY})\Z")
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LONG = "january|february|march|april|may|june|july|august|september|october|november|december"
+_TOKEN = re.compile(
+    r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Y|MMMM|MMM|MM|M|DDDD|DDD|DD|Do|D|dddd|ddd|dd|d|gggg|gg|GGGG|GG"
+    r"|ww|w|WW|W|Q|HH|H|hh|h|mm|m|ss|s|A|a|E|e)|(?P<literal>.)",
+    re.S,
+)
+_TWO, _ONE = r"\d\d", r"\d\d?"
+_NAME = r"[^\W\d_]{1,12}"
+_PARTS = {
+    **dict.fromkeys(("YYYY", "Y", "gggg", "GGGG"), ("year", r"\d{4}")),
+    **dict.fromkeys(("YY", "gg", "GG"), ("short", _TWO)),
+    **dict.fromkeys(("MMMM", "MMM"), ("named", rf"{_LONG}|{'|'.join(_MONTHS)}|\d\d?월")),
+    "MM": ("month", _TWO),
+    "M": ("month", _ONE),
+    "DD": ("day", _TWO),
+    "D": ("day", _ONE),
+    "Do": ("day_th", r"\d\d?(?:st|nd|rd|th|일)"),
+    "DDDD": ("of_year", r"\d{3}"),
+    "DDD": ("of_year", r"\d{1,3}"),
+    **dict.fromkeys(("ww", "WW"), ("week", _TWO)),
+    **dict.fromkeys(("w", "W"), ("week", _ONE)),
+    "Q": ("quarter", "[1-4]"),
+}
+"""For each token the part of a date that it names, and its pattern."""
+
+_OTHERS = {
+    **dict.fromkeys(("dddd", "ddd", "dd"), _NAME),
+    **dict.fromkeys(("d", "E", "e"), r"\d"),
+    **dict.fromkeys(("HH", "hh", "mm", "ss"), _TWO),
+    **dict.fromkeys(("H", "h", "m", "s"), _ONE),
+    **dict.fromkeys(("A", "a"), "am|pm|오전|오후"),
+}
+"""Patterns of tokens that do not decide the day."""
+
+
+def day_in(path: str, formats: Formats = ()) -> str | None:
+    """
+    Return the day that the name of a note says, in ISO 8601, None if it says none.
+
+    First by the formats of the folders that it lies in, then by a date at the beginning or the end of its name.
+    """
+    path = composed(path)[:-3]  # without `.md`
+    name = path.rpartition("/")[2]
+    for folder, format in formats:
+        if folder and not path.startswith(f"{folder}/"):
+            continue
+        pattern = _pattern(format)
+        inside = path[len(folder) :].lstrip("/")
+        # In a folder of daily notes, a person may sort them into folders by hand.
+        match = pattern and (pattern.fullmatch(inside) or (folder and pattern.fullmatch(name)))
+        if match and (day := _day(match)):
+            return day
+    for match in filter(None, (_FIRST.match(name), _LAST.search(name))):
+        parts = [int(part) for key, part in match.groupdict().items() if part and key != "mark"]
+        if day := _valid(*parts):
+            return day
+    return None
+
+
+@lru_cache(maxsize=100)
+def _pattern(format: str) -> re.Pattern[str] | None:
+    """Return what matches the names of a format; None for a format without a year, or a long one."""
+    if len(format) > _MOST_FORMAT:
+        return None
+    seen: set[str] = set()
+    # No token is tried in two lengths: a row of them would take exponential time.
+    pattern = re.compile("".join(_pieces(format, seen)), re.I)
+    return pattern if seen & {"year", "short"} else None
+
+
+def _pieces(format: str, seen: set[str]) -> Iterator[str]:
+    for match in _TOKEN.finditer(composed(format)):
+        token = match["token"] or ""
+        if token in _PARTS:
+            part, digits = _PARTS[token]
+            yield f"(?P={part})" if part in seen else f"(?P<{part}>(?>{digits}))"
+            seen.add(part)
+        else:
+            yield f"(?>{_OTHERS[token]})" if token else re.escape(match["quoted"] or match["literal"] or "")
+
+
+def _day(match: re.Match[str]) -> str | None:
+    """Return the first day of what a match names: a day, a week, a month, a quarter or a year."""
+    parts = {key: value.lower() for key, value in match.groupdict().items() if value}
+    year = int(parts["year"]) if "year" in parts else 2000 + int(parts["short"])
+    try:
+        if "week" in parts:
+            return dt.date.fromisocalendar(year, int(parts["week"]), 1).isoformat()
+        if "of_year" in parts:
+            day = dt.date(year, 1, 1) + dt.timedelta(days=int(parts["of_year"]) - 1)
+            return day.isoformat() if day.year == year else None
+    except (ValueError, OverflowError):
+        return None
+    month = 3 * int(parts["quarter"]) - 2 if "quarter" in parts else 1
+    if named := parts.get("named"):
+        month = int(named.rstrip("월")) if named.endswith("월") else _MONTHS.index(named[:3]) + 1
+    month = int(parts.get("month", month))
+    return _valid(year, month, int(parts.get("day") or re.sub(r"\D", "", parts.get("day_th", "1"))))
+
+
+def _valid(year: int, month: int, day: int) -> str | None:
+    try:
+        return dt.date(year, month, day).isoformat()
+    except ValueError:
+        return None

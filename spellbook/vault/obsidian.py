@@ -1,0 +1,217 @@
+"""
+What Obsidian's settings say of a vault: files that are no notes, and how daily notes are named.
+
+They travel with a vault that may be anybody's, so whatever is in them is bounded, matches paths of the vault alone, and
+is at worst of no effect; `problems` says what was. Only read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spellbook.notes.note import Stamp
+from spellbook.settings.paths import OBSIDIAN
+from spellbook.system import disk
+from spellbook.text.unicode import composed
+from spellbook.vault.listing import IsLeftOut, stamp_of
+
+SETTINGS = ".obsidian"
+"""The folder of Obsidian's settings in a vault."""
+
+APP, TEMPLATES, DAILY, TEMPLATER, PERIODIC = OBSIDIAN
+
+_MOST_FILTERS = 100
+"""Excluded files that are looked at: each is compared with every path."""
+
+_MOST_EXPRESSIONS = 20
+"""Those of them that are expressions."""
+
+_MOST_PATH = 300
+"""Letters of a path that expressions are matched with, since the worst of them take the square of it in steps."""
+
+_MOST_LETTERS = 500
+"""Letters of one of them."""
+
+_DAILY_FORMAT = "YYYY-MM-DD"
+"""Obsidian's own format where a person chose none."""
+
+_PERIODS = {
+    "daily": _DAILY_FORMAT,
+    "weekly": "gggg-[W]ww",
+    "monthly": "YYYY-MM",
+    "quarterly": "YYYY-[Q]Q",
+    "yearly": "YYYY",
+}
+"""The kinds of notes that the plugin Periodic Notes makes, each with its format where a person chose none."""
+
+_ATOM = r"\\[dwsDWS.^$*+?()\[\]{}|/\\-]|\[\^?(?:\\.|[^\]\\\[])+\]|[^\\^$*+?()\[\]{}|]"
+_PIECE = re.compile(
+    rf"(?:{_ATOM})(?:(?P<many>[*+])|(?P<maybe>\?))?|(?P<open>\((?:\?:)?)|(?P<other>[\^$|])|(?P<close>\))(?![*+?{{])"
+)
+_MOST_PIECES = {"many": 1, "maybe": 2, "open": 2, "other": 20}
+"""Repetitions, options, groups and marks of an expression that is simple."""
+
+_SETS = re.compile(r"--|&&|~~|\|\|")
+"""What Python may read as operations on sets of letters one day."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObsidianSettings:
+    """
+    What one look at the settings found.
+
+    Paths that begin with one of `prefixes`, in small letters, are no notes, nor are those that one of `expressions`
+    matches. `formats` are the folders of daily notes with the formats of their names.
+    """
+
+    prefixes: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+    formats: tuple[tuple[str, str], ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def leaves_out(self) -> IsLeftOut | None:
+        """Return what says whether a path is no note, None if none is left out. A folder's path ends in `/`."""
+        if not (self.prefixes or self.expressions):
+            return None
+        compiled = [re.compile(source, re.I | re.A) for source in self.expressions]
+
+        def is_left_out(path: str) -> bool:
+            path = composed(path)
+            return path.lower().startswith(self.prefixes) or (
+                not path.endswith("/")
+                and len(path) <= _MOST_PATH
+                and any(expression.search(path) for expression in compiled)
+            )
+
+        return is_left_out
+
+
+class Obsidian:
+    """The settings of Obsidian in the vault at `root`, read again when one of their files changes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seen: tuple[Stamp | None, ...] = ()
+        self._settings = ObsidianSettings()
+        self._leaves_out: IsLeftOut | None = None
+
+    def settings(self) -> ObsidianSettings:
+        """Return what the files say now."""
+        seen = tuple(_stamp(self._root / name) for name in OBSIDIAN)
+        if seen != self._seen:
+            self._settings = read(self._root) if any(seen) else ObsidianSettings()
+            self._leaves_out = self._settings.leaves_out()
+            self._seen = seen
+        return self._settings
+
+    def patterns(self) -> IsLeftOut | None:
+        """Return what is left out now, None if nothing is."""
+        self.settings()
+        return self._leaves_out
+
+
+def read(root: Path) -> ObsidianSettings:
+    """Read the settings of the vault at `root`; what cannot be read, or is not used, is a problem and no error."""
+    reasons: list[str] = []
+    files = {name: _load(root, name, reasons) for name in OBSIDIAN}
+    prefixes: list[str] = []
+    expressions: list[str] = []
+    for filter in _texts(files[APP].get("userIgnoreFilters"))[:_MOST_FILTERS]:
+        if len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
+            # A search finds the rest without these, in fewer steps.
+            if len(expressions) < _MOST_EXPRESSIONS and is_simple(
+                source := re.sub(r"^\^?\.\*\??|(?<!\\)\.\*\$?$", "", filter[1:-1])
+            ):
+                expressions.append(source)
+            else:
+                reasons.append(f"{APP}: {filter!r:.80} is not a simple expression, so it excludes nothing")
+        elif len(filter) <= _MOST_LETTERS:
+            prefixes.append(filter)
+    daily = files[DAILY]
+    places = [(_folder(daily.get("folder")), _text(daily.get("format")) or _DAILY_FORMAT)]
+    templates = [daily.get("template")]
+    for period, format in _PERIODS.items():
+        kind = files[PERIODIC].get(period)
+        if isinstance(kind, Mapping) and kind.get("enabled"):
+            places.append((_folder(kind.get("folder")), _text(kind.get("format")) or format))
+            templates.append(kind.get("template", kind.get("templatePath")))
+    folders = (_folder(files[TEMPLATES].get("folder")), _folder(files[TEMPLATER].get("templates_folder")))
+    prefixes += [f"{folder}/" for folder in folders if folder]
+    prefixes += [f"{name.removesuffix('.md')}.md" for each in templates if (name := _folder(each))]
+    return ObsidianSettings(
+        tuple(dict.fromkeys(composed(prefix).lower() for prefix in prefixes)),
+        tuple(dict.fromkeys(expressions)),
+        # The innermost folder decides, "" last.
+        tuple(sorted(dict.fromkeys(places), key=lambda place: -len(place[0]))),
+        tuple(reasons),
+    )
+
+
+def is_simple(source: str) -> bool:
+    """
+    Say whether an expression takes little time on any path: no repeated groups, and few repetitions and groups.
+
+    Such an expression of JavaScript means the same in Python.
+    """
+    if len(source) > _MOST_LETTERS:
+        return False
+    at, depth, counts = 0, 0, dict.fromkeys(_MOST_PIECES, 0)
+    while at < len(source):
+        piece = _PIECE.match(source, at)
+        if piece is None:
+            return False
+        for kind in counts:
+            counts[kind] += bool(piece[kind])
+        depth += bool(piece["open"]) - bool(piece["close"])
+        if depth < 0:
+            return False
+        at = piece.end()
+    # From a fixed beginning there is only one way to begin.
+    is_anchored = source.startswith("^") and not counts["open"] and "|" not in source
+    counts["many"] -= is_anchored
+    if depth or _SETS.search(source) or any(counts[kind] > most for kind, most in _MOST_PIECES.items()):
+        return False
+    try:
+        re.compile(source, re.I | re.A)
+    except re.error:
+        return False
+    return True
+
+
+def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:
+    try:
+        value = json.loads(disk.read_small(root / name).decode("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        reasons.append(f"{name}: cannot be read ({error.strerror})")
+        return {}
+    except (ValueError, RecursionError):
+        reasons.append(f"{name}: is not JSON")
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _stamp(place: Path) -> Stamp | None:
+    try:
+        return stamp_of(place.stat())
+    except OSError:
+        return None
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) and len(value) <= _MOST_LETTERS else ""
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str) and text.strip("/ ")] if isinstance(value, list) else []
+
+
+def _folder(value: object) -> str:
+    """Return a path in the vault as Obsidian writes it, without `/` around it; "" for the vault itself."""
+    return composed(_text(value).strip("/"))

@@ -1,0 +1,192 @@
+"""Obsidian's settings: what they leave out of a vault, and that none of them can do harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook.vault import obsidian
+from spellbook.vault.folder import Folder
+from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.obsidian import APP, DAILY, PERIODIC, TEMPLATER, TEMPLATES
+
+
+def put(vault: Path, name: str, value: Any) -> None:
+    """Write one of the settings as Obsidian does."""
+    (vault / name).parent.mkdir(parents=True, exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    (vault / name).write_text(text, "utf-8")
+
+
+NOTES = (
+    "Home.md",
+    "Templates/Daily.md",
+    "Templates/deep/Meeting.md",
+    "Templates old.md",
+    "틀/회의.md",
+    "Projects/보관/a.md",
+    "Projects/b.md",
+    "Clippings/c.md",
+    "drafts/_d.md",
+    "Journal.md",
+)
+
+
+@pytest.fixture
+def notes(vault: Path) -> Path:
+    """A vault with some notes."""
+    for path in NOTES:
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text("text", "utf-8")
+    return vault
+
+
+@pytest.mark.parametrize(
+    ("settings", "ignore", "left_out"),
+    [
+        ({}, "", set()),
+        ({TEMPLATES: {"folder": "Templates"}}, "", {"Templates/Daily.md", "Templates/deep/Meeting.md"}),
+        ({TEMPLATES: {"folder": "/templates/"}}, "", {"Templates/Daily.md", "Templates/deep/Meeting.md"}),
+        ({TEMPLATER: {"templates_folder": "틀"}}, "", {"틀/회의.md"}),
+        ({APP: {"userIgnoreFilters": ["Projects/보관/", "clippings"]}}, "", {"Projects/보관/a.md", "Clippings/c.md"}),
+        ({APP: {"userIgnoreFilters": ["/(^|\\/)_/", "/^Home\\.md$/"]}}, "", {"drafts/_d.md", "Home.md"}),
+        ({DAILY: {"folder": "Daily", "template": "Journal"}}, "", {"Journal.md"}),
+        ({PERIODIC: {"weekly": {"enabled": True, "template": "틀/회의.md"}}}, "", {"틀/회의.md"}),
+        # What would be all of a vault, or is nothing of it, leaves nothing out.
+        ({TEMPLATES: {"folder": "/"}, TEMPLATER: {"templates_folder": ""}}, "", set()),
+        ({APP: {"userIgnoreFilters": ["", "/", "//", 7, None, "../Home.md"]}}, "", set()),
+        # .spellbookignore has the last word, folder by folder as in git.
+        ({TEMPLATES: {"folder": "Templates"}}, "!Templates/", set()),
+        ({TEMPLATES: {"folder": "Templates"}}, "!Templates/\nTemplates/deep/", {"Templates/deep/Meeting.md"}),
+        (
+            {TEMPLATES: {"folder": "Templates"}},
+            "!Templates/Daily.md\nHome.md",
+            {"Templates/Daily.md", "Templates/deep/Meeting.md", "Home.md"},
+        ),
+        ({APP: {"userIgnoreFilters": ["Home.md"]}}, "!Home.md", set()),
+    ],
+)
+def test_what_the_settings_leave_out(notes: Path, settings: dict[str, object], ignore: str, left_out: set[str]) -> None:
+    """A walk and a question for one path agree; a folder that does not read Obsidian's settings leaves nothing out."""
+    for name, value in settings.items():
+        put(notes, name, value)
+    if ignore:
+        (notes / IGNORE_FILE).write_text(ignore, "utf-8")
+    folder = Folder(notes, obsidian=True)
+    assert set(NOTES) - set(folder.walk().files) == left_out
+    assert {path for path in NOTES if not folder.is_note(path)} == left_out
+    assert {path for path in NOTES if folder.stamp(path) is None} == left_out
+    assert not left_out & set(filter(folder.ignores, NOTES)) or ignore, "a backup holds them"
+    if not ignore:
+        assert set(Folder(notes).walk().files) == set(NOTES)
+
+
+def test_a_change_of_the_settings_counts_at_once(notes: Path) -> None:
+    """The next walk reads settings that changed, came or went."""
+    folder = Folder(notes, obsidian=True)
+    assert len(folder.walk().files) == len(NOTES)
+    put(notes, TEMPLATES, {"folder": "Templates"})
+    assert len(folder.walk().files) == len(NOTES) - 2
+    put(notes, TEMPLATES, {"folder": "틀"})
+    assert len(folder.walk().files) == len(NOTES) - 1
+    (notes / TEMPLATES).unlink()
+    assert len(folder.walk().files) == len(NOTES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"userIgnoreFilters": "Home.md"}',
+        '{"userIgnoreFilters": {"a": 1}}',
+        "[" * 100_000,
+        "\ufeff{}",
+    ],
+)
+def test_settings_that_are_none(notes: Path, value: str) -> None:
+    """Whatever stands in the files, every note is listed."""
+    for name in (APP, DAILY, TEMPLATES, TEMPLATER, PERIODIC):
+        put(notes, name, value)
+    assert set(Folder(notes, obsidian=True).walk().files) == set(NOTES)
+
+
+def test_a_file_that_is_not_read_is_named(notes: Path) -> None:
+    """A huge file, one that is no JSON, and a folder in its place are problems that `doctor` names."""
+    put(notes, APP, "{")
+    with (notes / DAILY).open("wb") as file:
+        os.truncate(file.fileno(), 100_000_000)
+    (notes / TEMPLATES).mkdir()
+    problems = obsidian.read(notes).problems
+    assert [problem.partition(":")[0] for problem in problems] == [APP, TEMPLATES, DAILY]
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ("^Archive", "Archive/a.md"),
+        (".*", "a.md"),
+        ("^.*/old/.*$", "a/old/b.md"),
+        ("(old|alt)/", "x/alt/y.md"),
+        (r"\d\d\d\d-.*\.md$", "a 2026-x.md"),
+        ("[가-힣]+ draft", "글 draft.md"),
+        ("colou?r", "Color.md"),
+    ],
+)
+def test_expressions_that_people_write(vault: Path, source: str, path: str) -> None:
+    """Simple expressions are used, whatever the case of the path."""
+    put(vault, APP, {"userIgnoreFilters": [f"/{source}/"]})
+    settings = obsidian.read(vault)
+    assert not settings.problems
+    is_left_out = settings.leaves_out()
+    assert is_left_out
+    assert is_left_out(path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(a+)+$",
+        "(a|a)*b",
+        "(?:a?){40}a{40}",
+        "a?a?a?aaa",
+        ".*a.*a.*a.*b",
+        "(a|a)(a|a)(a|a)(a|a)b",
+        "(?=a)b",
+        r"(a)\1",
+        "[z-a]",
+        "[a--b]",
+        "(",
+        ")",
+        "a**",
+        "a{2}",
+        "*",
+        "x" * 1_000,
+    ],
+)
+def test_expressions_that_could_take_long_are_not_used(vault: Path, source: str) -> None:
+    """An expression that is not simple leaves nothing out, and is a problem that `doctor` names."""
+    put(vault, APP, {"userIgnoreFilters": [f"/{source}/"]})
+    settings = obsidian.read(vault)
+    assert not settings.expressions
+    assert "not a simple" in settings.problems[0]
+
+
+def test_the_worst_settings_take_no_time(notes: Path) -> None:
+    """The worst expressions that are used decide over long paths in no time."""
+    filters = [f"/a*a?a?b{n}/" for n in range(10)] + [f"/^a*a*b{n}/" for n in range(60)]
+    put(notes, APP, {"userIgnoreFilters": filters * 100})
+    is_left_out = obsidian.read(notes).leaves_out()
+    assert is_left_out
+    started = time.monotonic()
+    for _ in range(10):
+        assert not is_left_out("a" * 290 + ".md")
+        assert not is_left_out("a" * 4_000 + ".md")
+    assert time.monotonic() - started < 30
