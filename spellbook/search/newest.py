@@ -15,6 +15,9 @@ from spellbook.search import related
 from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
 from spellbook.system.errors import InvalidInput
 
+_MOST_REVIEWS = 1_000
+"""Review dates that are looked through."""
+
 _SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
 
 
@@ -57,6 +60,24 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))
+
+
+def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
+    """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
+    days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
+    days = [day for day in days if not due or _has_come(day)]
+    chunks = [chunk for day in days for chunk in recent(index, MOST_LISTED, 0, {"review": day}).notes]
+    chunks = [chunk for chunk in chunks if chunk.meta.get("review")]
+    return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
+
+
+def is_due(chunk: StoredChunk) -> bool:
+    """Say whether the review date of a note has come."""
+    return _has_come(str(chunk.meta["review"]))
+
+
+def _has_come(day: str) -> bool:
+    return day[:10] <= dt.date.today().isoformat()
 
 
 def date_of(chunk: StoredChunk) -> str:
