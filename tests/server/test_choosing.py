@@ -70,6 +70,15 @@ WISHES = (
     ("write up how we debugged this", "more, to be found for years", "scribe"),
     ("the port is 6543 now", "what changed", "revise"),
     ("그건 잊어 줘", "should go", "erase"),
+    ("앞으로 답은 짧게 해 줘", "preference", "remember"),
+    ("my team is in Seoul, note that", "fact", "remember"),
+    ("we deployed at three today", "a sentence or two", "remember"),
+    ("로그인은 세션으로 하기로 결정, 이유는 폐기가 쉬워서", "a decision and why", "mama_save"),
+    ("이 PDF 보관해 줘", "a PDF", "save"),
+    ("회의록을 정리해서 내년에도 찾게 해 줘", "to be found for years", "rest"),
+    ("what did I say about deadlines?", "learned", "search"),
+    ("undo that", "was wrong", "undo"),
+    ("포트는 이제 6543이야, 5433 말고", "changed", "supersedes"),
 )
 
 
@@ -78,6 +87,28 @@ def test_each_wish_has_one_line(wish: str, words: str, tool: str) -> None:
     """What people ask for stands in one line of the table, with the tool for it."""
     [line] = [line for line in rows(USUAL) if words in line]
     assert re.search(rf"\b{tool}\b", line), wish
+
+
+BY_DESCRIPTION = (
+    ("어디까지 했지?", "mama_checkpoint", "where the work stands"),
+    ("what is new this week?", "recent", "by date, newest first"),
+    ("show me what is in the topic auth", "get_topic", "All chunks of a topic"),
+    ("what do you know at all?", "get_index", "contents"),
+    ("저장한 기사 목록 보여 줘", "list", "List saved articles"),
+    ("저 기사는 지워", "delete", "Delete a saved article"),
+    ("합쳐 줘, 두 노트가 같은 말이야", "merge", "Merge two similar notes"),
+    ("move the note into archive/", "move", "Move a note or a folder"),
+    ("이건 항상 위에 나오게 해 줘", "pin", "never fades"),
+    ("back everything up first", "snapshot", "snapshot of the whole vault"),
+    ("which decisions have no outcome yet?", "mama_search", "by topic or outcome"),
+)
+
+
+@pytest.mark.parametrize(("wish", "tool", "words"), BY_DESCRIPTION)
+def test_other_wishes_have_one_description(book: Spellbook, wish: str, tool: str, words: str) -> None:
+    """What the table leaves out is said by the description of one tool alone."""
+    tools = anyio.run(build(book, ALL, live=False).list_tools)
+    assert [each.name for each in tools if words in " ".join(each.description.split())] == [tool], wish
 
 
 RIDDLES = re.compile(r"^(?:Most|Least|Of the) |is no [a-z]|only so|→")
