@@ -188,6 +188,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "alike": [lambda book, text: book.alike(text, least=0.0), lambda book, text: book.alike("crane", least=0.0)],
     "around": [lambda book, text: book.around(text), lambda book, text: book.around("crane")],
     "graph": [lambda book, text: book.graph(text, 20), lambda book, text: book.graph("crane", 20)],
+    "superseded": [
+        lambda book, text: book.superseded(book.show(text)),
+        lambda book, text: book.superseded(book.show("team/crane.md")),
+    ],
     "backlinks": [
         lambda book, text: book.backlinks([text, "zqfolder/zqpath.md"]),
         lambda book, text: book.backlinks(["team/crane.md", "team/quay.md"]),
