@@ -90,10 +90,16 @@ class Group(help.TranslatedCommand, click.Group):
         except SpellbookError as error:
             output.say(f"spellbook: {one_line(error.message)}", err=True)
             if error.hint:
-                output.say(f"  {one_line(error.hint)}", err=True)
+                click.echo(_as_typed(translated(f"  {one_line(error.hint)}")), err=True)
             if isinstance(error, Conflict) and error.difference:
                 click.echo(quoted(error.difference), err=True)
             ctx.exit(2 if error.code in _WRONG_USAGE and not isinstance(error, UnreadableNote) else 1)
+
+
+def _as_typed(hint: str) -> str:
+    """Return a hint as the command line takes it: `--force` for `force=true`, and commands for tools."""
+    hint = re.sub(r"\b([a-z_]+)=true\b", lambda named: f"--{named[1].replace('_', '-')}", hint)
+    return hint.replace("get_index", "`spellbook topics`")
 
 
 @contextmanager

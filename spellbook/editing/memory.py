@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 from spellbook.index import privacy
 from spellbook.index.filters import fold
+from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
+from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.terms import estimate_tokens
 
 CATEGORY = "knowledge"
@@ -29,10 +31,14 @@ MAX_KEYWORDS = 10
 """Keywords of a memory between which it needs no remark."""
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
-_MOST_NAME_WORDS = 8
-"""First words of a text that a file is named by."""
+_MOST_SLUG_WORDS = 6
+_MOST_SLUG_LETTERS = 40
+"""Words and letters of the name of a file whose note was given no title. By hand."""
 _MOST_NAME_BYTES = 90
 """Bytes of a file's name; a longer name is cut at the end of a word."""
+_OPAQUE = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{16,}", re.A)
+"""A word that may be a key or an id of something: no name of a file."""
+_ODD = re.compile(r"\W+")
 _ID_LETTERS = 26  # of a ULID
 _OTHERWISE = str.maketrans('"[]', "'()")
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
@@ -68,17 +74,32 @@ class Memory:
         return f"{self.meta['category']}/{self.meta['topic']}"
 
     @property
-    def name(self) -> str:
-        """
-        The name of its note's file: the title, the first heading, or the first words, as a reader sees them.
+    def given_title(self) -> str:
+        """The title in its frontmatter or its first `#` heading, "" if it has neither."""
+        headings = (block.text for block in blocks(self.text) if block.kind == "heading" and block.level == 1)
+        return str(self.meta.get("title") or next(filter(None, headings), ""))
 
-        A name is shown in many places, so no secret goes into it.
+    @property
+    def title(self) -> str:
         """
-        heading = next((block.text for block in blocks(self.text) if block.kind == "heading" and block.text), "")
-        title = credentials.masked(str(self.meta.get("title") or heading))
-        words = title.split() or _first_words(credentials.masked(self.text[:_MOST_READ]))
+        The title of its note: the given one, else its first sentence or heading, without markup.
+
+        A title and a name are shown in many places, so no secret goes into them.
+        """
+        given = self.given_title
+        return (
+            credentials.masked(given)
+            if given
+            else first_sentence(" ".join(_first_passage(credentials.masked(self.text[:_MOST_READ])).split()))
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of its note's file: the given title as files may be called, else a few words of its sentence."""
+        if not self.given_title:
+            return _slug(self.title) or self.title
         # What no file may be called, written otherwise: "Keys: [draft] of #3" is "Keys - (draft) of 3".
-        name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(words).translate(_OTHERWISE))
+        name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(self.title.split()).translate(_OTHERWISE))
         name = " ".join(re.sub(r"#(?=\w)", "", name).split())
         if len(name.encode()) > _MOST_NAME_BYTES:
             cut = name.encode()[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
@@ -88,23 +109,42 @@ class Memory:
     def note(self, id: str, now: dt.datetime) -> str:
         """Return the text of its note."""
         stamp = now.replace(microsecond=0)
-        meta = {"id": id, **self.meta, "created": stamp, "updated": stamp}
+        title = {"title": self.title} if self.title and not self.given_title else {}
+        meta = {"id": id, **self.meta, **title, "created": stamp, "updated": stamp}
         order = dict.fromkeys([*_FIRST, "updated", *meta])
         return compose({key: meta[key] for key in order if key in meta}, self.text)
 
 
-def _first_words(text: str) -> list[str]:
-    """Return the first words of the prose of Markdown, of its code if it has nothing else."""
+def _first_passage(text: str) -> str:
+    """Return the first heading or paragraph of Markdown, its code if it has nothing else."""
     source = lines(text)
     prose = (
-        heading_text(_ITEM.sub("", "".join(source[first:last])))
+        heading
         for block in blocks("".join(source))
-        for first, last in block.prose
+        for heading in (
+            [block.text]
+            if block.kind == "heading"
+            else [heading_text(_ITEM.sub("", "".join(source[first:last]))) for first, last in block.prose]
+        )
     )
     for passage in (*prose, _FENCE.sub("", text)):
         if any(map(str.isalnum, passage)):
-            return passage.replace("|", " ").split()[:_MOST_NAME_WORDS]
-    return text.split()[:_MOST_NAME_WORDS]
+            return passage.replace("|", " ")
+    return text
+
+
+def _slug(title: str) -> str:
+    """Return a few words of a title as a short name of a file, joined by hyphens; "" if it has no letters."""
+    words = [_ODD.sub("-", word).strip("-_") for word in title.replace("'", "").replace("’", "").split()]
+    words = [word for word in words if word and not _OPAQUE.fullmatch(word)]
+    words = [word for word in words if word.lower() not in STOP_WORDS] or words
+    kept: list[str] = []
+    for word in words[:_MOST_SLUG_WORDS]:
+        longer = "-".join([*kept, word])
+        if kept and (len(longer) > _MOST_SLUG_LETTERS or len(longer.encode()) > _MOST_NAME_BYTES):
+            break
+        kept.append(word)
+    return "-".join(kept)[:_MOST_SLUG_LETTERS].rstrip("-_")
 
 
 @dataclass(slots=True)

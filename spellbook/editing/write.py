@@ -171,12 +171,10 @@ def scribe(
         memory.check(chunk, source=source, category=category, scope=index.scope, labels=labels, untrusted=untrusted)
         for chunk in chunks
     ]
-    wrong = [f"chunk {i}: {error}" for i, finding in enumerate(findings, 1) for error in finding.errors]
+    wrong = numbered([finding.errors for finding in findings])
     if wrong or not findings:
-        raise InvalidInput(
-            "; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written; scribe_validate checks a chunk."
-        )
-    secrets = [f"chunk {i}: {secret}" for i, finding in enumerate(findings, 1) for secret in finding.secrets]
+        raise InvalidInput("; ".join(wrong or ["there is no chunk"]) + ".", "Nothing was written.")
+    secrets = numbered([finding.secrets for finding in findings])
     if secrets and not force:
         raise InvalidInput(f"{'; '.join(secrets)}.", credentials.HINT)
     memories = [finding.memory for finding in findings if finding.memory]
@@ -187,6 +185,13 @@ def scribe(
         index.catalog.sessions.count(session, len(written))
     warnings = tuple(tuple(finding.warnings) for finding in findings)
     return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)))
+
+
+def numbered(remarks: Sequence[Sequence[str]]) -> list[str]:
+    """Return the remarks about each chunk of a call, with the chunk's number if there are several."""
+    if len(remarks) == 1:
+        return [*remarks[0]]
+    return [f"chunk {i}: {remark}" for i, each in enumerate(remarks, 1) for remark in each]
 
 
 def validate(

@@ -1,5 +1,7 @@
 """
-Looking up chunks by what a person or an agent calls them: ids of notes and of sections, and paths.
+Looking up chunks by what a person or an agent calls them: ids of notes and of sections, paths, and unique titles.
+
+An id or a path goes before a title, so that no note can take the place of another by its title.
 """
 
 from __future__ import annotations
@@ -14,11 +16,38 @@ from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.text.quoting import counted, exact
+
+_MOST_NAMED = 5
+"""Notes of one title that an error names."""
 
 
 def note_chunks(index: Index, id: str) -> list[StoredChunk]:
-    """Return all chunks, in order, of the note with this id or path, with or without `.md`; none if there is none."""
-    return next(filter(None, map(index.catalog.note, _spellings(id))), []) or index.catalog.at(f"{id}.md")
+    """
+    Return all chunks, in order, of the note with this id, path (with or without `.md`) or title; none if there is none.
+
+    Raises InvalidInput for a title that several notes have.
+    """
+    named = next(filter(None, map(index.catalog.note, _spellings(id))), []) or index.catalog.at(f"{id}.md")
+    return named or ([] if _meant(index, id) else _titled(index, id))
+
+
+def _meant(index: Index, id: str) -> list[StoredChunk]:
+    return next(filter(None, map(index.catalog.meant, _spellings(id))), [])
+
+
+def _titled(index: Index, title: str) -> list[StoredChunk]:
+    """Return all chunks of the one note with this title, none if there is none. Raises InvalidInput for several."""
+    paths: list[str] = []
+    with contextlib.suppress(InvalidInput):  # no note has such a key
+        paths = index.catalog.paths((*conditions({"title": " ".join(title.split())}), *index.visible))
+    if len(paths) > 1:
+        ids = ", ".join(exact(chunk.note) for path in paths[:_MOST_NAMED] for chunk in index.catalog.at(path)[:1])
+        more = ", …" if len(paths) > _MOST_NAMED else ""
+        raise InvalidInput(
+            f"{counted(len(paths), 'note')} have the title {title!r:.200}.", f"Name one by its id: {ids}{more}."
+        )
+    return index.catalog.at(paths[0]) if paths else []
 
 
 def body(index: Index, path: str) -> str:
@@ -32,8 +61,12 @@ def _spellings(id: str) -> Iterable[str]:
 
 
 def resolve(index: Index, id: str) -> StoredChunk:
-    """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
-    if chunks := next(filter(None, map(index.catalog.meant, _spellings(id))), []) or note_chunks(index, id):
+    """
+    Return the chunk with this id, or the first of the note with this id, path or title.
+
+    Raises MemoryNotFound, and InvalidInput for a title that several notes have.
+    """
+    if chunks := _meant(index, id) or note_chunks(index, id):
         return chunks[0]
     name = id.rpartition("#")[0] or id
     if into := _merged_into(index, name):
@@ -67,5 +100,5 @@ def _merged_into(index: Index, name: str) -> StoredChunk | None:
 
 
 def chunks_of(index: Index, id: str) -> list[StoredChunk]:
-    """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+    """Return the chunk with this id, or all chunks of the note with this id, path or title; raise as `resolve` does."""
     return note_chunks(index, id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing

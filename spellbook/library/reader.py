@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spellbook.editing import memory, write
     from spellbook.library.book import Spellbook
     from spellbook.memories import memories
-    from spellbook.search import explain, newest, question, related, searcher, toc
+    from spellbook.search import explain, newest, question, related, searcher, successors, toc
     from spellbook.search.explain import Explanation
     from spellbook.search.question import Answer, SearchOptions
     from spellbook.vault.journal import Entry
@@ -38,8 +38,8 @@ else:  # Imported at their first use, which takes 0.1 to 0.2 s: a reindex with n
     (taken,) = lazy("spellbook.archive", "snapshots")
     (write,) = lazy("spellbook.editing", "write")
     (memories,) = lazy("spellbook.memories", "memories")
-    names = ("explain", "newest", "question", "related", "searcher", "toc")
-    explain, newest, question, related, searcher, toc = lazy("spellbook.search", *names)
+    names = ("explain", "newest", "question", "related", "searcher", "successors", "toc")
+    explain, newest, question, related, searcher, successors, toc = lazy("spellbook.search", *names)
 
 
 @door()
@@ -179,7 +179,7 @@ class Reader:
         return newest.opened(self.index, limit)
 
     def show(self, id: str) -> list[StoredChunk]:
-        """Return the chunk with this id, or all chunks of the note with this id or path. Raises MemoryNotFound."""
+        """Return the chunk with this id, or all chunks of the note of this id, path or title. Raises MemoryNotFound."""
         self.refresh()
         chunks = lookup.chunks_of(self.index, id)
         if self.config.count_use:
@@ -188,7 +188,7 @@ class Reader:
         return chunks
 
     def resolve(self, id: str) -> StoredChunk:
-        """Return the chunk with this id, or the first of the note with this id or path. Raises MemoryNotFound."""
+        """Return the chunk with this id, or the first of the note of this id, path or title. Raises MemoryNotFound."""
         self.refresh()
         return lookup.resolve(self.index, id)
 
@@ -232,6 +232,11 @@ class Reader:
     def backlinks(self, paths: Collection[str]) -> tuple[related.Backlink, ...]:
         """Return the other notes that link to one of the notes at `paths`."""
         return related.backlinks(self.index, paths)
+
+    def superseded(self, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
+        """Return which notes of these chunks are superseded, by path, and by what: path, id, title; {} if hidden."""
+        known = related.superseded(self.index, {chunk.path for chunk in chunks}, self.index.visible)
+        return successors.standing(chunks, known)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, sorted by category."""

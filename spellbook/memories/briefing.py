@@ -7,6 +7,7 @@ looks at what an agent is told in the background.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from spellbook.index.opened import Index
 from spellbook.notes import decisions as form
 from spellbook.search import newest
 from spellbook.search.presentation import is_outside
+from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import estimate_tokens
 
@@ -30,6 +32,10 @@ _MOST_LISTED = 10
 """Notes of each kind, and topics of a category."""
 _MOST_LETTERS = 1_000
 """Letters of a pinned note."""
+_MOST_OF_PREFERENCE = 300
+"""Letters of a preference: they are sentences. By hand."""
+_PREFERENCES: tuple[Filter, ...] = ({"category": "preference"}, {"tags": ["preference", "preferences", "선호"]})
+"""What marks a preference: its category, as the guides say, or a tag, as `remember` takes it."""
 _SHARE = 0.4
 """Share of the budget that one part may take; the table of contents takes what is left."""
 
@@ -73,14 +79,17 @@ class Briefing:
     """
     What an agent is told at the start of a session.
 
-    `open` are decisions without an outcome that nothing supersedes, `open_total` how many there are; `pinned` are the
-    pinned notes; all newest first. `contents` is the table of contents: category, topic and its notes.
+    `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
+    nothing supersedes, `open_total` how many there are; `pinned` are the other pinned notes; all newest first. `due`
+    are the notes that are due for review. `contents` is the table of contents: category, topic and its notes.
     """
 
+    preferences: tuple[StoredChunk, ...]
     checkpoint: NewestCheckpoint | None
     open: tuple[StoredChunk, ...]
     open_total: int
     pinned: tuple[StoredChunk, ...]
+    due: tuple[StoredChunk, ...]
     contents: tuple[tuple[str, str, int], ...]
     compacted: bool = False
 
@@ -88,13 +97,15 @@ class Briefing:
         """Return it as text of at most `max_tokens` (estimated); what matters most comes first."""
         kept = [HEAD, *([_AGAIN] if self.compacted else [])]
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
-        parts = [self.checkpoint.lines()] if self.checkpoint else []
+        parts = [_preferences(self.preferences)] if self.preferences else []
+        parts += [self.checkpoint.lines()] if self.checkpoint else []
         if self.open:
             head = f"Decisions without an outcome ({len(self.open)} of {self.open_total}):"
             parts.append([head, *map(named, self.open)])
         if self.pinned:
-            texts = [quoted(shortened(chunk.text.strip(), _MOST_LETTERS)) for chunk in self.pinned]
-            parts.append(["Pinned:", *chain(*zip(map(named, self.pinned), texts, strict=True))])
+            parts.append(["Pinned:", *chain(*(_whole(chunk, _MOST_LETTERS) for chunk in self.pinned))])
+        if self.due:
+            parts.append(_due(self.due))
         for part in parts:
             fitting = _fitting(part, min(left, int(max_tokens * _SHARE)))
             kept += fitting
@@ -112,7 +123,10 @@ class Briefing:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
-        shown: dict[str, Any] = {"checkpoint": None}
+        shown: dict[str, Any] = {
+            "preferences": [{**_about(chunk), "text": chunk.text} for chunk in self.preferences],
+            "checkpoint": None,
+        }
         if self.checkpoint:
             shown["checkpoint"] = {
                 **_about(self.checkpoint.chunk),
@@ -126,6 +140,7 @@ class Briefing:
             "open_decisions": [_about(chunk) for chunk in self.open],
             "open_decisions_total": self.open_total,
             "pinned": [{**_about(chunk), "text": chunk.text} for chunk in self.pinned],
+            "due": [{**_about(chunk), "review": str(chunk.meta["review"])} for chunk in self.due],
             "contents": [dict(zip(("category", "topic", "notes"), row, strict=True)) for row in self.contents],
         }
 
@@ -134,9 +149,36 @@ def briefing(index: Index, *, compacted: bool = False) -> Briefing:
     """Return what an agent should know at the start of a session, or after its conversation was `compacted`."""
     listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
-    return Briefing(
-        checkpoint(index), _own(listed), listed.total, _newest(index, {"pinned": True}), tuple(topics), compacted
-    )
+    preferred, pinned = preferences(index), _newest(index, {"pinned": True})
+    others = tuple(chunk for chunk in pinned if chunk not in preferred)
+    due = due_for_review(index)
+    return Briefing(preferred, checkpoint(index), _own(listed), listed.total, others, due, tuple(topics), compacted)
+
+
+def opening(index: Index, max_tokens: int) -> list[str]:
+    """Return the person's preferences and what is due for review as lines of at most `max_tokens`, for an agent."""
+    lines: list[str] = []
+    for part, chunks in ((_preferences, preferences(index)), (_due, due_for_review(index))):
+        lines += _fitting(part(chunks), max_tokens - sum(map(_tokens, lines))) if chunks else []
+    return lines
+
+
+def preferences(index: Index) -> tuple[StoredChunk, ...]:
+    """Return the newest preferences that nothing supersedes, pinned ones first."""
+    chunks: dict[str, StoredChunk] = {}
+    for filter in _PREFERENCES:
+        for more in ({"pinned": True}, {}):
+            with contextlib.suppress(InvalidInput):  # no note is pinned, or has a tag
+                listed = newest.living(index, _MOST_LISTED, {**filter, **more, **TRUSTED})
+                chunks |= {chunk.path: chunk for chunk in _own(listed)}
+    ordered = sorted(chunks.values(), key=lambda chunk: (chunk.meta.get("pinned") is not True, -chunk.when))
+    return tuple(ordered[:_MOST_LISTED])
+
+
+def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
+    """Return the notes that are due for review and that the person or their agents wrote, the longest due first."""
+    due = (chunk for chunk in newest.reviews(index, due=True) if not is_outside(chunk))
+    return tuple(due)[:_MOST_LISTED]
 
 
 def checkpoint(index: Index) -> NewestCheckpoint | None:
@@ -161,6 +203,21 @@ def _own(listed: newest.Recent) -> tuple[StoredChunk, ...]:
 def named(chunk: StoredChunk) -> str:
     """Return a note as an item of a list."""
     return f"- {flat(chunk.title)} id: {exact(chunk.note)}"
+
+
+def _whole(chunk: StoredChunk, most: int) -> list[str]:
+    """Return a note as an item of a list with its text, unless its title says all of it."""
+    text = chunk.text.strip()
+    is_said = " ".join(text.split()).rstrip(".。") == chunk.title.rstrip(".。")
+    return [named(chunk), *([] if is_said else [quoted(shortened(text, most))])]
+
+
+def _preferences(chunks: Sequence[StoredChunk]) -> list[str]:
+    return ["Preferences:", *chain(*(_whole(chunk, _MOST_OF_PREFERENCE) for chunk in chunks))]
+
+
+def _due(chunks: Sequence[StoredChunk]) -> list[str]:
+    return ["Due for review:", *(f"{named(chunk)} since {flat(str(chunk.meta['review'])[:10])}" for chunk in chunks)]
 
 
 def _about(chunk: StoredChunk) -> dict[str, Any]:

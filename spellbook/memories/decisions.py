@@ -17,7 +17,7 @@ from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
-from spellbook.memories.opened import Opened
+from spellbook.memories.opened import Opened, named, replacing
 from spellbook.notes import decisions as form
 from spellbook.notes import links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
@@ -135,7 +135,7 @@ class Decisions(Opened):
             raise InvalidInput("A decision needs topic and decision.", "Nothing was written.")
         living, supersedes = self.living(topic), supersedes or ()
         replaced = living if list(supersedes) == ["topic"] else self._decisions(supersedes)
-        meta = {"confidence": confidence, "user_involvement": user_involvement or None, **_replacing(replaced)}
+        meta = {"confidence": confidence, "user_involvement": user_involvement or None, **replacing(replaced)}
         chunk = {
             "text": form.decision_text(decision, reasoning),
             "metadata": {"title": form.title(decision), "topic": topic, **meta},
@@ -149,11 +149,11 @@ class Decisions(Opened):
         if not supersedes:
             limits = conditions({"category": DECISION, "topic": topic})
             alike = self.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
-            near = [{**_named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
+            near = [{**named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
             "id": self._note(done.path),
             "path": done.path,
-            "superseded": [*map(_named, replaced)],
+            "superseded": [*map(named, replaced)],
             "may_supersede": near,
             "generation": done.generation,
         }
@@ -179,7 +179,7 @@ class Decisions(Opened):
             "metadata": {
                 "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
                 "topic": topic,
-                **_replacing([hit.chunk for hit in before]),
+                **replacing([hit.chunk for hit in before]),
             },
         }
         done = self._write(chunk, CHECKPOINT, session=session, force=force)
@@ -204,8 +204,8 @@ class Decisions(Opened):
         if replaced:
             before = chunk.meta.get("supersedes")
             there = before if isinstance(before, list) else [before] if before else []
-            named = (links.wikilink(decision.path) for decision in replaced)
-            meta["supersedes"] = list(dict.fromkeys([*map(str, there), *named]))
+            new_ones = (links.wikilink(decision.path) for decision in replaced)
+            meta["supersedes"] = list(dict.fromkeys([*map(str, there), *new_ones]))
         old = new = ""
         is_gone = is_superseded(chunk) or chunk.path in related.superseded(self.index, {chunk.path}, ())
         if outcome:
@@ -222,7 +222,7 @@ class Decisions(Opened):
         return {
             "id": chunk.note,
             "outcome": outcome or _outcome(chunk, is_gone=is_gone),
-            "superseded": [*map(_named, replaced)],
+            "superseded": [*map(named, replaced)],
             "path": done.path,
             "hash": done.hash,
             "generation": done.generation,
@@ -285,12 +285,12 @@ class Decisions(Opened):
 
     def _decisions(self, ids: Sequence[str]) -> list[StoredChunk]:
         """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is no decision."""
-        chunks = {chunk.path: chunk for chunk in map(self._resolve, ids)}
-        for chunk in chunks.values():
+        chunks = self._all(ids)
+        for chunk in chunks:
             if DECISION not in _categories(chunk):
-                named = f"{flat(chunk.title)} ({exact(chunk.path)})"
-                raise InvalidInput(f"{named} is no decision.", "Its category is not decision. Nothing was changed.")
-        return list(chunks.values())
+                other = f"{flat(chunk.title)} ({exact(chunk.path)})"
+                raise InvalidInput(f"{other} is no decision.", "Its category is not decision. Nothing was changed.")
+        return chunks
 
     def _write(
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
@@ -317,11 +317,6 @@ class Decisions(Opened):
         return next((chunk.note for chunk in self.index.catalog.at(path)), path)
 
 
-def _replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    named = [links.wikilink(chunk.path) for chunk in chunks]
-    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
-
-
 def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
     outcome = chunk.meta.get("outcome")
     return str(outcome) if outcome else None if is_gone else "pending"
@@ -330,7 +325,3 @@ def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
 def _categories(chunk: StoredChunk) -> Sequence[object]:
     categories = chunk.meta.get("category") or chunk.category
     return categories if isinstance(categories, list) else [categories]
-
-
-def _named(chunk: StoredChunk) -> dict[str, Any]:
-    return {"id": chunk.note, "title": flat(chunk.title)}

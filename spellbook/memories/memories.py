@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spellbook.editing.write import may_supersede
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.memories.decisions import Decisions
-from spellbook.memories.opened import Opened
+from spellbook.memories.opened import Opened, named, replacing
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system.errors import InvalidInput
@@ -26,6 +26,12 @@ CATEGORY, INBOX = "memory", "inbox"
 TYPES = ("working", "episodic", "semantic", "procedural")
 PLAIN = "semantic"
 """The type of a note that names none."""
+
+_KEPT = "A note says this already, word for word; nothing was written."
+_REPEATS = (
+    "Nothing was written: a note says nearly this. Revise that one; or give its id in supersedes, if this replaces it; "
+    "or repeat with force=true."
+)
 
 
 @door()
@@ -54,13 +60,17 @@ class Memories(Opened):
         *,
         source: str = "",
         project_id: str = "",
+        supersedes: Sequence[str] | None = None,
         force: bool = False,
     ) -> dict[str, Any]:
         """
         Write a memory and return its id; defaults are not written. What repeats another one is named instead.
 
-        Raises InvalidInput for a label that no memory has, and for what looks like a secret unless `force`.
+        `supersedes` are ids or titles of notes that it replaces; older ones that it may overturn are named. Raises
+        InvalidInput for a label that no memory has or what looks like a secret, unless `force`, and MemoryNotFound.
         """
+        replaced = self._all(supersedes or ())
+        gone = {chunk.path for chunk in replaced}
         meta: dict[str, Any] = {
             "topic": next(iter(tags or ()), "") or project_id or self.index.scope or INBOX,
             "type": type,
@@ -69,15 +79,18 @@ class Memories(Opened):
             "privacy_scope": None if privacy_scope == "private" else privacy_scope,
             "source": source or None,
             "scope": project_id or None,
+            **replacing(replaced),
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
         done = self._scribe(chunk, category=CATEGORY, force=force)
-        repeats = [*map(asdict, done.duplicates[0])]
+        same = next((twin for twin in done.duplicates[0] if twin.how == "words"), None)
+        if not done.written and not same and gone.issuperset(twin.path for twin in done.duplicates[0]):
+            done = self._scribe(chunk, category=CATEGORY, force=True)  # it repeats only what it replaces
+        repeats = [asdict(twin) for twin in done.duplicates[0] if twin.path not in gone]
+        if not done.written and same:
+            return {"status": "exists", "memory_id": self._resolve(same.id).note, "hint": _KEPT}
         if not done.written:
-            for twin in done.duplicates[0]:
-                if twin.how == "words":
-                    return {"status": "exists", "memory_id": self._resolve(twin.id).note}
-            return {"status": "warning", "memory_id": None, "duplicates": repeats}
+            return {"status": "warning", "memory_id": None, "duplicates": repeats, "hint": _REPEATS}
         (written,) = done.written
         first = self._first(written.path)
         return {
@@ -86,8 +99,9 @@ class Memories(Opened):
             "type": type,
             "importance": first.importance,
             "path": written.path,
+            **({"superseded": [*map(named, replaced)]} if replaced else {}),
             **({"duplicates": repeats} if repeats else {}),
-            **may_supersede(done.may_supersede[0]),
+            **may_supersede([older for older in done.may_supersede[0] if older.path not in gone]),
             "generation": written.generation,
         }
 

@@ -109,7 +109,8 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             blank = height(text[: text.index(written)] + "|") - 1 if written else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            path = _path(tuple(dict.fromkeys(filter(None, (title, *heading, label)))))
+            above = "" if _begins_with(written, title) else title
+            path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
@@ -121,6 +122,18 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, embedded, lead, tail)
             chunks.append(chunk)
     return tuple(chunks)
+
+
+def _begins_with(text: str, title: str) -> bool:
+    """
+    Say whether a text begins with a title as a sentence, as that of a memory does.
+
+    Embedded twice, the sentence would outweigh what else the text says: of 35 questions about memories 16 instead of 19
+    had the right one first (tests/benchmarks/quality.py, agents).
+    """
+    start, beginning = title.removesuffix("…"), " ".join(text[: 2 * len(title) + 2].split())
+    ends = title.endswith(("…", ".", "!", "?")) or beginning[len(start) : len(start) + 1] in {"", ".", "。"}
+    return bool(start) and ends and beginning.startswith(start)
 
 
 def most_sections(note: Note) -> int:

@@ -15,6 +15,9 @@ from spellbook.search import related
 from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
 from spellbook.system.errors import InvalidInput
 
+_MOST_REVIEWS = 1_000
+"""Review dates, and notes with one, that are looked through."""
+
 _SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
 
 _LOOKED_THROUGH = 3
@@ -69,6 +72,28 @@ def living(index: Index, limit: int, filter: Filter) -> Recent:
         if len(kept) >= limit:
             break
     return Recent(tuple(kept[:limit]), len(paths) - len(gone))
+
+
+def reviews(index: Index, *, due: bool = False) -> list[StoredChunk]:
+    """Return the first chunks of the notes with a review date (key `review`), the next first; or only of those due."""
+    days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
+    days = [day for day in days if not due or _has_come(day)]
+    chunks: list[StoredChunk] = []
+    for offset in range(0, _MOST_REVIEWS, MOST_LISTED) if days else ():
+        listed = recent(index, MOST_LISTED, offset, {"review": days})
+        chunks += (chunk for chunk in listed.notes if chunk.meta.get("review"))
+        if offset + MOST_LISTED >= listed.total:
+            break
+    return sorted(chunks, key=lambda chunk: (str(chunk.meta["review"]), chunk.path))
+
+
+def is_due(chunk: StoredChunk) -> bool:
+    """Say whether the review date of a note has come."""
+    return _has_come(str(chunk.meta["review"]))
+
+
+def _has_come(day: str) -> bool:
+    return day[:10] <= dt.date.today().isoformat()
 
 
 def date_of(chunk: StoredChunk) -> str:

@@ -182,9 +182,12 @@ def standing(hit: Hit) -> list[str]:
     """Return what to know of a note before relying on it, a line each: how it turned out, and what supersedes it."""
     lines = [f"outcome: {outcome}"] if (outcome := hit.outcome) else []
     by = hit.why.get("superseded_by")
-    if by is not None:
-        lines.append(f"superseded by {flat(cut(by['title']))} id: {exact(by['id'])}" if by else "superseded")
-    return lines
+    return lines if by is None else [*lines, superseded(by)]
+
+
+def superseded(by: Mapping[str, Any]) -> str:
+    """Return the line that says what supersedes a note, by its id and title; of a hidden one, that something does."""
+    return f"superseded by {flat(cut(by['title']))} id: {exact(by['id'])}" if by else "superseded"
 
 
 def _marks(hit: Hit) -> str:

@@ -5,8 +5,9 @@ Successors: what supersedes a note stands right above it, and comes along where 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes.decisions import CHECKPOINT
 from spellbook.search import weights
 from spellbook.search.ranking import Candidate, is_superseded
@@ -81,3 +82,17 @@ def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[
             kept.add(candidate.chunk.number)
             paths.add(candidate.chunk.path)
     return [one for one in candidates if one.chunk.number in kept]
+
+
+def standing(chunks: Iterable[StoredChunk], superseded: Mapping[str, Superseded]) -> dict[str, dict[str, str]]:
+    """
+    Return which notes of these chunks are superseded, by path, and by what: its path, id and title.
+
+    Nothing is said of one that is hidden, or that the note itself does not name.
+    """
+    marked: dict[str, dict[str, str]] = {}
+    for chunk in chunks:
+        if (known := superseded.get(chunk.path)) or is_superseded(chunk):
+            by = known.by if known else None
+            marked[chunk.path] = dict(zip(("path", "id", "title"), by or (), strict=False))
+    return marked

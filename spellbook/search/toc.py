@@ -71,7 +71,7 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
     there = {topic.category for topic in index.catalog.topics(index.visible) if topic.category}
     raise MemoryNotFound(
         with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there))),
-        "get_index() without a scope shows what there is.",
+        "get_index shows what there is.",
     )
 
 
@@ -89,7 +89,7 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
     topics = index.catalog.topics(index.visible)
     names = {f"{topic.category}/{topic.topic}" if "/" in name and topic.category else topic.topic for topic in topics}
     sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
-    return MemoryNotFound(sentence, "get_index (or `spellbook topics`) lists them.")
+    return MemoryNotFound(sentence, "get_index lists the topics.")
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
@@ -142,7 +142,10 @@ def about(index: Index, topic: Topic) -> TopicSummary:
     if not opening:
         return TopicSummary("", "")
     title = opening[0].title if topic.notes == 1 or _stands_for(opening[0].path, topic.topic) else ""
-    return TopicSummary(title, _summary(opening), is_outside(opening[0]))
+    summary = _summary(opening)
+    if summary.startswith(title.removesuffix("…")):  # as that of a memory, whose title is its first sentence
+        title = ""
+    return TopicSummary(title, summary, is_outside(opening[0]))
 
 
 def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.library.reader import Reader
 from spellbook.memories.article_labels import texts
-from spellbook.memories.articles import ADDRESS
+from spellbook.memories.articles import ADDRESS, ALL
 from spellbook.notes import articles as form
 from spellbook.notes.splitter import sentences
 from spellbook.search import newest, presentation
@@ -201,8 +202,16 @@ def _sources(passages: Sequence[Hit]) -> dict[str, tuple[int, StoredChunk]]:
     return {path: (number, chunk) for number, (path, chunk) in enumerate(chunks.items(), 1)}
 
 
-def passages_text(result: Answer, max_tokens: int) -> str:
-    """Return passages and sources as text of at most so many tokens."""
+def where(category: str, article_id: str) -> str:
+    """Return where a question to the articles looked, "" if it was everywhere."""
+    if article_id or category == ALL:
+        return "Looked at this article only." if article_id else ""
+    of = f" of the category {flat(category)}" if category else ""
+    return f'Looked at articles{of} only; category="{ALL}" asks everything.'
+
+
+def passages_text(result: Answer, max_tokens: int, where: str) -> str:
+    """Return passages and sources as text of at most so many tokens; without any, `where` was looked."""
     most = int(max_tokens * _LETTERS)
 
     def write(passages: Sequence[Hit], texts: Sequence[str]) -> str:
@@ -220,12 +229,14 @@ def passages_text(result: Answer, max_tokens: int) -> str:
         return "\n".join([head, *parts, "Sources:", *cited, *_doubts(result)])
 
     if not result.hits:
-        return render.answer(result)
+        nothing = " ".join(filter(None, (where, "Try other words.")))
+        closest = " ".join(filter(None, (where, render.NOTES.closest)))
+        return render.answer(result, replace(render.NOTES, nothing=nothing, closest=closest))
     return write(*_pack(result.hits, most, lambda *answer: len(write(*answer)), lambda _, text: len(quoted(text))))
 
 
-def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
-    """Return passages and sources for JSON of at most so many tokens."""
+def passages_json(result: Answer, max_tokens: int, where: str) -> dict[str, Any]:
+    """Return passages and sources for JSON of at most so many tokens; without any, `where` was looked."""
     most = int(max_tokens * _LETTERS)
 
     def write(passages: Sequence[Hit], texts: Sequence[str]) -> dict[str, Any]:
@@ -244,7 +255,8 @@ def passages_json(result: Answer, max_tokens: int) -> dict[str, Any]:
             {"id": chunk.note, **_about(chunk), "url": chunk.source or None, "number": number}
             for number, chunk in sources.values()
         ]
-        return {"chunks": chunks, "sources": cited, "index": result.index.as_dict()}
+        nothing = {} if chunks or not where else {"hint": where}
+        return {"chunks": chunks, "sources": cited, **nothing, "index": result.index.as_dict()}
 
     def size(hit: Hit, text: str) -> int:
         return len(json_of(render.fence(text, hit.chunk)))

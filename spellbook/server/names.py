@@ -15,7 +15,7 @@ TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles"
 """
 Toolsets by name, which is that of the module that registers it.
 
-A module may have INSTRUCTIONS, which agents read at the start, and ALSO_CALLED, other names of its tools.
+A module may have ALSO_CALLED, other names of its tools. `server.instructions` says which tool is for what.
 """
 
 

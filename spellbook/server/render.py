@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, may_supersede
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
-from spellbook.notes.note import Fault
 from spellbook.search import newest, presentation, toc
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer, State
@@ -28,12 +28,9 @@ from spellbook.search.toc import Category, TopicSummary
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
-if TYPE_CHECKING:
-    from spellbook.editing.moves import Moved, RelinkedNote
-    from spellbook.editing.repair_links import Offer
-
 T = TypeVar("T")
 Fields = dict[str, Any]
+_NONE: Mapping[str, Fields] = MappingProxyType({})
 
 _MOST_POINTERS = 50
 _MORE_TOKENS = 30
@@ -42,8 +39,6 @@ _MORE_TOKENS = 30
 _AROUND = 0.2
 """Largest share of an answer for backlinks and related notes."""
 
-_MOVE_TOKENS = 2_000
-_MOST_LEFT = 20
 _MOST_KEYWORDS = 4
 
 _AGAIN = "Ask again with also: the sentence you expect, and words in the other language."
@@ -117,43 +112,55 @@ def indexline(state: State) -> str:
     return f"(index: {held}, generation {state.generation}{waiting}{degraded})"
 
 
-def topic(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> str:
-    """Return a topic's chunks in reading order, its backlinks, and pointers to chunks that do not fit."""
+def topic(
+    name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink], old: Mapping[str, Fields]
+) -> str:
+    """
+    Return a topic's chunks in reading order, its backlinks, and pointers to chunks that do not fit.
+
+    What supersedes a note stands in `old` by the note's path.
+    """
     linked = _near("Linked from", backlinks, int(max_tokens * _AROUND))
     notes = counted(len({chunk.path for chunk in chunks}), "note")
     head = f"Topic {flat(name)}: {notes}, {counted(len(chunks), 'chunk')}."
-    return "\n\n".join([head, *_read(chunks, max_tokens - _cost(linked), "search within the topic"), *linked])
+    return "\n\n".join([head, *_read(chunks, max_tokens - tokens_of(linked), "search within the topic", old), *linked])
 
 
 def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
-    room = max_tokens - _cost([*linked, *related])
+    room = max_tokens - tokens_of([*linked, *related])
     return "\n\n".join([*_read(chunks, room, "read a chunk by its id"), *linked, *related])
 
 
-def _read(chunks: Sequence[StoredChunk], room: int, instead: str) -> list[str]:
+def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     for chunk in chunks:
         text = quoted(chunk.text.strip())
-        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", presentation.outside(chunk), text)))
-        if (size := _cost([part])) <= room:
+        mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
+        above = (f"{_head(chunk)} hash: {chunk.hash}", mark, presentation.outside(chunk))
+        part = "\n".join(filter(None, (*above, text)))
+        if (size := tokens_of([part])) <= room:
             room -= size
             parts.append(part)
         else:
-            pointers.append(f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}")
+            pointers.append(
+                f"- {_head(chunk)} about {counted(estimate_tokens(text), 'token')}{mark and ', superseded'}"
+            )
     if pointers:
         lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
         parts.append("\n".join([lacks, *pointers[:_MOST_POINTERS]]))
     return parts
 
 
-def topic_json(name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink]) -> Fields:
+def topic_json(
+    name: str, chunks: Sequence[StoredChunk], max_tokens: int, backlinks: Sequence[Backlink], old: Mapping[str, Fields]
+) -> Fields:
     """Return what `topic` returns, for JSON: the chunks that fit, and `left_out`, which names the others."""
     linked = _first_that_fit(map(asdict, backlinks), int(max_tokens * _AROUND))
-    return {"topic": name, **_read_json(chunks, max_tokens - _size(linked)), "backlinks": linked}
+    return {"topic": name, **_read_json(chunks, max_tokens - _size(linked), old), "backlinks": linked}
 
 
 def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int) -> Fields:
@@ -167,11 +174,13 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
 
 
-def _read_json(chunks: Sequence[StoredChunk], room: int) -> Fields:
+def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields] = _NONE) -> Fields:
     rows: list[Fields] = []
     left: list[Fields] = []
     for chunk in chunks:
         row = presentation.chunk_fields(chunk)
+        if chunk.path in old:
+            row["superseded_by"] = old[chunk.path]
         row["text"] = fence(row.pop("text").strip(), chunk)
         if (size := _size(row)) <= room:
             room -= size
@@ -206,7 +215,7 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
         reason = f": {flat(why)}" if why else ""
         mark = ", untrusted" if note.untrusted else ""
         line = f"- [{flat(note.title)}{mark}] id: {exact(note.id)} ({exact(note.path)}){reason}"
-        if _cost([*lines, line]) > room - _MORE_TOKENS:
+        if tokens_of([*lines, line]) > room - _MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break
         lines.append(line)
@@ -225,40 +234,6 @@ def recent(listed: Recent, offset: int) -> str:
     return "\n".join([shown, *lines])
 
 
-def moved(done: Moved, is_preview: bool) -> str:
-    """Return what a move did, or would do, with as many differences as fit."""
-    links = sum(each.links for each in done.changed)
-    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
-    verb = "Would move" if is_preview else "Moved"
-    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
-    return "\n".join([head, *_differences(done.changed, done.left)])
-
-
-def offered(made: Offer, is_preview: bool) -> str:
-    """Return the broken links, and the repairs that were made or are offered."""
-    unknown = [guess for guess in made.guesses if guess.path is None]
-    verb = "Would repair" if is_preview else "Repaired"
-    head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
-    nowhere = [
-        f"- {exact(each.source)}:{each.line} {flat(each.target)}"
-        + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
-        for each in unknown[:_MOST_LEFT]
-    ]
-    return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
-
-
-def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
-    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
-    room = _MOVE_TOKENS
-    for number, note in enumerate(changed):
-        part = quoted(note.difference)
-        room -= _cost([part])
-        if room < 0:
-            return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
-        parts.append(part)
-    return parts
-
-
 def contents(
     categories: Sequence[Category], state: State, max_tokens: int, about: Callable[[Topic], TopicSummary]
 ) -> str:
@@ -272,16 +247,16 @@ def contents(
     whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
     lines = [f"{whole}, {counted(topics, 'topic')} in {counted(len(categories), 'category', 'categories')}."]
     last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
-    room = max_tokens - _cost([*lines, *last])
+    room = max_tokens - tokens_of([*lines, *last])
     named, is_all = _names(categories, room)
     held = [[each] for each in named]
     if is_all:
         full = [[_heading(each), *map(_row, each.topics)] for each in categories]
-        if (left := room - sum(map(_cost, full))) >= 0:
+        if (left := room - sum(map(tokens_of, full))) >= 0:
             held = full
             _add_summaries(held, categories, left, about)
         else:
-            _pick_out(held, categories, room - _cost(named), about)
+            _pick_out(held, categories, room - tokens_of(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
 
 
@@ -354,7 +329,7 @@ def _add_summaries(
         if left < _MORE_TOKENS:
             return
         line = line_of()
-        if (more := _cost([line]) - _cost([lines[at][number]])) <= left:
+        if (more := tokens_of([line]) - tokens_of([lines[at][number]])) <= left:
             lines[at][number], left = line, left - more
 
 
@@ -371,7 +346,7 @@ def _pick_out(
             _row_about(topic, about),
             *([f"- {rest}"] if rest else []),
         ]
-        left -= _cost(full) - _cost(lines[at])
+        left -= tokens_of(full) - tokens_of(lines[at])
         if left < 0:
             return
         lines[at] = full
@@ -385,8 +360,8 @@ def _largest(categories: Sequence[Category]) -> list[tuple[int, int, Topic]]:
 
 def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
     """Return a line for each category with as many names of topics as fit, and whether all of them fit."""
-    whole = [_cost([_names_line(each, len(each.topics))]) for each in categories]
-    least = [min(cost, _cost([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
+    whole = [tokens_of([_names_line(each, len(each.topics))]) for each in categories]
+    least = [min(cost, tokens_of([_names_line(each, 0)])) for cost, each in zip(whole, categories, strict=True)]
     sums = list(accumulate(least, initial=_MORE_TOKENS))
     shown = len(categories) if sums[-1] - _MORE_TOKENS <= room else max(0, sum(cost <= room for cost in sums) - 1)
     spare = room - sum(least[:shown]) - _MORE_TOKENS * (shown < len(categories))
@@ -394,7 +369,7 @@ def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
     # Categories that need the least come first; the others get what they leave.
     for number, at in enumerate(sorted(range(shown), key=lambda at: whole[at] - least[at])):
         lines[at] = _fit_names(categories[at], least[at] + spare // (shown - number))
-        spare -= _cost([lines[at]]) - least[at]
+        spare -= tokens_of([lines[at]]) - least[at]
     if shown < len(categories):
         lines.append(f"\n… {len(categories) - shown} smaller categories: search, or get_index with a larger max_tokens")
     return lines, lines == [_names_line(each, len(each.topics)) for each in categories]
@@ -403,10 +378,10 @@ def _names(categories: Sequence[Category], room: int) -> tuple[list[str], bool]:
 def _fit_names(category: Category, room: int) -> str:
     """Return the line of a category with as many names as fit into `room` tokens."""
     count = len(category.topics)
-    if _cost([_names_line(category, count)]) <= room:
+    if tokens_of([_names_line(category, count)]) <= room:
         return _names_line(category, count)
     return _names_line(
-        category, bisect_right(range(1, count), room, key=lambda names: _cost([_names_line(category, names)]))
+        category, bisect_right(range(1, count), room, key=lambda names: tokens_of([_names_line(category, names)]))
     )
 
 
@@ -442,7 +417,7 @@ def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     return ": ".join(filter(None, (_row(topic), *stated))) + (f" [{', '.join(words)}]" if words else "")
 
 
-def _cost(lines: Sequence[str]) -> int:
+def tokens_of(lines: Sequence[str]) -> int:
     """Return an upper estimate of the tokens of lines, with their line breaks."""
     return sum(estimate_tokens(line) + 2 for line in lines)
 

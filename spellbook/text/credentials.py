@@ -1,5 +1,5 @@
 """
-Credentials: what in a text looks like a key or a password, which a note should not hold.
+Credentials: what in a text looks like a key, a password or a resident's number, which a note should not hold.
 
 The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. This is a table
 instead of the library detect-secrets. The last release of that library is of May 2024. It needs an HTTP client. It
@@ -9,15 +9,17 @@ Placeholders of documentation are no secrets. Pure; every pattern takes time in 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with force (--force). Nothing was written."
-"""What to do after a refusal."""
+HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with force=true. Nothing was written."
+"""What to do after a refusal. An argument is named as tools and the API take it; see `cli.app.as_typed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,26 @@ _PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)
 _KEY_LETTERS = 4_000
 """The most letters of a private key."""
 
+_RESIDENT = re.compile(
+    r"(?<![\dA-Za-z_/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\dA-Za-z_-]|[.,:/]\d)"
+)
+_RESIDENT_LABEL = re.compile(r"(?i)(?:주민|외국인) ?(?:등록)? ?번호|(?:resident|alien) registration|\brrn\b")
+_BEFORE = 30
+"""Letters before a number without a hyphen in which its label must be."""
+
+_WEIGHTS = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
+"""Weights of the old checksum of resident numbers; those since October 2020 have none."""
+
+_CHECKED_UNTIL = 1930
+"""
+Year of birth before which the checksum must hold: few so old have a number without it, and that of an order, such as
+240315-1000234, reads like theirs. By hand.
+"""
+
+_CARD = re.compile(r"(?<![\dA-Za-z_-])(?:[2-6]\d{3}(?:[ -]\d{4}){3}|3[47]\d\d[ -]\d{6}[ -]\d{5})(?![\dA-Za-z_-])")
+_LEAST_OF_CARD = 2.3
+"""Bits a digit that a card's number has at least: those of documentation, such as 4242 4242 …, have fewer. By hand."""
+
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
 
@@ -131,8 +153,14 @@ def masked(text: str) -> str:
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
     """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
     held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
+    is_line = "\n" not in text.strip()
     return [
-        *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
+        *(
+            f"the text looks like it holds {secret.kind}"
+            if is_line
+            else f"line {secret.line} of the text looks like it holds {secret.kind}"
+            for secret in find(text)
+        ),
         *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
     ]
 
@@ -191,11 +219,39 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
     for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
         if _is_secret(match["value"]):
             yield *match.span("value"), "a password in an address", match["value"]
+    for match in _RESIDENT.finditer(text):
+        label = match["mark"] or _RESIDENT_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
+        if label and _is_resident(match):
+            yield *match.span(), "a Korean resident number", match[0]
+    for match in _CARD.finditer(text):
+        digits = re.sub(r"\D", "", match[0])
+        if _entropy(digits) >= _LEAST_OF_CARD and _passes_luhn(digits):
+            yield *match.span(), "a card number", match[0]
     lowered = text.lower()  # twice as fast as a search that ignores case
     for label in re.finditer(_LABEL, lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
         assigned = _VALUE.match(text, label.end())
         if assigned and _is_secret(value := assigned["value"].rstrip(").]*_:!?")):
             yield *assigned.span("value"), f"a secret after {label[0].casefold()!r}", value
+
+
+def _is_resident(match: re.Match[str]) -> bool:
+    """Say whether a number of the form of a Korean resident's or foreigner's begins with a day of birth until today."""
+    century = 1900 if match["sex"] in "1256" else 2000
+    try:
+        born = dt.date(century + int(match["born"][:2]), int(match["born"][2:4]), int(match["born"][4:]))
+    except ValueError:
+        return False
+    digits = [int(digit) for digit in match[0] if digit.isdigit()]
+    check = (11 - sum(map(operator.mul, _WEIGHTS, digits)) % 11) % 10
+    if match["sex"] in "5678":  # a foreigner's
+        check = (check + 2) % 10
+    return born <= dt.date.today() and (born.year >= _CHECKED_UNTIL or check == digits[-1])
+
+
+def _passes_luhn(digits: str) -> bool:
+    """Say whether the last digit of a card's number checks the others."""
+    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
 
 
 def _is_secret(value: str) -> bool:

@@ -13,17 +13,17 @@ MOST_CHUNKS = 100
 """Chunks that one call may write."""
 
 QUERY = needed("A question or sentence.", MOST_QUERY)
-ID = needed("Id or path.")
+ID = needed("Id, path or title.")
 LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
 FILTER = mapping(
-    'As {"category": "decision", "tags!": ["old"]}; see filter keys.',
+    'As {"tags": ["db"]}; see filter keys.',
     20_000,
     additionalProperties=True,
     typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
     "or any frontmatter key. K!=V for all others; repeat for more.",
 )
 AS_OF = text(
-    "A date, git revision or snapshot.",
+    "A date, revision or snapshot.",
     MOST_WHEN,
     typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
 )
@@ -38,7 +38,7 @@ HARD = flag(
     "Delete for good, no trash.",
     typed="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
 )
-MODE = choice("The verb.", "search memorize find", "search")
+MODE = choice("How to search.", "search memorize find", "search")
 ONLY_CATEGORY = text("Only this category.", 200)
 SKIPPED = number("Notes to skip.", 0, 0, MOST_OFFSET)
 

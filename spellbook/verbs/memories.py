@@ -31,7 +31,8 @@ REMEMBER = verb(
     "write",
     content=needed("What to remember, in Markdown.", MOST_TEXT),
     type=choice(
-        "working: for days; episodic: what happened; semantic: what is so; procedural: how to do it.",
+        "semantic: a fact, preference or decision, which lasts; episodic: what happened, which fades; procedural: how "
+        "to do something; working: for some days.",
         "working episodic semantic procedural",
         "episodic",
     ),
@@ -40,6 +41,7 @@ REMEMBER = verb(
     source=text("Where it comes from: a path, a URL, a person.", 300),
     privacy_scope=choice("Who may read it where a server serves several.", "private team public", "private"),
     project_id=text("The project it belongs to; else the server's scope.", 200),
+    supersedes=texts("Ids or titles of memories that this one replaces.", 5_000),
     force=FORCE,
 )
 RECALL = verb(
@@ -61,7 +63,7 @@ FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
 
 # -- decisions
 
-_REPLACED = texts('Ids of decisions it replaces; "topic" for all living ones of its topic.', 5_000)
+_REPLACED = texts('Ids or titles of decisions it replaces; "topic" for all living ones of its topic.', 5_000)
 _TOPIC = text("topic or category/topic.")
 _REASON = text("What happened.", 20_000)
 _RESULTS = "success partial failed"

@@ -71,7 +71,7 @@ FIND = verb(
     "read",
     "Found",
     keywords=texts('Phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
-    match=choice("How many must match.", "any all", "any"),
+    match=choice("Whether any or all must match.", "any all", "any"),
     **_IN_ORDER,
     **_AS_SHOWN,
 )
@@ -121,7 +121,7 @@ _LABELS = {
     "source": text("Default for metadata.source.", typed="Where it comes from."),
     "category": text("Default for metadata.category.", 200),
 }
-_SESSION = text("From rest().", 200)
+_SESSION = text("That of rest().", 200)
 _CHUNK = mapping("", 400_000, NEEDED, **labels.CHUNK)
 _CHECKED = mapping("A chunk as scribe takes it.", 400_000, NEEDED)
 """The tool scribe tells the form of a chunk; once is enough for a model's context."""
@@ -221,7 +221,7 @@ UNDO = verb(
     "undo",
     "write",
     "UndoneResult",
-    entry=number("Its number in the log; else the latest.", None, 1, 2**53),
+    entry=number("Number in the log; by default the latest.", None, 1, 2**53),
     dry_run=DRY_RUN,
 )
 RESTORE = verb("restore", "write", "RestoredResult", name=needed("A path in .trash, or the id, path or topic erased."))

@@ -69,7 +69,7 @@ def test_a_memory_without_labels(book, vault):
     [written], [warnings] = done.written, done.warnings
     note = parse(written.path, (vault / written.path).read_bytes())
     assert (note.keywords, note.questions, note.tags, warnings) == (("ops", "PostgreSQL"), (), ("ops",), ())
-    assert written.path == "knowledge/inbox/Mina moved the staging database to port 5433.md"
+    assert written.path == "knowledge/inbox/Mina-moved-staging-database-port-5433.md"
     assert [hit.path for hit in book.find("PostgreSQL").hits] == [written.path]
     assert [(each.note.path, each.lacks) for each in book.check(all_notes=True).unlabelled] == [
         (written.path, ("questions",))

@@ -26,7 +26,7 @@ def test_a_program_may_write_what_a_tool_may_not(book, vault):
     assert book.state().pending == 0
 
 
-@pytest.mark.parametrize(("size", "fits"), [(MOST_BYTES - 300, True), (MOST_BYTES - 10, False)])
+@pytest.mark.parametrize(("size", "fits"), [(MOST_BYTES - 900, True), (MOST_BYTES - 10, False)])
 def test_the_bound_is_that_of_the_whole_note(size, fits):
     """With its frontmatter a note has at most as many bytes as are read; letters count by their bytes."""
     text = "가" * (size // 3)

@@ -34,7 +34,19 @@ def test_note():
     found = checked(importance="high", mood="calm", entities=["Docker", {"name": "Ann", "type": "person"}])
     assert found.memory is not None
     note = parse("a.md", found.memory.note("01KAJ3", NOW).encode())
-    keys = ["id", "topic", "category", "keywords", "questions", "entities", "importance", "created", "updated", "mood"]
+    keys = [
+        "id",
+        "topic",
+        "category",
+        "keywords",
+        "questions",
+        "entities",
+        "importance",
+        "created",
+        "updated",
+        "mood",
+        "title",
+    ]
     assert list(note.meta) == keys
     assert note.faults == ()
     assert (note.declared_id, note.topic, note.entities, note.importance) == ("01KAJ3", "infra", ("Docker", "Ann"), 0.8)
@@ -145,11 +157,11 @@ def test_defaults(meta, category, source):
     ("text", "title", "name"),
     [
         ("# 도커 설치\n\nx", None, "도커 설치"),
-        ("x\n\n## [Link](y) `code`", None, "Link code"),
+        ("x\n\n# [Link](y) `code`", None, "Link code"),
         ("```sh\n# no heading\n```\n\n## Yes", None, "Yes"),
         ("x", "Given: this", "Given - this"),
-        ("just some words, and more of them than eight words", None, "just some words, and more of them than"),
-        ("---", None, "---"),
+        ("just some words, and more of them than eight words", None, "just-some-words-more-eight-words"),
+        ("---", None, ""),
         ("!!!", None, "!!!"),
         ("# " + "long " * 50, None, ("long " * 18).strip()),
     ],

@@ -1,4 +1,4 @@
-"""The name of a memory's file: its title, first heading or first words, as a reader sees them."""
+"""Title and file name of a memory: the title that it was given, else its first sentence and a few words of that."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from tests.helpers import leads
 @pytest.mark.parametrize(
     ("text", "title", "name"),
     [
-        ("프로젝트에서 TypeScript를 도입하기로 결정했다.", None, "프로젝트에서 TypeScript를 도입하기로 결정했다."),
-        ("닭 모델은 복셀 16×16으로 만든다", None, "닭 모델은 복셀 16×16으로 만든다"),
-        ("- [ ] buy **milk** and [[shop/Bread|bread]]\n- [ ] tea", None, "buy milk and bread"),
-        ("> [!note] Hello\n> there", None, "Hello there"),
-        ("<!-- seen by nobody -->\nHello `you`", None, "Hello you"),
-        ("```py\nprint(1)\n```", None, "print(1)"),
-        ("| a | b |\n| --- | --- |\n| c | d |", None, "a b --- --- c d"),
-        ("One two three four five six seven, eight, nine", None, "One two three four five six seven, eight"),
-        ("Intro.\n\n## The *Keys* of [Ann](a.md)", None, "The Keys of Ann"),
+        ("Intro.\n\n# The *Keys* of [Ann](a.md)", None, "The Keys of Ann"),
         ("x", "Vec<T> isn't C++", "Vec<T> isn't C++"),
         ("x", 'Decision: why? "[draft]" of #3 | plan', "Decision - why - '(draft)' of 3 - plan"),
         ("x", "TCP/IP at 18:30", "TCP/IP at 18:30"),
@@ -27,8 +19,58 @@ from tests.helpers import leads
     ],
 )
 def test_name(text, title, name):
-    """Markup is left out, case and signs stay, and a long name ends with a whole word."""
+    """A given title names the file: markup is left out, case and signs stay, and a long name ends with a whole word."""
     assert Memory(text, {"title": title} if title else {}).name == name
+
+
+SECRET = "ghp_" + "".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789"[i * 7 % 46] for i in range(36))
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "name"),
+    [
+        (
+            "프로젝트에서 TypeScript를 도입하기로 결정했다. 이유는 셋이다.",
+            "프로젝트에서 TypeScript를 도입하기로 결정했다",
+            "프로젝트에서-TypeScript를-도입하기로-결정했다",
+        ),
+        ("닭 모델은 복셀 16×16으로 만든다", "닭 모델은 복셀 16×16으로 만든다", "닭-모델은-복셀-16-16으로-만든다"),
+        (
+            "We deploy on Tuesdays, never on Fridays -\nat 14:00. And more.",
+            "We deploy on Tuesdays, never on Fridays - at 14:00",
+            "deploy-Tuesdays-never-Fridays-14-00",
+        ),
+        ("- [ ] buy **milk** and [[shop/Bread|bread]]\n- [ ] tea", "buy milk and bread", "buy-milk-bread"),
+        ("> [!note] Hello\n> harbour", "Hello harbour", "Hello-harbour"),
+        ("<!-- seen by nobody -->\nHello `harbour`", "Hello harbour", "Hello-harbour"),
+        ("```py\nprint(1)\n```", "print(1)", "print-1"),
+        ("## Keys\n\nThey rotate.", "Keys", "Keys"),
+        ("Don't ask. Ever.", "Don't ask", "Dont-ask"),
+        (f"The key is {SECRET} here", "The key is …", "key"),
+        ("배포 키는 AKIAIOSFODNN7EXAMPLE 이다", "배포 키는 AKIAIOSFODNN7EXAMPLE 이다", "배포-키는-이다"),
+        ("고객은 900101-1234567 번이다", "고객은 …", "고객은"),
+        ("word " * 80, ("word " * 23).strip() + "…", "-".join(["word"] * 6)),
+        ("가" * 200, "가" * 119 + "…", "가" * 40),
+        ("!!!", "!!!", "!!!"),
+    ],
+)
+def test_without_a_title(text, title, name):
+    """The first sentence is the title; a few of its words, without signs and secrets, name the file, Korean as Korean."""
+    memory = Memory(text, {"topic": "t", "category": "c"})
+    assert (memory.title, memory.name) == (title, name)
+    assert all(word in text for word in name.split("-") if word != "Dont")
+
+
+def test_the_title_is_in_the_note(book, vault):
+    """It stands in the frontmatter, and stays when the note is moved; a note with a heading of its own has no second."""
+    sentence = "Deploys are on Tuesdays, never on Fridays."
+    [done] = book.scribe({"text": sentence, "metadata": {"topic": "t", "keywords": ["deploy"]}}).written
+    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
+    assert "title: Deploys are on Tuesdays, never on Fridays" in (vault / done.path).read_text("utf-8")
+    book.move(done.path, "elsewhere/release.md")
+    assert book.show(done.chunk_id)[0].title == sentence.rstrip(".")
+    [headed] = book.scribe({"text": "# Own\n\nText.", "metadata": {"topic": "t", "keywords": ["own"]}}).written
+    assert "title:" not in (vault / headed.path).read_text("utf-8")
 
 
 def test_a_link_to_a_new_note_works_as_its_path_says(book, vault, write_note):

@@ -52,7 +52,7 @@ def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     """The file has the given text with a new id and dates, and the next search finds it by words and by meaning."""
     [written] = book.scribe(CHUNK).written
     assert (written.path, written.pending) == (
-        "project/infra/The lighthouse keeper rotates the keys every Monday.md",
+        "project/infra/lighthouse-keeper-rotates-keys-every.md",
         False,
     )
     text = (vault / written.path).read_text("utf-8")

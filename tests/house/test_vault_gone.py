@@ -117,7 +117,8 @@ VERBS: dict[str, Callable[[Gone], object]] = {
 }
 READS = {
     "migrate_back",  # which is migrate
-    *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks", "topics"),
+    *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks"),
+    *("superseded", "topics"),
     *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
     *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone

@@ -192,6 +192,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "adjacent": [lambda book, text: book.adjacent(text), lambda book, text: book.adjacent("crane")],
     "pictures": [lambda book, text: book.pictures(text), lambda book, text: book.pictures("crane")],
     "picture": [lambda book, text: book.picture(text, text), lambda book, text: book.picture("crane", f"{text}.png")],
+    "superseded": [
+        lambda book, text: book.superseded(book.show(text)),
+        lambda book, text: book.superseded(book.show("team/crane.md")),
+    ],
     "backlinks": [
         lambda book, text: book.backlinks([text, "zqfolder/zqpath.md"]),
         lambda book, text: book.backlinks(["team/crane.md", "team/quay.md"]),

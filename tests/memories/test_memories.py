@@ -63,7 +63,7 @@ def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
         privacy_scope="team",
         source="meeting-notes",
     )
-    assert done["path"] == "memory/typescript/프로젝트에서 TypeScript를 도입하기로 결정했다.md"
+    assert done["path"] == "memory/typescript/프로젝트에서-TypeScript를-도입하기로-결정했다.md"
     meta = parse(done["path"], text_of(vault, done["path"]).encode()).meta
     assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
     assert meta["keywords"][:2] == ["typescript", "decision"]
@@ -78,7 +78,7 @@ def test_what_is_remembered_already_is_said(book, vault):
     """The same words are not written again; force writes."""
     one = tool(book, "remember", content="The kettle is loud.")
     again = tool(book, "remember", content="The kettle is loud.")
-    assert again == {"status": "exists", "memory_id": one["memory_id"]}
+    assert (again["status"], again["memory_id"]) == ("exists", one["memory_id"])
     assert len(list(vault.rglob("memory/**/*.md"))) == 1
     assert "path" in tool(book, "remember", content="The kettle is loud.", force=True)
 
@@ -235,7 +235,8 @@ def test_an_injection_fills_its_budget(book):
     tool(book, "remember", content=long, source="https://example.org/samovar")
     text, meta = injection(book, "samovar", 200, "general")
     assert (meta["memories_used"], count(text) <= 200) == (1, True)
-    assert "The samovar is a loud machine." in text
+    assert "The samovar is a loud machine" in text
+    assert "It hums" in text
     assert text.count("~~~") == 2
     with_name = tool(book, "remember", content="zither", tags=["x" * 40])
     book.revise(with_name["memory_id"], metadata={"title": "zither " + "strings of a long name " * 12})

@@ -144,8 +144,8 @@ def test_rebuild_reports_progress(book: Spellbook, write_note: Callable[..., Pat
         ("REST_INVALID", "Call rest()", "rest_end", {"session_id": "'; DROP TABLE sessions; --"}),
         ("REST_EXPIRED", "Call rest()", "scribe", {"chunk": CHUNK, "session_id": "$expired"}),
         ("REST_EXPIRED", "Call rest()", "scribe_chunk", {"chunk": CHUNK, "session_id": "$ended"}),
-        ("INVALID_INPUT", "scribe_validate", "scribe", {"chunk": {"text": "x"}, "session_id": "$session"}),
-        ("INVALID_INPUT", "scribe_validate", "scribe", {"chunk": "no chunk at all", "session_id": "$session"}),
+        ("INVALID_INPUT", "Nothing was written", "scribe", {"chunk": {"text": "x"}, "session_id": "$session"}),
+        ("INVALID_INPUT", "Nothing was written", "scribe", {"chunk": "no chunk at all", "session_id": "$session"}),
         (
             "INVALID_INPUT",
             "Nothing was written",
@@ -223,7 +223,7 @@ def test_arguments_out_of_bounds_are_refused(book: Spellbook, tool: str, argumen
     started = time.process_time()
     text = talk(book, lambda agent: agent.refused(tool, **arguments))
     assert time.process_time() - started < 10
-    assert text.startswith(f"Error executing tool {tool}: ")
+    assert text.startswith("INVALID_INPUT: ")
     assert len(text) < 500
     assert "pydantic" not in text
 
@@ -232,7 +232,7 @@ def test_what_is_wrong_with_arguments_is_said_by_their_names(book: Spellbook) ->
     """Each invalid argument is named with what is valid, under one code."""
     text = talk(book, lambda agent: agent.refused("find", keywords=["x"], limit=0, match="some"))
     assert text == (
-        "Error executing tool find: INVALID_INPUT: match: Input should be 'any' or 'all'; limit: Input should be greater than or equal to 1."
+        "INVALID_INPUT: match: Input should be 'any' or 'all'; limit: Input should be greater than or equal to 1."
     )
 
 

@@ -115,6 +115,74 @@ def test_what_is_none(text: str) -> None:
     assert credentials.find(f"Words before: {text}\nand after.") == []
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "900101-1234567",
+        "900101 - 2234567",
+        "900101–1234567",
+        "001231-3123456",
+        "850615-5123456",
+        "051230-8123456",
+        "주민등록번호: 9001011234567",
+        "외국인등록번호 8506156123456",
+        "RRN 9001011234567",
+        "rrn=900101-1234567",
+    ],
+)
+def test_a_residents_number(number: str) -> None:
+    """Numbers of Koreans and foreigners are told by date and sex digit; without a hyphen only after their label."""
+    [found] = credentials.find(f"고객 정보는 {number}입니다.")
+    assert found.kind == "a Korean resident number"
+    assert found.value[-6:] not in credentials.masked(f"고객 정보는 {number}입니다.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "901301-1234567",  # no such month
+        "900230-1234567",  # nor such a day
+        "900101-9234567",  # nor such a sex digit
+        "991231-3234567",  # not born yet
+        "240315-1000234",  # an order's: of 1924 it would fail the checksum
+        "900101-1******",
+        "9001011234567",
+        "1711223344556",  # milliseconds since 1970
+        "010-1234-5678",
+        "02-123-4567, 070-1234-5678",
+        "2026-11-25, 20261125-1234567",
+        "v1.900101-1234567",
+        "/posts/900101-1234567",
+        "A900101-1234567",
+        "900101-1234567-8",
+        "900101-1234567.5",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "4242 4242 4242 4242",
+        "1234 5678 9012 3456",
+        "4539 1488 0343 6468",  # fails Luhn's check
+    ],
+)
+def test_numbers_that_are_nobodys(text: str) -> None:
+    """Phone numbers, dates, versions, ids, examples, and numbers of no possible birth are left alone."""
+    assert credentials.find(f"그 값은 {text} 이다. See {text}.") == []
+
+
+def test_generated_numbers() -> None:
+    """Of ids made of a date and a count few look like a resident's number, and of phone numbers none."""
+    digits = random(40_000, string.digits)
+    pairs = [digits[i : i + 13] for i in range(0, 39_000, 13)]
+    assert sum(bool(credentials.find(f"id {each[:6]}-{each[6:]} x")) for each in pairs) < len(pairs) * 0.04
+    assert not any(credentials.find(f"id {each} x") for each in pairs)
+    assert not any(credentials.find(f"010-{each[:4]}-{each[4:8]}") for each in pairs)
+
+
+def test_a_cards_number() -> None:
+    """Digits in groups as on a card, which pass Luhn's check, are refused."""
+    number = "4539 1488 0343 6467"
+    assert [each.kind for each in credentials.find(f"카드 {number}")] == ["a card number"]
+    assert [each.kind for each in credentials.find(number.replace(" ", "-"))] == ["a card number"]
+
+
 def test_it_takes_time_in_proportion() -> None:
     """Repeated labels, prefixes and beginnings of keys take linear time."""
     for part in (
@@ -127,6 +195,8 @@ def test_it_takes_time_in_proportion() -> None:
         "://a:",
         "token ",
         "a" * 9,
+        "900101-",
+        "4539 ",
     ):
         began = time.process_time()
         credentials.find(part * (200_000 // len(part)))
@@ -212,7 +282,7 @@ def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPat
     def run(*args: str, code: int) -> Result:
         result = CliRunner().invoke(main, args, input=f"Log in: token: {PASSWORD}")
         assert result.exit_code == code, result.output
-        assert "line" in result.stderr
+        assert "looks like it holds" in result.stderr
         assert PASSWORD not in result.stderr
         return result
 

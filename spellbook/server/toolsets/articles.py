@@ -13,11 +13,6 @@ from spellbook.server.layouts import articles
 from spellbook.text.quoting import json_of
 from spellbook.verbs import memories
 
-INSTRUCTIONS = """\
-- save(source, categories) keeps a web page, a PDF or an HTML file as an article; ask(question) returns passages of
-  articles with their sources.
-"""
-
 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for articles over `book` to a server."""
@@ -59,9 +54,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
         Ask saved articles: the passages that answer a question, best first, then their sources to cite, numbered.
         """
         answer = book.memories.articles.ask(**question, max_tokens=max_tokens)
+        where = articles.where(question["category"], question["article_id"])
         if format == "json":
-            return as_json(**articles.passages_json(answer, max_tokens))
-        return articles.passages_text(answer, max_tokens)
+            return as_json(**articles.passages_json(answer, max_tokens, where))
+        return articles.passages_text(answer, max_tokens, where)
 
     def delete(article_id: str) -> str:
         """Delete a saved article: it goes to the vault's .trash folder, and undo or restore brings it back."""

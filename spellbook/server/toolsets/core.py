@@ -11,7 +11,9 @@ from mcp.types import ToolAnnotations
 
 from spellbook.editing import guides
 from spellbook.editing.rest_sessions import when
+from spellbook.editing.write import numbered
 from spellbook.library.reader import Reader
+from spellbook.memories import briefing
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
@@ -26,16 +28,8 @@ if TYPE_CHECKING:
     from spellbook.search.question import Answer
 
 
-INSTRUCTIONS = """\
-- At the start of a session call get_index() to see what is there.
-- Before answering about past decisions, preferences, projects or conventions, and before you write, call
-  search(query, also) with two guesses in also: the sentence that the note may contain, and words that a note in the
-  other language would use. memorize is by meaning, find by words.
-  show(id) reads the note or chunk that a hit or a pointer names, with its backlinks. as_of answers with what was
-  written by then.
-- When something is worth keeping (a decision, a preference, a fact, a solution), call rest(), follow its guides, call
-  scribe(chunk, session_id) for each finished chunk, then rest_end(session_id).
-- Correct with revise instead of writing a near duplicate; undo takes a change back."""
+_OPENING = 0.4
+"""Largest share of the table of contents for what the person prefers and what is due."""
 
 
 def register(mcp: MCPServer, book: Reader) -> None:
@@ -45,7 +39,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Begin writing memories: opens a session of one hour and returns the guides for dividing and labelling.
 
-        Then scribe each chunk with its session_id, and rest_end. Searching needs no session.
+        Then scribe each chunk with its session_id, and rest_end.
         """
         session, chunking, rules = book.whole.rest(language)
         whole: dict[str, Any] = {"chunking_guide": chunking, "metadata_rules": rules}
@@ -106,20 +100,22 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return _answer(book, "search", also=also or (), **question)
 
     def get_index(scope: str, max_tokens: int, as_of: str, format: str) -> str:
-        """The table of contents: categories, and topics with sizes, dates and summaries."""
+        """The person's preferences, what is due for review, and the contents: categories and topics with sizes."""
         with earlier.at(book, as_of) as then:
             listed = then.contents(scope)
             if format == "json":
                 return as_json(**render.contents_json(listed, max_tokens, then.about), **earlier.fields(then))
-            return _with_date(then, render.contents(listed, then.state(), max_tokens, then.about))
+            first = [] if scope else briefing.opening(then.index, int(max_tokens * _OPENING))
+            room = max_tokens - render.tokens_of(first)
+            return _with_date(then, "\n".join([*first, render.contents(listed, then.state(), room, then.about)]))
 
     def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
         chunks = book.topic(topic_id)
-        linking = book.backlinks({chunk.path for chunk in chunks})
+        linking, old = book.backlinks({chunk.path for chunk in chunks}), book.superseded(chunks)
         if format == "json":
-            return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking))
-        return render.topic(topic_id, chunks, max_tokens, linking)
+            return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
+        return render.topic(topic_id, chunks, max_tokens, linking, old)
 
     def show(id: str, max_tokens: int, as_of: str, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
@@ -261,8 +257,8 @@ def _too_long(chunk: object) -> list[str]:
 
 
 def _scribe(book: Reader, chunks: list[Any], session_id: str, source: str, category: str, force: bool) -> list[str]:
-    if wrong := [f"chunk {i}: {error}" for i, each in enumerate(chunks, 1) for error in _too_long(each)]:
-        raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written; scribe_validate checks a chunk.")
+    if wrong := numbered([_too_long(each) for each in chunks]):
+        raise InvalidInput(f"{'; '.join(wrong)}.", "Nothing was written.")
     done = book.whole.scribe_all(
         chunks, source=source or None, category=category or None, force=force, session=session_id
     )

@@ -14,10 +14,6 @@ from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
 
-INSTRUCTIONS = (
-    "- mama_checkpoint() at the start of work, mama_save when something is decided, mama_update when it has turned out."
-)
-
 _OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement")
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 
@@ -39,7 +35,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def mama_search(type: str, format: str, **question: Any) -> str:
         """
-        Find decisions and checkpoints by a question, best first; without a query the newest ones.
+        Find decisions and checkpoints alone, by topic or outcome; without a query the newest ones.
 
         Each with its reason, its outcome, and what replaced it. Look here before deciding again.
         """

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
 from spellbook.server import render
 from spellbook.server.base import CHANGE, READ, add_undo, adder, as_json
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
+
+if TYPE_CHECKING:
+    from spellbook.editing.moves import Moved, RelinkedNote
+    from spellbook.editing.repair_links import Offer
+    from spellbook.notes.note import Fault
+
+_MOVE_TOKENS = 2_000
+_MOST_LEFT = 20
 
 
 def register(mcp: MCPServer, book: Reader) -> None:
@@ -58,7 +67,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Ids that are paths change with the path. Nothing is overwritten.
         """
-        return render.moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
+        return _moved(book.whole.move(old, new, dry_run=dry_run), dry_run)
 
     def mend_links(dry_run: bool) -> str:
         """
@@ -66,7 +75,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
         Only previews the change unless dry_run=false.
         """
-        return render.offered(book.whole.mend_links(dry_run=dry_run), dry_run)
+        return _offered(book.whole.mend_links(dry_run=dry_run), dry_run)
 
     add = adder(mcp)
     add(merge, "Merge two memories", CHANGE, table.MERGE)
@@ -75,3 +84,37 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add_undo(add, book)
     add(move, "Move notes", CHANGE, table.MOVE)
     add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
+
+
+def _moved(done: Moved, is_preview: bool) -> str:
+    """Return what a move did, or would do, with as many differences as fit."""
+    links = sum(each.links for each in done.changed)
+    what = f"files {len(done.moved)}, notes updated {len(done.changed)}, links in them {links}"
+    verb = "Would move" if is_preview else "Moved"
+    head = f"{verb} {exact(done.old)} to {exact(done.new)}: {what}; generation {done.generation}."
+    return "\n".join([head, *_differences(done.changed, done.left)])
+
+
+def _offered(made: Offer, is_preview: bool) -> str:
+    """Return the broken links, and the repairs that were made or are offered."""
+    unknown = [guess for guess in made.guesses if guess.path is None]
+    verb = "Would repair" if is_preview else "Repaired"
+    head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
+    nowhere = [
+        f"- {exact(each.source)}:{each.line} {flat(each.target)}"
+        + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
+        for each in unknown[:_MOST_LEFT]
+    ]
+    return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
+
+
+def _differences(changed: Sequence[RelinkedNote], left: Sequence[Fault]) -> list[str]:
+    parts = [f"{exact(each.path)}: {flat(each.reason)}" for each in left[:_MOST_LEFT]]
+    room = _MOVE_TOKENS
+    for number, note in enumerate(changed):
+        part = quoted(note.difference)
+        room -= render.tokens_of([part])
+        if room < 0:
+            return [*parts, f"… and {counted(len(changed) - number, 'more note')}"]
+        parts.append(part)
+    return parts

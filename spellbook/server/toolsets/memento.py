@@ -25,8 +25,6 @@ from spellbook.server.layouts import remembered, render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories
 
-INSTRUCTIONS = "- remember(content) keeps a sentence, recall(query) finds it; scribe what should last."
-
 _JSON = "application/json"
 _CACHE_SECONDS = 300.0
 _LEAST_BUDGET = 100
@@ -41,9 +39,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def remember(**memory: Any) -> str:
         """
-        Keep a sentence or a text as one memory, without a session. Recall and search find it at once.
+        Keep a sentence or a short text as one memory, without a session. Search finds it at once.
 
-        What should be found in a year, and is worth dividing and labelling, is written with rest and scribe instead.
+        An episodic memory, the default, fades within months: a fact, a preference or a decision is semantic. The answer
+        names older memories that this one may overturn.
         """
         return as_json(**book.memories.remember(**memory))
 

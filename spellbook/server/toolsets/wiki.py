@@ -18,8 +18,6 @@ from spellbook.verbs import memories
 if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
 
-INSTRUCTIONS = "- wiki_search(query) before you read code: the project's documents say what does what, and where."
-
 _HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
 ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", "wiki_status")}

@@ -12,18 +12,16 @@ from typing import Any
 from spellbook.editing import cleanup
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search import ranking
+from spellbook.search import newest, ranking
 from spellbook.server.http.admin.common import say
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.server.http.faults import InvalidFields
-from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.vault.rules import TRASH
 from spellbook.verbs import admin
 
 _MOST_LISTED = 20
-_MOST_REVIEWS = 1_000
 
 
 def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, Any]:
@@ -58,7 +56,7 @@ def forgetting(call: Call) -> dict[str, Any]:
         "working": _count(call, "type", "working"),
         "due": [_row(each) for each in due[:_MOST_LISTED]],
         "trash": _trash(str(book.config.vault)),
-        "reviews_due": sum(_is_due(each) for each in _reviews(call)),
+        "reviews_due": len(newest.reviews(index, due=True)),
         "faded": [{**_row(each), "share": share} for share, each in _fading(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
@@ -110,27 +108,6 @@ def _trash(vault: str) -> dict[str, Any]:
     return {"files": len(files), "bytes": sum(size for _, size, _ in files), "oldest": when}
 
 
-def _reviews(call: Call) -> list[StoredChunk]:
-    """Return the notes with a review date, the next first."""
-    index = call.book.index
-    days = [day for day, _ in index.catalog.commonest("review", index.visible, _MOST_REVIEWS)]
-    if not days:
-        return []
-    filter = {"review": days}
-    first = call.book.recent(MOST_LISTED, filter=filter)
-    further = range(MOST_LISTED, min(first.total, _MOST_REVIEWS), MOST_LISTED)
-    listed = [
-        *first.notes,
-        *(each for offset in further for each in call.book.recent(MOST_LISTED, offset, filter).notes),
-    ]
-    chunks = [each for each in listed if each.meta.get("review")]
-    return sorted(chunks, key=lambda each: (str(each.meta["review"]), each.path))
-
-
-def _is_due(chunk: StoredChunk) -> bool:
-    return str(chunk.meta["review"])[:10] <= dt.date.today().isoformat()
-
-
 def review(call: Call, memory_id: str, at: str | None, days: int | None) -> dict[str, Any]:
     """Set the date on which to look at a memory again, in the note itself."""
     if at and days is not None:
@@ -154,8 +131,8 @@ def _read_date(at: str | None) -> dt.date | None:
 def reviews(call: Call, due: bool) -> dict[str, Any]:
     """The memories with a review date, the next first."""
     call.book.refresh()
-    chunks = [each for each in _reviews(call) if not due or _is_due(each)]
-    listed = [{**_row(each), "review": str(each.meta["review"]), "due": _is_due(each)} for each in chunks]
+    chunks = newest.reviews(call.book.index, due=due)
+    listed = [{**_row(each), "review": str(each.meta["review"]), "due": newest.is_due(each)} for each in chunks]
     return {"message": say(call, "Memories by their review dates."), "reviews": listed}
 
 

@@ -63,7 +63,7 @@ def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
     with earlier.at(call.book, as_of) as then:
         chunks = then.topic(name)
         linking = then.backlinks({chunk.path for chunk in chunks})
-        return {**render.topic_json(name, chunks, max_tokens, linking), **earlier.fields(then)}
+        return {**render.topic_json(name, chunks, max_tokens, linking, then.superseded(chunks)), **earlier.fields(then)}
 
 
 def history(call: Call, id: str, limit: int) -> dict[str, Any]:
