@@ -85,7 +85,7 @@ def resolve(folder: Folder, taken: Snapshots, when: str) -> Moment:
     if snapshots.taken_at(question) is not None:
         return _moment_of(question, taken.find(question))
     refusal = InvalidInput(
-        f"{question[:80]!r} is no date, and neither a revision nor a snapshot of this vault.", _FORMS
+        f"{question[:80]!r} is not a date, and neither a revision nor a snapshot of this vault.", _FORMS
     )
     try:
         if commit := Repository(folder.root).find(question):

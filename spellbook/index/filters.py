@@ -280,7 +280,7 @@ def end_of(value: str) -> float:
     try:
         return _moment("", value, True)
     except InvalidInput as error:
-        raise InvalidInput(f"{value[:80]!r} is no date.", error.hint) from error
+        raise InvalidInput(f"{value[:80]!r} is not a date.", error.hint) from error
 
 
 def _moment(key: str, value: object, end: bool) -> float:
@@ -304,7 +304,7 @@ def _moment(key: str, value: object, end: bool) -> float:
         return last_before(_seconds(after))
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
-            f"The filter {key}: {text!r:.80} is no date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."
+            f"The filter {key}: {text!r:.80} is not a date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."
         ) from error
 
 

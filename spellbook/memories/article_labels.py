@@ -74,7 +74,7 @@ def labels_of(metadata: object) -> ArticleLabels:
             if len(labels[key]) > most:
                 raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} letters.", f"Give at most {most:,}.")
     if labels.get("published") and not _day(labels["published"]):
-        raise InvalidInput(f"metadata.published is no date: {labels['published']!r:.40}.", "For example 2026-03-14.")
+        raise InvalidInput(f"metadata.published is not a date: {labels['published']!r:.40}.", "For example 2026-03-14.")
     return ArticleLabels(**labels)
 
 

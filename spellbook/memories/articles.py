@@ -115,7 +115,7 @@ class Articles(Opened):
         """
         Return the first chunk of an article, and what it says; this counts as opening.
 
-        Raises MemoryNotFound, and InvalidInput for a note that is no article.
+        Raises MemoryNotFound, and InvalidInput for a note that is not an article.
         """
         chunk = self._article(article_id, "Use show.")
         if self.index.config.count_use:
@@ -146,7 +146,7 @@ class Articles(Opened):
         """Return the first chunk of the article that an id names. Raises MemoryNotFound, InvalidInput for others."""
         chunk = self._first(self._resolve(id).path)
         if CATEGORY not in map(fold, texts(chunk.meta.get("category") or chunk.category)):
-            raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is no article.", instead)
+            raise InvalidInput(f"{flat(chunk.title)} ({exact(chunk.path)}) is not an article.", instead)
         return chunk
 
     def _saved_from(self, address: str) -> StoredChunk | None:

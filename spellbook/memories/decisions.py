@@ -192,7 +192,7 @@ class Decisions(Opened):
         """
         Record an outcome of a decision, or what it supersedes, as one revision of its note.
 
-        Raises InvalidInput if it is no decision or would supersede itself, MemoryNotFound and Conflict.
+        Raises InvalidInput if it is not a decision or would supersede itself, MemoryNotFound and Conflict.
         """
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
@@ -284,12 +284,12 @@ class Decisions(Opened):
         return list(newest.living(self.index, _MOST_LIVING, {"category": DECISION, "topic": topic}).notes)
 
     def _decisions(self, ids: Sequence[str]) -> list[StoredChunk]:
-        """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is no decision."""
+        """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is not a decision."""
         chunks = self._all(ids)
         for chunk in chunks:
             if DECISION not in _categories(chunk):
                 other = f"{flat(chunk.title)} ({exact(chunk.path)})"
-                raise InvalidInput(f"{other} is no decision.", "Its category is not decision. Nothing was changed.")
+                raise InvalidInput(f"{other} is not a decision.", "Its category is not decision. Nothing was changed.")
         return chunks
 
     def _write(

@@ -202,14 +202,14 @@ def test_a_vault_in_a_folder_of_a_repository(small: Spellbook) -> None:
     [
         ("2025-12-31", "the first commit is"),
         ("1960", "the first commit is"),
-        ("2026-02-30", "is no date"),
+        ("2026-02-30", "is not a date"),
         ("--all", "is not a revision"),
         ("-1", "is not a revision"),
-        ("nonsense", "is no date, and neither a revision nor a snapshot"),
+        ("nonsense", "is not a date, and neither a revision nor a snapshot"),
         ("a\nb", "names no time"),
         ("x" * 300, "names no time"),
-        ("HEAD..main", "is no date, and neither"),
-        ("HEAD:notes and more/a.md", "is no date, and neither"),
+        ("HEAD..main", "is not a date, and neither"),
+        ("HEAD:notes and more/a.md", "is not a date, and neither"),
     ],
 )
 def test_what_means_no_time_is_refused(small: Spellbook, when: str, said: str) -> None:

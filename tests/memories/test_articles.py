@@ -409,7 +409,7 @@ def test_delete(book, vault, write_note):
     assert not (vault / done["path"]).exists()
     book.undo()
     assert (vault / done["path"]).exists()
-    assert "is no article. Use erase or forget." in tool(book, "delete", article_id="own.md")
+    assert "is not an article. Use erase or forget." in tool(book, "delete", article_id="own.md")
     assert "Use show." in tool(book, "get", article_id="own.md")
     assert "MEMORY_NOT_FOUND" in tool(book, "delete", article_id="nowhere")
     assert (vault / "own.md").exists()
@@ -423,7 +423,7 @@ def test_delete(book, vault, write_note):
         ({"categories": [" "]}, "INVALID_INPUT: There are 0 categories"),
         ({"metadata": {"trust": "trusted"}}, "INVALID_INPUT: metadata.trust is not a key"),
         ({"metadata": {"summary": "x" * 2_001}}, "Give at most 2,000"),
-        ({"metadata": {"published": "soon"}}, "is no date"),
+        ({"metadata": {"published": "soon"}}, "is not a date"),
         ({"metadata": {"tags": [1]}}, "must be a list of texts"),
         ({"text": "---\ntitle: nothing\n---\n"}, "INVALID_INPUT: The given text is empty"),
         ({"text": f"The key is {KEY}."}, "INVALID_INPUT: the text looks like it holds a GitHub token"),

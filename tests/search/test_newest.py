@@ -164,7 +164,7 @@ def test_the_command_lists_and_search_without_a_question_does(vault, dated):
         (["search"], "Give a QUERY"),
         (["search", "--filter", "path=a/", "--min-score", "0.5"], "--min-score needs a QUERY"),
         (["recent", "-n", "0"], "limit=0 is out of range"),
-        (["recent", "--filter", "when=soon"], "is no date"),
+        (["recent", "--filter", "when=soon"], "is not a date"),
     ],
 )
 def test_what_makes_no_list_is_wrong_usage(vault, line, said):

@@ -51,7 +51,7 @@ def extract(body: bytes, what: str = "The PDF") -> dict[str, str]:
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
             raise InvalidInput(f"{what} is encrypted.", "Save a copy without a password, or give its text.") from error
-        raise InvalidInput(f"{what} is no PDF that can be read.", "Is it damaged? Give its text instead.") from error
+        raise InvalidInput(f"{what} is not a PDF that can be read.", "Is it damaged? Give its text instead.") from error
     text = "".join(line for page in pages for line in page)
     letters = sum(map(str.isalnum, text))
     broken = sum(unicodedata.category(letter) in {"Co", "Cn", "Cc"} or letter == "\ufffd" for letter in text)

@@ -108,7 +108,7 @@ def _document(source: str) -> tuple[bytes, bool]:
             start = file.read(5)
             is_pdf = start == b"%PDF-"
             if not is_pdf and real.suffix.lower() not in _HTML:
-                raise PermissionDenied(f"{what} is no PDF and no HTML file.", "Give its text instead.")
+                raise PermissionDenied(f"{what} is neither a PDF nor an HTML file.", "Give its text instead.")
             return start + file.read(MOST_PDF), is_pdf
     except FileNotFoundError as error:
         raise InvalidInput(f"There is no file {what}.", "Check the path.") from error
