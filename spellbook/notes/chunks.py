@@ -25,6 +25,7 @@ from spellbook.notes.chunk_sizes import (
     OVERLAP,
     SECTIONS,
 )
+from spellbook.notes.decisions import DECISION
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
@@ -92,6 +93,8 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
+    # People's notes and decisions keep what was embedded of them before memories had titles.
+    says_title = note.kind == "memory" and note.category != DECISION
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
@@ -109,7 +112,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             blank = height(text[: text.index(written)] + "|") - 1 if written else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            above = "" if _begins_with(written, title) else title
+            above = "" if says_title and _begins_with(written, title) else title
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
