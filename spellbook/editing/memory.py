@@ -87,11 +87,7 @@ class Memory:
         A title and a name are shown in many places, so no secret goes into them.
         """
         given = self.given_title
-        return (
-            credentials.masked(given)
-            if given
-            else first_sentence(" ".join(_first_passage(credentials.masked(self.text[:_MOST_READ])).split()))
-        )
+        return credentials.masked(given) if given else made_title(self.text)
 
     @property
     def name(self) -> str:
@@ -131,6 +127,11 @@ def _first_passage(text: str) -> str:
         if any(map(str.isalnum, passage)):
             return passage.replace("|", " ")
     return text
+
+
+def made_title(text: str) -> str:
+    """Return the title of a memory that was given none: its first sentence or heading, without markup or secrets."""
+    return first_sentence(" ".join(_first_passage(credentials.masked(text[:_MOST_READ])).split()))
 
 
 def _slug(title: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing import edits
-from spellbook.editing.memory import Findings, metadata
+from spellbook.editing.memory import Findings, made_title, metadata
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import note_chunks, resolve
@@ -91,7 +91,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
-        text = _set_meta(chunk.path, note, text, changes)
+        text = _set_meta(chunk.path, note, text, {**_made_title(note, text), **changes})
         difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")
         new = credentials.new(note.text, text)
         secrets = tuple(f"line {secret.line} looks like it holds {secret.kind}" for secret in new)
@@ -108,6 +108,13 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         embed_note(index, chunk.path)
         return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
     raise _keeps_changing(chunk.path)
+
+
+def _made_title(note: Note, text: str) -> dict[str, Any]:
+    """Return the title of a memory, as metadata to set, if it was its first sentence and is not any more."""
+    title, body = str(note.meta.get("title") or ""), parse(note.path, note.encode(text)).body.strip()
+    is_made = note.kind == "memory" and chunks.begins_with(note.body.strip(), title)
+    return {"title": made_title(body)} if is_made and body and not chunks.begins_with(body, title) else {}
 
 
 def _keeps_changing(path: str) -> Conflict:

@@ -112,7 +112,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             blank = height(text[: text.index(written)] + "|") - 1 if written else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            above = "" if says_title and _begins_with(written, title) else title
+            above = "" if says_title and begins_with(written, title) else title
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
@@ -127,7 +127,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     return tuple(chunks)
 
 
-def _begins_with(text: str, title: str) -> bool:
+def begins_with(text: str, title: str) -> bool:
     """
     Say whether a text begins with a title as a sentence, as that of a memory does.
 

@@ -20,6 +20,7 @@ from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
+from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
 from spellbook.system.lazy import np
 from spellbook.text import diff
@@ -89,11 +90,11 @@ class ComparedChunk:
         words = (word for line in lines for word in _WORD.finditer(line))
         if len([*islice(words, _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
-        # A person's title for a note is its file's name; that of a memory without a title is made from its text.
+        # A person's title for a note is its file's name; that of a memory is made from its text, unless it was given.
         file = chunk.path.rpartition("/")[2].removesuffix(".md")
-        is_made = note.kind == "memory" and chunk.title == file
-        is_named = not is_made or note.meta.get("title") or _TITLE.match(chunk.text)
-        subject = fold(" > ".join(filter(None, (chunk.title if is_named else "", chunk.heading))))
+        is_of_file = chunk.title == file and not (note.meta.get("title") or _TITLE.match(chunk.text))
+        is_made = note.kind == "memory" and (is_of_file or begins_with(chunk.text.strip(), chunk.title))
+        subject = fold(" > ".join(filter(None, ("" if is_made else chunk.title, chunk.heading))))
         masked, numbers = diff.masked(chunk.text)
         language = declared(note.meta.get("language") or note.meta.get("lang"))
         return cls(chunk.number, chunk.place, chunk.key, folded(masked), numbers, subject, language)

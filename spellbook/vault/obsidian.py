@@ -96,13 +96,14 @@ class Obsidian:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._files = tuple(root / name for name in OBSIDIAN)
         self._seen: tuple[Stamp | None, ...] = ()
         self._settings = ObsidianSettings()
         self._leaves_out: IsLeftOut | None = None
 
     def settings(self) -> ObsidianSettings:
         """Return what the files say now."""
-        seen = tuple(_stamp(self._root / name) for name in OBSIDIAN)
+        seen = tuple(map(_stamp, self._files))
         if seen != self._seen:
             self._settings = read(self._root) if any(seen) else ObsidianSettings()
             self._leaves_out = self._settings.leaves_out()

@@ -294,3 +294,16 @@ def test_an_unknown_id(book, harbour):
     with pytest.raises(MemoryNotFound):
         book.revise("harbour#nine", append="x")
     assert text(harbour) == NOTE
+
+
+def test_a_made_title_follows_the_text(book, vault):
+    """A memory's title that was its first sentence is the new first sentence; a given title stays."""
+    meta = {"topic": "ops", "keywords": ["ops", "day", "deploy"]}
+    [made] = book.scribe({"text": "We deploy on Tuesdays. Never on Fridays.", "metadata": meta}).written
+    [given] = book.scribe({"text": "Backups run at night.", "metadata": {**meta, "title": "Backups"}}).written
+    for written in (made, given):
+        book.revise(written.chunk_id, content="We rest on Sundays. Always.")
+    assert book.resolve(made.chunk_id).title == "We rest on Sundays"
+    assert book.resolve(given.chunk_id).title == "Backups"
+    book.revise(made.chunk_id, append="Also on Mondays.")
+    assert book.resolve(made.chunk_id).title == "We rest on Sundays"

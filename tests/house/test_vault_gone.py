@@ -107,6 +107,8 @@ VERBS: dict[str, Callable[[Gone], object]] = {
     "merge": lambda gone: gone.book.merge("ops/keys.md", "ops/more.md", apply=True),
     "restore": lambda gone: gone.book.restore(".trash/erased.md"),
     "undo": lambda gone: gone.book.undo(),
+    "undo_all": lambda gone: gone.book.undo_all("1d"),
+    "uncheck_links": lambda gone: gone.book.uncheck_links("/reference/"),
     "move": lambda gone: gone.book.move("ops/keys.md", "new/place.md"),
     "import_": lambda gone: gone.book.import_(gone.outside),
     "restore_snapshot": lambda gone: gone.book.restore_snapshot(gone.ids["snapshot"]),
@@ -118,7 +120,7 @@ VERBS: dict[str, Callable[[Gone], object]] = {
 READS = {
     "migrate_back",  # which is migrate
     *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks"),
-    *("superseded", "topics"),
+    *("superseded", "topics", "folders", "tags", "opened", "broken_links"),
     *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
     *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
@@ -252,6 +254,8 @@ ENDPOINTS: dict[str, Callable[[Gone], tuple[str, dict[str, Any]]]] = {
     "DELETE /api/notes/{id}": lambda gone: ("ops/keys.md", {}),
     "POST /api/restore": lambda gone: ("", {"name": ".trash/erased.md"}),
     "POST /api/undo": lambda gone: ("", {}),
+    "POST /api/links/mend": lambda gone: ("", {"dry_run": False}),
+    "POST /admin/links/unchecked": lambda gone: ("", {"beginning": "/reference/"}),
     "POST /api/move": lambda gone: ("", {"old": "ops/keys.md", "new": "new/place.md"}),
     "POST /api/merge": lambda gone: ("", {"a": "ops/keys.md", "b": "ops/more.md", "dry_run": False}),
     "POST /api/articles": lambda gone: ("", {"source": "Two", "categories": ["database"], "text": "# Two\n\nA. " * 9}),
@@ -307,6 +311,9 @@ def test_every_endpoint_is_here():
 FORMS: dict[str, Callable[[Gone], dict[str, str]]] = {
     "/do/edit": lambda gone: {"id": "ops/keys.md", "old": "By hand.", "content": "By a script.", "hash": ""},
     "/do/properties": lambda gone: {"id": "ops/keys.md", "was.topic": "ops", "is.topic": "", "new": "", "value": ""},
+    "/do/new": lambda gone: {"text": "Deploys happen on Tuesdays only.", "topic": "ops"},
+    "/do/mend": lambda gone: {"sure": "yes"},
+    "/do/uncheck": lambda gone: {"beginning": "/reference/"},
     "/do/pin": lambda gone: {"id": "ops/keys.md", "pinned": "true"},
     "/do/review": lambda gone: {"id": "ops/keys.md", "days": "7"},
     "/do/erase": lambda gone: {"id": "ops/keys.md", "sure": "yes"},

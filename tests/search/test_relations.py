@@ -440,5 +440,5 @@ def test_titles_from_outside_are_marked(book: Spellbook, write_note: Callable[..
     book.reindex()
     near = book.backlinks({"mine.md"})
     assert {each.path for each in near if each.untrusted} == {"theirs.md", "page.md"}
-    shown = render.topic("t", book.index.catalog.at("mine.md"), 2_000, near)
+    shown = render.topic("t", book.index.catalog.at("mine.md"), 2_000, near, {})
     assert shown.count(", untrusted] id: ") == 2

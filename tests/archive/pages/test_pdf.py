@@ -95,7 +95,7 @@ ENCRYPTED = b"/Encrypt << /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >> /
         pytest.param(pdf([["\ue001\ue002" * 40]]), "hide the letters", id="private letters"),
         pytest.param(b"%PDF-1.7\n" + b"\xff" * 5_000, "not a PDF that can be read", id="garbage"),
         pytest.param(b"%PDF-", "not a PDF that can be read", id="nothing"),
-        pytest.param(pdf([]), "no ", id="no page"),
+        pytest.param(pdf([]), "not a PDF", id="no page"),
     ],
 )
 def test_what_cannot_be_read_is_said(body: bytes, said: str) -> None:
