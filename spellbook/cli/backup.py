@@ -136,7 +136,7 @@ def snapshot() -> None:
 
     Unchanged files take no space. A process that watches takes one snapshot a
     day. All of the last 24 hours are kept, then one each for 7 days, 4 weeks
-    and 12 months. `spellbook status` says where they are.
+    and 12 months. `spellbook status --verbose` says where they are.
 
     \b
     spellbook snapshot

@@ -24,7 +24,6 @@ from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import why as why_found
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
-from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
@@ -355,35 +354,6 @@ def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
 # -- the state of the vault
 
 
-def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    parts = []
-    for process in listed:
-        since = dt.datetime.fromtimestamp(process["since"])
-        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
-    return ", ".join(parts)
-
-
-def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
-    return "; ".join(
-        translated(
-            f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
-            if times["count"] >= ENOUGH
-            else f"{verb}: {counted(times['count'], 'query', 'queries')}"
-        )
-        for verb, times in verbs.items()
-    )
-
-
-def _snapshots(state: Mapping[str, Any]) -> str:
-    if not state["count"]:
-        return "none yet: `spellbook snapshot` takes one"
-    return f"{state['count']}, the latest from {_minute(state['last'])}, in {state['folder']}"
-
-
-def _minute(at: str) -> str:
-    return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
-
-
 def summary(report: Report) -> str:
     """Return in a sentence what a run did."""
     kinds = (
@@ -399,54 +369,6 @@ def summary(report: Report) -> str:
     )
     done = "; ".join(filter(None, parts))
     return f"{counted(report.scanned, 'note')}: {done}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
-
-
-def status(state: Mapping[str, Any]) -> None:
-    """Print where things are, how much there is, and what to fix."""
-    embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
-    if state["pending"] and state["embedding"]:
-        embedded += f"; {translated('the others are being embedded now')}"
-    reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
-    categories = ", ".join(
-        f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
-        for name, count in state["categories"].items()
-    )
-    errors = ", ".join(f"{code} {count}" for code, count in state["day"]["errors"].items())
-    why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
-    rows = [
-        ("vault", state["vault"]),
-        ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
-        ("notes", f"{state['notes']:,} ({translated(counted(state['chunks'], 'chunk'))})"),
-        ("embedded", f"{embedded}, {state['embedder']}"),
-        ("engine", state.get("engine")),
-        ("second", _second(state) if "second_encoder" in state else ""),
-        ("looked at", _minute(state["looked_at"]) if state["looked_at"] else ""),
-        ("watched", translated("yes" if state["watched"] else f"no{why_not}: each command scans the vault")),
-        ("open in", _processes(state["processes"])),
-        ("chroma", translated(chroma(state["chroma"]))),
-        ("snapshots", translated(_snapshots(state["snapshots"]))),
-        ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
-        ("texts", translated(reused) if state["embedded"] else ""),
-        ("answers", _timings(state["timings"])),
-        ("errors", translated(f"{errors} in 24 hours") if errors else ""),
-        *(("to fix", _fault(fault)) for fault in state["faults"]),
-        ("warning", translated(one_line(state.get("warning", "")))),
-    ]
-    for head, value in rows:
-        if value:
-            click.echo(f"{pad(translated(head), 11)} {value}")
-
-
-def _fault(fault: Mapping[str, Any]) -> str:
-    at = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-    return f"{one_line(at)}: {translated(one_line(fault['reason']))}"
-
-
-def _second(state: Mapping[str, Any]) -> str:
-    total = state["vectors_in_use"] + state["pending"]
-    pending = state["second_encoder"]["pending"]
-    done = translated(counted(total - (total if pending is None else pending), "text", of=total))
-    return f"{done}, {state['second_encoder']['name']} ({state['second_encoder']['engine']})"
 
 
 def chroma(state: Mapping[str, Any]) -> str:
