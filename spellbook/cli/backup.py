@@ -111,7 +111,7 @@ def _print_imported(done: Imported) -> None:
         f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
     )
     summary = ", ".join(filter(None, counts)) or "nothing to import"
-    output.say(f"Would be: {summary}." if done.dry_run else f"{summary}.")
+    output.say(f"Would be: {summary}." if done.dry_run else f"Imported: {summary}.")
     _print_names("skipped", done.skipped)
     _print_names("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:

@@ -269,8 +269,9 @@ def merged(done: Merged) -> None:
             err=True,
         )
     else:
-        contrary = "; they contradict each other, so add --keep a, b or both" if done.changed else ""
-        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
+        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}.", err=True)
+        if done.changed:
+            say("They contradict each other, so add --keep a, b or both.", err=True)
 
 
 def log(entries: Sequence[Entry]) -> None:
@@ -290,12 +291,18 @@ def versions(history: Mapping[str, Any]) -> None:
     for version in history["versions"]:
         at = version["at"][:16].replace("T", " ")
         gone = "" if version["sha256"] else f"  {translated('deleted')}"
-        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in version["sources"])
-        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
+        sources = ", ".join(translated(_source(one_line(source))) for source in version["sources"])
+        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {sources}")
         if version["difference"]:
             click.echo(plain(version["difference"]))
     for reason in history["not_read"]:
         say(f"spellbook: {one_line(reason)}", err=True)
+
+
+def _source(kept: str) -> str:
+    """Say where a version is kept: a commit by its beginning, the others as the journal and the snapshots name them."""
+    kind, _, name = kept.partition(" ")
+    return f"commit {name[:12]}" if kind == "commit" else kept
 
 
 def moved(done: Moved, *, dry_run: bool) -> None:
@@ -330,10 +337,12 @@ def offer(made: Offer, *, is_done: bool) -> None:
     rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
         say("There are no broken links.", err=True)
-    elif is_done or not made.changed:
+    elif is_done and made.changed:
         say(f"Repaired {links} in {notes}.{rest}", err=True)
-    else:
+    elif made.changed:
         say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
+    elif rest:
+        say(rest.strip(), err=True)
 
 
 def _differences(changed: Sequence[RelinkedNote]) -> None:

@@ -67,7 +67,9 @@ def particle(value: str, closed: str) -> str:
     elif last.isascii() and last.isalnum():
         word = re.split(r"[^A-Za-z\d]", read)[-1]
         word = word.lower() if _IS_WORD.match(word) else word
-        is_closed = bool(last in _CLOSED_NAMES if word.upper() == word else _CLOSED.search(word.lower()))
+        is_closed = bool(
+            last in _CLOSED_NAMES if last.isdigit() or word.upper() == word else _CLOSED.search(word.lower())
+        )
         is_rieul = bool(_READ_RIEUL.search(word))
     elif last == "%":  # read 퍼센트
         return opened

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from spellbook.cli import main
 from spellbook.settings import translate
 from spellbook.text.korean import particle
-from tests.cli.messages import every, templates
+from tests.cli.messages import every, messages_in_messages, templates
 from tests.helpers import PATIENCE
 
 SLOT = re.compile(r"\{(\d+)(?::(t|t?(?:은|이|을|과|으로|이라|이나)))?\}")
@@ -24,6 +24,7 @@ PARTICLE = re.compile(
     r"(?<=[^\s가-힣.,;:·(/])(으로|이라|이나|은|는|이|가|을|를|과|와|로|라|나)(?:는|도|만|서)?(?![가-힣])"
 )
 FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
+LISTS_OF_NAMES = {"Options are {0}."}
 PACKAGES = ("spellbook.settings", "spellbook.server.http.pages")
 ENGLISH = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,}){2,}\b")
 """Three English words in a row: a sentence."""
@@ -90,6 +91,25 @@ def test_the_values_of_a_message_are_all_told() -> None:
         assert slots == list(map(str, range(len(slots)))), english
         assert {number for number, _ in SLOT.findall(korean)} <= set(slots), english
         assert not re.search(r"\{\d+[^}]*\}", SLOT.sub("", korean)), korean
+
+
+def test_a_message_in_a_message_is_translated() -> None:
+    """A value that is itself a message, an error or what the system says is translated with the message it stands in."""
+    table = {plain(english).removesuffix("."): (english, korean) for english, korean in translate.table().items()}
+    found = [
+        (*table[text.removesuffix(".")], slot, place)
+        for text, slot, place in messages_in_messages()
+        if text.removesuffix(".") in table
+    ]
+    assert len(found) > 50
+    left = [
+        f"{place}: {korean}"
+        for english, korean, slot, place in found
+        if f"{{{slot}:n}}" not in english  # of a number and a message, the list is split
+        and any(number == str(slot) and not how.startswith("t") for number, how in SLOT.findall(korean))
+        and english not in LISTS_OF_NAMES
+    ]
+    assert left == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -175,14 +195,6 @@ def test_a_message_is_translated_with_its_values(english: str, korean: str) -> N
         ("2", "2를"),
         ("a.md", "a.md를"),
         ("model", "model을"),
-        ("keep", "keep을"),
-        ("stdout", "stdout을"),
-        ("project", "project를"),
-        ("QUERY", "QUERY를"),
-        ("TOPIC", "TOPIC을"),
-        ("URL", "URL을"),
-        ("PDF", "PDF를"),
-        ("95%", "95%를"),
         ("?", "?을(를)"),
     ],
 )

@@ -374,7 +374,7 @@ HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
         pytest.param(
             (302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"
         ),
-        pytest.param(HTML, "text/html that is no JSON", "address", 1, id="HTML"),
+        pytest.param(HTML, "text/html that is not JSON", "address", 1, id="HTML"),
         pytest.param((200, {}, b"[" * 100_000), "no JSON", "address", 1, id="deep"),
         pytest.param((200, {}, b" " * 64_000_001), "more than 64 MB", "address", 1, id="huge"),
         pytest.param({"data": []}, "0 vectors for 1 text", "model", 1, id="too few"),
