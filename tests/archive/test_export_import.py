@@ -616,7 +616,9 @@ def test_the_command_line(vault, other, tmp_path):
     )
     grow(other, {"x/a.md": b"mine"})
     told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith("Imported: 1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n")
+    assert told.stdout.decode().startswith(
+        "Imported: 1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n"
+    )
     done = json.loads(
         run(
             "--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json"

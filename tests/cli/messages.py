@@ -34,6 +34,7 @@ SAID = {
     "said",
     "alert",
     "with_suggestions",
+    "waiting",
 }
 """Functions and errors whose texts a person reads."""
 

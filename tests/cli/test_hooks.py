@@ -136,7 +136,7 @@ def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("broken", ["no program", "not a vault", "no state"])
+@pytest.mark.parametrize("broken", ["no program", "no vault", "no state"])
 def test_no_git_command_fails(
     repository: Path, write_note: Write, tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +146,7 @@ def test_no_git_command_fails(
         monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "file"))
     found = hooks.find(repository)
     command = [str(tmp_path / "gone")] if broken == "no program" else [sys.executable, "-m", "spellbook"]
-    vault = repository / "gone" if broken == "not a vault" else repository
+    vault = repository / "gone" if broken == "no vault" else repository
     for name in hooks.HOOKS:
         hook = hooks.add(found.hooks, name, vault, hooks.block(found.top, vault, command, {}))
         assert hook

@@ -564,7 +564,7 @@ def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
 @pytest.mark.parametrize("name", ["tei@http://127.0.0.1:1", "rerank:m@http://127.0.0.1:1"])
 def test_a_reranker_is_no_embedder(name):
     """A reranker is refused as an embedder, and the other way round."""
-    with pytest.raises(InvalidInput, match="no embedder"):
+    with pytest.raises(InvalidInput, match="not an embedder"):
         embedders.create(name)
     assert embedders.reranker(name).name.startswith(name.partition("@")[0])
     for other in ("hash", "openai:m", "nothing"):
