@@ -327,7 +327,7 @@ def moved(done: Moved, *, dry_run: bool) -> None:
 def offer(made: Offer, *, is_done: bool) -> None:
     """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
-        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
+        meant = f"{guess.path} ({translated(guess.why)})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
         at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
         click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
     _differences(made.changed)

@@ -60,6 +60,12 @@ OF_SYSTEM = (
 )  # fmt: skip
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
+CONSTANTS = {"editing/repair_links.py": ("MOVED", "NAMED", "ALIAS", "TITLED")}
+"""Constants that are sentences, by their module."""
+
+WITH_OR = ("Did you mean {0} or {1}?", "Did you mean {0} or {1}? {2}", "{0}; did you mean {1} or {2}?")
+"""Messages with two suggestions, which the code joins by `or`."""
+
 LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
 """Lists of sentences."""
 
@@ -161,6 +167,7 @@ def every() -> dict[str, str]:
     found = dict(_help(main, "spellbook"))
     found.update((text, "click") for text in CLICK)
     found.update((text, "the system") for text in OF_SYSTEM)
+    found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(
         each
         for each in ROOT.rglob("*.py")
@@ -178,7 +185,8 @@ def every() -> dict[str, str]:
                     for text in _texts(argument, {})
                 )
         constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
-        found.update((text, name) for text in _texts(constants.get("HINT"), {}))
+        for constant in ("HINT", *CONSTANTS.get(name, ())):
+            found.update((text, name) for text in _texts(constants.get(constant), {}))
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
             names = {**constants, **_names(function)}
             for node in ast.walk(function):

@@ -123,7 +123,7 @@ def test_a_catalog_of_another_embedder_is_searched_by_words_and_said_to_be(vault
         sync.run(theirs)
         answer = searcher.ask(Question("lighthouse"))
         assert (answer.index.degraded, "another embedder" in answer.index.reason) == (True, True)
-        assert [set(hit.why) - {"adjustments", "text", "tokens"} for hit in answer.hits] == [{"keyword"}]
+        assert [set(hit.why) - {"adjustments", "text", "tokens", "words"} for hit in answer.hits] == [{"keyword"}]
         assert searcher.near(ours.embedder.embed_passages(["lighthouse keeper"])[0]) == []
 
 
