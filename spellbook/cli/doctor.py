@@ -149,7 +149,7 @@ def _newest_release() -> str:
         raise SpellbookError("The package index did not answer.", "Try again later.") from error
     newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
     if not newest:
-        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200]
+        reason = one_line(answer.stderr.strip()).rpartition("ERROR: ")[2][:200].removesuffix(".")
         raise SpellbookError(
             f"pip could not ask for the newest release: {reason}.",
             f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",

@@ -106,7 +106,7 @@ def test_text_of_others_stays_as_it_is() -> None:
         ),
         (
             "a.json, line 2: a name in double quotes should stand here, not the end of the file.",
-            "a.json, 2번째 줄: the end of the file이 아니라 큰따옴표로 묶은 이름이 있어야 합니다.",
+            "a.json, 2번째 줄: 파일의 끝이 아니라 큰따옴표로 묶은 이름이 있어야 합니다.",
         ),
         (
             "The body is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte.",
