@@ -140,7 +140,7 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * MOST_GROWTH:
         raise InvalidInput(
-            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is no vault.", UNTOUCHED
+            f"{name}: {size / 1e9:.1f} GB in a zip of {packed / 1e6:.1f} MB: that is not a vault.", UNTOUCHED
         )
     chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
     if chats and not any(path.lower().endswith(".md") for path in names):
@@ -296,7 +296,7 @@ def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{name}: line {number} is no JSON; is the file cut off?", UNTOUCHED) from error
+            raise InvalidInput(f"{name}: line {number} is not JSON; is the file cut off?", UNTOUCHED) from error
         if memories.is_graph(record):
             yield record
 
@@ -341,6 +341,6 @@ def _safe_path(path: str) -> str:
     parts = path.removesuffix("/").split("/")
     if "\0" in path or any(part in {"", ".", ".."} for part in parts) or ".." in path.split("\\"):
         raise PathOutsideVault(
-            f"{path[:200]!r} would lead out of the vault.", "That is no export of a vault; nothing was imported."
+            f"{path[:200]!r} would lead out of the vault.", "That is not an export of a vault; nothing was imported."
         )
     return path

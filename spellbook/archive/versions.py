@@ -118,12 +118,12 @@ def _of_git(repository: Repository, path: str, most: int) -> Iterator[_Seen]:
 
 def _of_journal(vault: Vault, path: str, most: int) -> Iterator[_Seen]:
     for entry in vault.journal.of_note(path)[-most:]:
-        source = f"entry {entry.id} {entry.verb}"
+        source, before = f"entry {entry.id} {entry.verb}", f"before entry {entry.id} {entry.verb}"
         traces = [trace for trace in entry.traces if not trace.path.startswith(f"{TRASH}/")]
         for trace in traces:
             if trace.before and (text := vault.journal.text(trace.before)) is not None:
                 # This text was there before the change, whoever wrote it.
-                yield _Seen(entry.at - 0.001, trace.path, f"before {source}", text)
+                yield _Seen(entry.at - 0.001, trace.path, before, text)
         written = next((trace for trace in traces if trace.after), None)
         if written and written.after and (text := vault.journal.text(written.after)) is not None:
             yield _Seen(entry.at, written.path, source, text)

@@ -12,7 +12,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +27,7 @@ from spellbook.notes.note import MOST_BYTES
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
+from spellbook.system.waiting import listening
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line, quoted
 from spellbook.verbs import memories, table
@@ -281,6 +282,14 @@ def _is_misspelt(word: str, names: Iterable[str]) -> bool:
     return bool(get_close_matches(word[2:], [name[2:] for name in names if name.startswith("--")], n=1, cutoff=0.75))
 
 
+_STAYING = {"mcp", "watch"}
+"""Commands that stay, and tell of their work in a log."""
+
+
+def _tell_wait(reason: str) -> None:
+    output.say(f"spellbook: {reason} …", err=True)
+
+
 def command(
     *options: Callable[[Any], Any], group: click.Group | None = None, kind: type[click.Command] = Command
 ) -> Callable[[F], click.Command]:
@@ -289,7 +298,8 @@ def command(
     def decorate(function: F) -> click.Command:
         @click.pass_context
         def run(ctx: click.Context, /, *args: Any, **kwargs: Any) -> None:
-            with opened(ctx) as book:
+            is_for_people = not (kwargs.get("as_json") or kwargs.get("quiet") or ctx.info_name in _STAYING)
+            with listening(_tell_wait) if is_for_people else nullcontext(), opened(ctx) as book:
                 ctx.invoke(function, book, *args, **kwargs)
 
         decorated: Any = update_wrapper(run, function)

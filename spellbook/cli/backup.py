@@ -111,7 +111,7 @@ def _print_imported(done: Imported) -> None:
         f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
     )
     summary = ", ".join(filter(None, counts)) or "nothing to import"
-    output.say(f"Would be: {summary}." if done.dry_run else f"{summary}.")
+    output.say(f"Would be: {summary}." if done.dry_run else f"Imported: {summary}.")
     _print_names("skipped", done.skipped)
     _print_names("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
@@ -136,7 +136,7 @@ def snapshot() -> None:
 
     Unchanged files take no space. A process that watches takes one snapshot a
     day. All of the last 24 hours are kept, then one each for 7 days, 4 weeks
-    and 12 months. `spellbook status` says where they are.
+    and 12 months. `spellbook status --verbose` says where they are.
 
     \b
     spellbook snapshot

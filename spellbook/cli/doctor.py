@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spellbook import DISTRIBUTION, __version__
-from spellbook.cli import checks, output, progress_bar
+from spellbook.cli import checks, output, progress_bar, vault_state
 from spellbook.cli.app import command, filter_option, json_option, main
 from spellbook.settings.translate import translated
 from spellbook.system.errors import SpellbookError
@@ -24,11 +25,14 @@ _MOST_SECONDS = 60
 """Seconds that the package index may take to answer."""
 
 
-@command(json_option)
-def status(book: Spellbook, as_json: bool) -> None:
-    """Print where things are, how much there is, and what to fix."""
+@command(
+    click.option("--verbose", is_flag=True, help="Also places, sizes, engines, times and every fault."),
+    json_option,
+)
+def status(book: Spellbook, verbose: bool, as_json: bool) -> None:
+    """Print how the vault is: what search finds, what to fix, who has it open."""
     book.refresh()
-    output.result(book.status(), as_json, output.status)
+    output.result(book.status(), as_json, partial(vault_state.show, verbose=verbose))
 
 
 @command(
@@ -145,7 +149,7 @@ def _newest_release() -> str:
         raise SpellbookError("The package index did not answer.", "Try again later.") from error
     newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
     if not newest:
-        reason = one_line(answer.stderr).rpartition("ERROR: ")[2][:200]
+        reason = one_line(answer.stderr.strip()).rpartition("ERROR: ")[2][:200].removesuffix(".")
         raise SpellbookError(
             f"pip could not ask for the newest release: {reason}.",
             f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",

@@ -24,7 +24,6 @@ from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import why as why_found
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, json_of, one_line, plain, quoted, shortened
-from spellbook.verbs.admin import ENOUGH
 
 if TYPE_CHECKING:
     from spellbook.editing.merge import Merged
@@ -270,8 +269,9 @@ def merged(done: Merged) -> None:
             err=True,
         )
     else:
-        contrary = "; they contradict each other, so add --keep a, b or both" if done.changed else ""
-        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}{contrary}.", err=True)
+        say(f"--yes merges {one_line(done.gone)} into {one_line(done.path)}.", err=True)
+        if done.changed:
+            say("They contradict each other, so add --keep a, b or both.", err=True)
 
 
 def log(entries: Sequence[Entry]) -> None:
@@ -291,12 +291,18 @@ def versions(history: Mapping[str, Any]) -> None:
     for version in history["versions"]:
         at = version["at"][:16].replace("T", " ")
         gone = "" if version["sha256"] else f"  {translated('deleted')}"
-        sources = ", ".join(source[:19] if source.startswith("commit ") else source for source in version["sources"])
-        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {one_line(sources)}")
+        sources = ", ".join(translated(_source(one_line(source))) for source in version["sources"])
+        click.echo(click.style(f"{at}  {one_line(version['path'])}{gone}", bold=True) + f"  {sources}")
         if version["difference"]:
             click.echo(plain(version["difference"]))
     for reason in history["not_read"]:
         say(f"spellbook: {one_line(reason)}", err=True)
+
+
+def _source(kept: str) -> str:
+    """Say where a version is kept: a commit by its beginning, the others as the journal and the snapshots name them."""
+    kind, _, name = kept.partition(" ")
+    return f"commit {name[:12]}" if kind == "commit" else kept
 
 
 def moved(done: Moved, *, dry_run: bool) -> None:
@@ -321,7 +327,7 @@ def moved(done: Moved, *, dry_run: bool) -> None:
 def offer(made: Offer, *, is_done: bool) -> None:
     """Print broken links, their likely targets, and the differences that repair them."""
     for guess in made.guesses:
-        meant = f"{guess.path} ({guess.why})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
+        meant = f"{guess.path} ({translated(guess.why)})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
         at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
         click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
     _differences(made.changed)
@@ -331,10 +337,12 @@ def offer(made: Offer, *, is_done: bool) -> None:
     rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
     if not made.guesses:
         say("There are no broken links.", err=True)
-    elif is_done or not made.changed:
+    elif is_done and made.changed:
         say(f"Repaired {links} in {notes}.{rest}", err=True)
-    else:
+    elif made.changed:
         say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
+    elif rest:
+        say(rest.strip(), err=True)
 
 
 def _differences(changed: Sequence[RelinkedNote]) -> None:
@@ -355,35 +363,6 @@ def _links(changed: Sequence[RelinkedNote]) -> tuple[str, str]:
 # -- the state of the vault
 
 
-def _processes(listed: Sequence[Mapping[str, Any]]) -> str:
-    parts = []
-    for process in listed:
-        since = dt.datetime.fromtimestamp(process["since"])
-        parts.append(translated(f"{process['kind']} (process {process['pid']}, since {since:%m-%d %H:%M})"))
-    return ", ".join(parts)
-
-
-def _timings(verbs: Mapping[str, Mapping[str, Any]]) -> str:
-    return "; ".join(
-        translated(
-            f"{verb} p50 {times['p50']:g} ms, p95 {times['p95']:g} ms ({counted(times['count'], 'query', 'queries')})"
-            if times["count"] >= ENOUGH
-            else f"{verb}: {counted(times['count'], 'query', 'queries')}"
-        )
-        for verb, times in verbs.items()
-    )
-
-
-def _snapshots(state: Mapping[str, Any]) -> str:
-    if not state["count"]:
-        return "none yet: `spellbook snapshot` takes one"
-    return f"{state['count']}, the latest from {_minute(state['last'])}, in {state['folder']}"
-
-
-def _minute(at: str) -> str:
-    return f"{dt.datetime.fromisoformat(at):%Y-%m-%d %H:%M}"
-
-
 def summary(report: Report) -> str:
     """Return in a sentence what a run did."""
     kinds = (
@@ -399,54 +378,6 @@ def summary(report: Report) -> str:
     )
     done = "; ".join(filter(None, parts))
     return f"{counted(report.scanned, 'note')}: {done}. {counted(report.chunks, 'chunk')}, {report.seconds:.1f} s."
-
-
-def status(state: Mapping[str, Any]) -> None:
-    """Print where things are, how much there is, and what to fix."""
-    embedded = translated(counted(state["vectors_in_use"], "text", of=state["vectors_in_use"] + state["pending"]))
-    if state["pending"] and state["embedding"]:
-        embedded += f"; {translated('the others are being embedded now')}"
-    reused = f"{state['embedded']:,} embedded, {state['reused']:,} reused from the cache in 30 days"
-    categories = ", ".join(
-        f"{translated('(none)') if name == '(none)' else flat(name)} {count:,}"
-        for name, count in state["categories"].items()
-    )
-    errors = ", ".join(f"{code} {count}" for code, count in state["day"]["errors"].items())
-    why_not = f", {one_line(state['unwatched'])}" if "unwatched" in state else ""
-    rows = [
-        ("vault", state["vault"]),
-        ("state", f"{state['state']} ({state['bytes'] / 1e6:.1f} MB)"),
-        ("notes", f"{state['notes']:,} ({translated(counted(state['chunks'], 'chunk'))})"),
-        ("embedded", f"{embedded}, {state['embedder']}"),
-        ("engine", state.get("engine")),
-        ("second", _second(state) if "second_encoder" in state else ""),
-        ("looked at", _minute(state["looked_at"]) if state["looked_at"] else ""),
-        ("watched", translated("yes" if state["watched"] else f"no{why_not}: each command scans the vault")),
-        ("open in", _processes(state["processes"])),
-        ("chroma", translated(chroma(state["chroma"]))),
-        ("snapshots", translated(_snapshots(state["snapshots"]))),
-        ("categories", f"{categories} ({translated('chunks')})" if categories else translated("none")),
-        ("texts", translated(reused) if state["embedded"] else ""),
-        ("answers", _timings(state["timings"])),
-        ("errors", translated(f"{errors} in 24 hours") if errors else ""),
-        *(("to fix", _fault(fault)) for fault in state["faults"]),
-        ("warning", translated(one_line(state.get("warning", "")))),
-    ]
-    for head, value in rows:
-        if value:
-            click.echo(f"{pad(translated(head), 11)} {value}")
-
-
-def _fault(fault: Mapping[str, Any]) -> str:
-    at = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-    return f"{one_line(at)}: {translated(one_line(fault['reason']))}"
-
-
-def _second(state: Mapping[str, Any]) -> str:
-    total = state["vectors_in_use"] + state["pending"]
-    pending = state["second_encoder"]["pending"]
-    done = translated(counted(total - (total if pending is None else pending), "text", of=total))
-    return f"{done}, {state['second_encoder']['name']} ({state['second_encoder']['engine']})"
 
 
 def chroma(state: Mapping[str, Any]) -> str:

@@ -122,7 +122,8 @@ def serve(
         try:
             ipaddress.ip_network(proxy, strict=False)
         except ValueError as error:
-            raise click.UsageError(f"--trusted-proxy {proxy[:100]}: this is no address and no network.") from error
+            reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
+            raise click.UsageError(reason) from error
     from spellbook.library import published as published_vaults
     from spellbook.server.http import run
 
@@ -181,5 +182,5 @@ def _number(name: str, default: int) -> int:
     """Return a setting of the environment that is a whole number. Raises InvalidInput."""
     digits = os.environ.get(name, "").strip()
     if digits and not (digits.isdecimal() and len(digits) < 10):
-        raise InvalidInput(f"{name}={digits[:80]!r} is no whole number.", "Write one, or unset it.")
+        raise InvalidInput(f"{name}={digits[:80]!r} is not a whole number.", "Write one, or unset it.")
     return int(digits) if digits else default

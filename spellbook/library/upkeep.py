@@ -18,6 +18,7 @@ from spellbook.notes import markdown
 from spellbook.system import heap, processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
+from spellbook.system.waiting import waiting
 from spellbook.vault.vault import UNDER_WAY
 
 _MOST_EMBEDDED = 64
@@ -62,12 +63,13 @@ def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> 
         if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
             return reported
         if look:
-            scan(index)
+            with waiting("the notes that changed are read first"):
+                scan(index)
     except (StorageError, VaultNotFound, InvalidInput) as error:
         return str(error)
     if embed:
         until = time.monotonic() + _EMBED_SECONDS
-        with contextlib.suppress(EmbeddingError):
+        with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
             embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
 

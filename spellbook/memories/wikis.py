@@ -273,8 +273,8 @@ def _readable(root: Path) -> Path:
     """Return `root`. Raises VaultNotFound if it is not a folder that can be read."""
     try:
         if not root.is_dir():
-            wrong = "is a file" if root.exists() else "does not exist"
-            raise VaultNotFound(f"{root}: the folder of documents {wrong}.", _NAME_ONE)
+            wrong = "the folder of documents is a file" if root.exists() else "the folder of documents does not exist"
+            raise VaultNotFound(f"{root}: {wrong}.", _NAME_ONE)
         os.scandir(root).close()
     except OSError as error:
         raise VaultNotFound(f"{root}: the folder of documents cannot be read ({error.strerror}).", _NAME_ONE) from error

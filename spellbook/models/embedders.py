@@ -44,7 +44,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         return make(name, threads, folder)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
-        raise InvalidInput(f"{served.kind} is no embedder.", f"Embedders that are services are {_EMBEDDERS}.")
+        raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
     if served:
         from spellbook.models.calibrated import Calibrated
         from spellbook.models.services.embed import ServiceEmbedder

@@ -22,6 +22,7 @@ from pathlib import Path
 from spellbook.models import file_cache
 from spellbook.system import disk
 from spellbook.system.lock import held
+from spellbook.system.waiting import waiting
 
 MANIFEST = "manifest.json"
 
@@ -66,7 +67,8 @@ def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
         with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
             if not is_ours:
                 raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
-            manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
+            with waiting("the model is prepared for this machine; that happens once"):
+                manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
     if manifest.refused:
         raise Unfit(manifest.refused)
     return manifest

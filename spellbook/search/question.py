@@ -197,7 +197,7 @@ def question(verb: str, query: str | Sequence[str], match: str = "any", **option
     text, texts = " ".join(words), (also,) if isinstance(also, str) else tuple(also)
     odd = next((other for other in texts if not isinstance(other, str)), None)
     if odd is not None:
-        raise InvalidInput(f"`also` holds {odd!r:.80}, which is no text.", ALSO)
+        raise InvalidInput(f"`also` holds {odd!r:.80}, which is not a text.", ALSO)
     further = tuple(dict.fromkeys(other.strip() for other in texts if other.strip() not in {"", text.strip()}))
     fields: dict[str, Any] = {**options, "also": further}
     return Question(text, VERBS[verb], keywords, match == "all", **fields)

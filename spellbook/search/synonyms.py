@@ -136,7 +136,7 @@ def read(text: str) -> tuple[_Rows, _Faults]:
             elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) and depth < 2:
                 wrong.append((line, "write a list of rows such as `- [redis, 레디스]`"))
             elif isinstance(event, yaml.AliasEvent):
-                reason = reason or "an alias (`*name`) is no word"
+                reason = reason or "an alias (`*name`) is not a word"
     except yaml.MarkedYAMLError as error:
         mark = error.context_mark or error.problem_mark
         wrong.append((mark.line + 1 if mark else 0, f"this is not YAML ({error.problem or error.context})"))
@@ -158,7 +158,7 @@ def _fault(words: list[str], most: int = _MOST_WORDS) -> str:
         return f"a row has at most {most} words"
     odd = next((word for word in words if len(word) > _MOST_LETTERS or not terms.phrase(word)), None)
     if odd is not None:
-        return f"{odd!r:.40} is no word of at most {_MOST_LETTERS} characters"
+        return f"{odd!r:.40} is not a word of at most {_MOST_LETTERS} characters"
     return "" if len(set(words)) > 1 else "a row needs two words that mean the same"
 
 

@@ -351,7 +351,7 @@ def _check_address(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address or parts.username or parts.password is not None:
-        raise InvalidInput(f"--writes-to {url[:100]!r} is no address of a server.", _EXAMPLE)
+        raise InvalidInput(f"--writes-to {url[:100]!r} is not an address of a server.", _EXAMPLE)
     if parts.scheme == "http" and not is_local(url):
         raise InvalidInput(f"--writes-to {url[:100]!r} would send a token in the clear.", "Use https.")
     return url.rstrip("/")

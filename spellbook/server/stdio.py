@@ -74,7 +74,7 @@ def _request(error: ValidationError) -> JSONRPCRequest | JSONRPCError | None:
         unicode.check(arguments, "params.arguments")
     except InvalidInput as refusal:
         return _error(id, INVALID_PARAMS, str(refusal))
-    return _error(id, INVALID_REQUEST, "This is no request of the protocol: see its jsonrpc, id, method and params.")
+    return _error(id, INVALID_REQUEST, "This is not a request of the protocol: see its jsonrpc, id, method and params.")
 
 
 def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:

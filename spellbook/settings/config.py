@@ -245,7 +245,7 @@ def check_unchecked(file: str, links: Sequence[object]) -> None:
     for link in links:
         if not isinstance(link, str) or not 0 < len(link) <= _MOST_BEGINNING or not link.isprintable():
             raise InvalidInput(
-                f"{file}: unchecked_links holds {_shorten(link)}, which is no link.",
+                f"{file}: unchecked_links holds {_shorten(link)}, which is not a link.",
                 "Write how they begin: /reference/.",
             )
     if len(links) > MOST_UNCHECKED:
@@ -377,12 +377,13 @@ def find_vault(vault: str | Path | None = None) -> Path:
     """
     root = Path(paths.vault(str(vault or "")))
     try:
-        what = "" if root.is_dir() else "is a file" if root.exists() else "does not exist"
+        is_there, is_folder = root.exists(), root.is_dir()
     except ValueError:  # NUL in the name
-        what = "does not exist"
-    if what:
+        is_there = is_folder = False
+    if not is_folder:
+        wrong = "the vault folder is a file" if is_there else "the vault folder does not exist"
         raise VaultNotFound(
-            f"{root}: the vault folder {what}.",
+            f"{root}: {wrong}.",
             "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",
         )
     return root.resolve()

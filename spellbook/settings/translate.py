@@ -7,7 +7,8 @@ process, from a server elsewhere or from click.
 
 A slot may have a kind in the English, so that no value is taken for a part of the message: `{0:n}` is a number, `{0:c}`
 a count, `{0:w}` a word, `{0:q}` what `repr` gives. In the Korean, `{0:t}` translates a value that is itself a message,
-or several in a row; `{0:을}` adds the particle that fits how the value is read. What no template matches stays English.
+or several in a row; `{0:을}` adds the particle that fits how the value is read, `{0:t을}` does both. What no template
+matches stays English.
 The table is read only when the language is Korean.
 """
 
@@ -37,7 +38,7 @@ _KINDS = {
     "n": r"[-+]?\d(?:[\d,.:]*\d)?%?(?: \(#\d+\))?",
     "c": r"\d[\d,]*(?: of \d[\d,]*)? [a-z][a-z ]*",
     "w": r"\S+",
-    "q": r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]+|\w*[\[{(].*?[\]})]|"""
+    "q": r"""'(?:[^'\\]|\\.)*'(?: / '[^']*')*|"(?:[^"\\]|\\.)*"|[^\s'"]+|\w*[\[{(].*?[\]})]|"""
     r"""'(?:[^'\\]|\\.){30,}|"[^"]{30,}|[\[{(].{30,}?""",
 }
 """
@@ -108,7 +109,7 @@ def _templates() -> list[tuple[list[str], str]]:
 @cache
 def _pattern(english: str) -> re.Pattern[str]:
     """Return what a message by this template looks like, with a group for each slot."""
-    messages = {slot for slot, how in _SLOT.findall(table()[english]) if how == "t"}
+    messages = {slot for slot, how in _SLOT.findall(table()[english]) if how.startswith("t")}
     first, *rest = _SLOT.split(english)
     regex = re.escape(first)
     for slot, kind, text in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
@@ -167,7 +168,7 @@ def _read_one(text: str) -> tuple[int, str, str]:
     english, values, stops = match
     korean = fill(table()[english], values)
     korean = korean.removesuffix(".") if stops < 0 else korean + "." * stops
-    messages = {int(slot) for slot, how in _SLOT.findall(table()[english]) if how == "t"}
+    messages = {int(slot) for slot, how in _SLOT.findall(table()[english]) if how.startswith("t")}
     free = sum(len(value) - (_read(value)[0] if number in messages else 0) for number, value in enumerate(values))
     return (len(text) - free if korean != text else 0), korean, _SLOT.sub("", english)
 
@@ -192,5 +193,8 @@ def _match(text: str) -> tuple[str, Sequence[str], int] | None:
 
 
 def filled(value: str, how: str | None) -> str:
-    """Return a value as a Korean template asks for it: itself, translated (`t`), or with a particle."""
-    return _translate_message(value) if how == "t" else value + particle(value, how) if how else value
+    """Return a value as a Korean template asks for it: itself, translated (`t`), with a particle, or both."""
+    form = how or ""
+    text = _translate_message(value) if form.startswith("t") else value
+    closed = form.removeprefix("t")
+    return text + particle(text, closed) if closed else text

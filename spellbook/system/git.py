@@ -83,7 +83,7 @@ class Repository:
         self._named: tuple[str, ...] = ("-C", str(folder))
         output = self._output("rev-parse", "--is-inside-work-tree", "--is-shallow-repository", "--show-prefix")
         if output is None or not output.startswith(b"true\n"):
-            raise InvalidInput(f"{folder} is in no git repository.", "Run `git init` there, or name a snapshot.")
+            raise InvalidInput(f"{folder} is not in a git repository.", "Run `git init` there, or name a snapshot.")
         _, shallow, prefix = output.split(b"\n", 2)
         self.is_shallow = shallow == b"true"
         self._prefix = prefix.removesuffix(b"\n")

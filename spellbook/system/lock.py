@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Protocol
+
+from spellbook.system.waiting import waiting
 
 _POLL = 0.05
 """Seconds between looks at a lock that another process holds: filelock's own default."""
@@ -30,7 +33,8 @@ def take(file: Path, patience: float = 0, *, poll: float = _POLL) -> Held | None
 
     lock = FileLock(file, timeout=patience, mode=0o600, poll_interval=poll)
     try:
-        lock.acquire()
+        with waiting("another Spellbook is at work here; this waits for it") if patience else nullcontext():
+            lock.acquire()
     except Timeout:
         return None
     return lock

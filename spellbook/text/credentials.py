@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-HINT = "Leave it out, or say where it is kept. If it is no secret, repeat with force=true. Nothing was written."
+HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
 """What to do after a refusal. An argument is named as tools and the API take it; see `cli.app.as_typed`."""
 
 

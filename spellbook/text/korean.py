@@ -30,8 +30,11 @@ _ALWAYS_PARTICLES = frozenset("을를은는")
 _OPEN_FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
 """The form after a closed syllable: the form after an open one."""
 
-_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou]c?[ckpt]$|ook$")
-"""Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook."""
+_CLOSED = re.compile(r"[lmn]$|[lmn]e$|ng$|(?<![aeiou])[aeiou](?:ck|[ckpt])$|(?:ook|out|eep)$")
+"""Ends of English words that Korean reads with a final consonant: model, file, git, topic, hook, stdout."""
+
+_IS_WORD = re.compile(r"(?=.{4}).*[AEIOUY]")
+"""Capital letters that are read as a word, such as QUERY; shorter ones are spelt."""
 
 _CLOSED_NAMES = frozenset("013678LMNR")
 """Digits and capital letters whose names end with a consonant: 일, 엘."""
@@ -63,7 +66,10 @@ def particle(value: str, closed: str) -> str:
         is_closed, is_rieul = final > 0, final == 8
     elif last.isascii() and last.isalnum():
         word = re.split(r"[^A-Za-z\d]", read)[-1]
-        is_closed = bool(last in _CLOSED_NAMES if word.upper() == word else _CLOSED.search(word.lower()))
+        word = word.lower() if _IS_WORD.match(word) else word
+        is_closed = bool(
+            last in _CLOSED_NAMES if last.isdigit() or word.upper() == word else _CLOSED.search(word.lower())
+        )
         is_rieul = bool(_READ_RIEUL.search(word))
     elif last == "%":  # read 퍼센트
         return opened

@@ -286,7 +286,7 @@ WRONG = {
     "zip, absolute": (zipped(GOOD, ("/tmp/evil.md", b"x")), "lead out"),
     "zip, cut off": (zipped(GOOD, ("b.md", os.urandom(5000)))[:-60], "damaged"),
     "zip, a byte changed": (zipped(("a.md", b"some text")).replace(b"\x2b\xce\xcf\x4d", b"\x2b\xce\xcf\x4f", 1), "damaged"),
-    "zip, a bomb": (zipped(("big.md", bytes(30_000_000))), "no vault"),
+    "zip, a bomb": (zipped(("big.md", bytes(30_000_000))), "not a vault"),
     "zip, broken settings": (zipped(GOOD, (".spellbook/config.toml", b"nonsense = 1")), "settings"),
     "json, upwards": (exported(record("good.md"), record("../../evil.md")), "lead out"),
     "json, cut off": (exported(record("good.md"), record("b.md"))[:-30], "not the JSON"),
@@ -611,11 +611,14 @@ def test_the_command_line(vault, other, tmp_path):
     assert would.stdout.decode() == "Would be: 2 added.\n"
     assert not contents(other)
     assert (
-        run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout == b"1 added.\n"
+        run("--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--no-attachments").stdout
+        == b"Imported: 1 added.\n"
     )
     grow(other, {"x/a.md": b"mine"})
     told = run("--vault", other, "import", tmp_path / "o.zip", "--into", "x")
-    assert told.stdout.decode().startswith("1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n")
+    assert told.stdout.decode().startswith(
+        "Imported: 1 added, 1 skipped because the name is taken.\n  skipped: x/a.md\n"
+    )
     done = json.loads(
         run(
             "--vault", other, "import", tmp_path / "o.zip", "--into", "x", "--on-conflict", "overwrite", "--json"

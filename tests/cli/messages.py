@@ -34,6 +34,7 @@ SAID = {
     "said",
     "alert",
     "with_suggestions",
+    "waiting",
 }
 """Functions and errors whose texts a person reads."""
 
@@ -51,6 +52,19 @@ OF_PAGES = "server/http/pages/"
 
 REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
+
+OF_SYSTEM = (
+    "No such file or directory", "Permission denied", "Is a directory", "Not a directory", "File exists",
+    "File name too long", "No space left on device", "Read-only file system", "Input/output error",
+    "Operation not permitted", "Too many open files", "Disk quota exceeded", "Connection refused",
+)  # fmt: skip
+"""What the system says of a file or a connection, the most frequent of `os.strerror`."""
+
+CONSTANTS = {"editing/repair_links.py": ("MOVED", "NAMED", "ALIAS", "TITLED")}
+"""Constants that are sentences, by their module."""
+
+WITH_OR = ("Did you mean {0} or {1}?", "Did you mean {0} or {1}? {2}", "{0}; did you mean {1} or {2}?")
+"""Messages with two suggestions, which the code joins by `or`."""
 
 LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
 """Lists of sentences."""
@@ -74,10 +88,20 @@ SENTENCES = {
         "summary",
         "_fault",
         "around",
-        "_snapshots",
         "chroma",
-        "status",
         "_join_words",
+        "_source",
+    },
+    "cli/vault_state.py": {
+        "show",
+        "_found",
+        "_faults",
+        "_users",
+        "_unwatched",
+        "_details",
+        "_processes",
+        "_timings",
+        "_snapshots",
     },
     "__main__.py": {"_sentence"},
     "models/e5/prepare.py": {"described", "prepared_folder", "_make", "_description"},
@@ -86,6 +110,7 @@ SENTENCES = {
     "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_read_file"},
     "archive/pages/fetch.py": {"_hint"},
     "archive/past.py": {"__str__", "_beginning", "left_out"},
+    "archive/versions.py": {"_of_journal", "_of_snapshots", "_of_file"},
     "system/git.py": {"shallow"},
     "cli/backup.py": {"_row", "_print_imported"},
     "cli/doctor.py": {"_compare_releases"},
@@ -141,6 +166,8 @@ def every() -> dict[str, str]:
     errors = _errors()
     found = dict(_help(main, "spellbook"))
     found.update((text, "click") for text in CLICK)
+    found.update((text, "the system") for text in OF_SYSTEM)
+    found.update((text, "two suggestions") for text in WITH_OR)
     for path in sorted(
         each
         for each in ROOT.rglob("*.py")
@@ -158,7 +185,8 @@ def every() -> dict[str, str]:
                     for text in _texts(argument, {})
                 )
         constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
-        found.update((text, name) for text in _texts(constants.get("HINT"), {}))
+        for constant in ("HINT", *CONSTANTS.get(name, ())):
+            found.update((text, name) for text in _texts(constants.get(constant), {}))
         for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
             names = {**constants, **_names(function)}
             for node in ast.walk(function):
@@ -374,3 +402,61 @@ def paragraphs(text: str) -> Iterator[str]:
             yield from (tail[1] for line in part.splitlines() if (tail := re.search(r"\S {2,}(\S.*)", line)))
         else:
             yield " ".join(part.split())
+
+
+def messages_in_messages() -> Iterator[tuple[str, int, str]]:
+    """
+    Yield each template of which a value is itself a message, the number of its slot, and the place.
+
+    Such a value is an error of the package, what the system says (`strerror`), or a text of the code.
+    """
+    errors = _errors()
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name in TO_AGENTS or path.parent.name == "toolsets" or name.startswith(OF_PAGES):
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            names = _names(function)
+            caught = {
+                handler.name
+                for handler in ast.walk(function)
+                if isinstance(handler, ast.ExceptHandler) and handler.name and _classes(handler.type) & errors
+            }
+            for node in ast.walk(function):
+                if isinstance(node, ast.JoinedStr):
+                    template = next(_lines(_template(node)), "")
+                    for slot, value in _slots(node):
+                        if _is_a_message(value, names, caught):
+                            yield template, slot, f"{name}:{node.lineno}"
+
+
+def _classes(caught: ast.expr | None) -> set[str]:
+    return {each.id for each in ast.walk(caught) if isinstance(each, ast.Name)} if caught else set()
+
+
+def _slots(node: ast.JoinedStr) -> Iterator[tuple[int, ast.expr]]:
+    """Yield the values of a text with the number of their slot; values side by side are one."""
+    slot = -1
+    for before, value in zip([None, *node.values], node.values, strict=False):
+        if isinstance(value, ast.FormattedValue):
+            slot += not isinstance(before, ast.FormattedValue)
+            yield slot, value.value
+
+
+def _is_a_message(value: ast.expr, names: dict[str, list[ast.expr]], caught: set[str]) -> bool:
+    """Say whether a value is an error itself, its words, or an expression of sentences."""
+    match value:
+        case ast.Name(id=name) if name in caught:
+            return True
+        case ast.Attribute(attr=attribute):
+            return attribute in {"strerror", "message"}
+        case ast.BoolOp(values=values):
+            return any(_is_a_message(each, names, caught) for each in values)
+        case ast.Call(func=ast.Name(id="str" | "one_line" | "shortened"), args=[first, *_]):
+            return _is_a_message(first, names, caught)
+    return any(_SENTENCE.search(text) and text not in NOT_SAID for text in _texts(value, dict(names)))
+
+
+_SENTENCE = re.compile(r"(?:[A-Za-z]|\{\d\}) [a-z]{2,} (?:[a-z]{2,}|\{\d\})")
+"""Three words in a row, or two with a value before or behind them."""

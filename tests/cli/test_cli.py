@@ -706,7 +706,14 @@ def test_status_and_doctor(vault: Path, write_note: Write) -> None:
     shown = spellbook("--vault", vault, "status").stdout
     assert "bad.md, line " in shown
     assert str(vault) in shown
-    assert "2 (2 chunks)" in shown
+    assert [re.split(" {2,}", line)[0] for line in shown.splitlines()] == [
+        "notes",
+        "search",
+        "to fix",
+        "vault",
+        "in use",
+    ]
+    assert "chunks      2" in spellbook("--vault", vault, "status", "--verbose").stdout.splitlines()
     sick = spellbook("--vault", vault, "doctor", code=1).stdout
     assert "bad.md, line " in sick
 
@@ -716,10 +723,36 @@ def test_status_gives_no_percentile_of_a_few_questions(vault: Path, write_note: 
     write_note("good.md", "# A\n\ntext\n")
     book.meter.add("search", metrics.bucket(25_500.0), 19)
     book.meter.flush()
-    assert "search: 19 queries" in spellbook("--vault", vault, "status").stdout
+    assert "search: 19 queries" in spellbook("--vault", vault, "status", "--verbose").stdout
     book.meter.add("search", metrics.bucket(25_500.0))
     book.meter.flush()
-    assert re.search(r"search p50 \d+ ms, p95 \d+ ms \(20 queries\)", spellbook("--vault", vault, "status").stdout)
+    shown = spellbook("--vault", vault, "status", "--verbose").stdout
+    assert re.search(r"search p50 \d+ ms, p95 \d+ ms \(20 queries\)", shown)
+    assert " ms" not in spellbook("--vault", vault, "status").stdout
+
+
+def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_note: Write) -> None:
+    """
+    In five lines: an empty vault says how the first note comes, a pending embedding how it goes on, and of several
+    faults the first is named.
+    """
+    assert "`spellbook add TEXT` keeps the first" in spellbook("--vault", vault, "status").stdout
+    write_note("a.md", "# A\n\ntext\n")
+    spellbook("--vault", vault, "reindex", "--words-only")
+    assert (
+        "0 of 1 text by meaning; `spellbook reindex` embeds the others" in spellbook("--vault", vault, "status").stdout
+    )
+    spellbook("--vault", vault, "reindex")
+    shown = spellbook("--vault", vault, "status").stdout
+    assert "finds every note, by words and by meaning" in shown
+    assert "to fix      nothing" in shown
+    for name in "bcd":
+        (vault / f"{name}.md").write_text("---\ntopic: [\n---\ntext\n")
+    shown = spellbook("--vault", vault, "status").stdout
+    assert "b.md, line " in shown
+    assert "and 2 more: `spellbook doctor`" in shown
+    assert "d.md, line " in spellbook("--vault", vault, "status", "--verbose").stdout
+    assert len(shown.splitlines()) == 5
 
 
 CHECKED = {

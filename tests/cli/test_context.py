@@ -313,4 +313,4 @@ def test_further_texts_of_a_prompt(day: Spellbook, vault: Path) -> None:
     assert by_hook.stdout == by_option.stdout
     wrong = run(vault, "--prompt", given=hook("UserPromptSubmit", prompt=asked, also=[1, 2]))
     assert (wrong.returncode, wrong.stdout) == (0, b"")
-    assert b"is no text" in wrong.stderr
+    assert b"is not a text" in wrong.stderr

@@ -121,7 +121,7 @@ def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert (tmp_path / ".gitignore").exists() == is_there
     (tmp_path / ".gitignore").unlink()
     (tmp_path / ".gitignore").symlink_to(tmp_path / "rules")
-    assert "no regular file" in spellbook("init", tmp_path, "--gitignore", code=2).stderr
+    assert "not a regular file" in spellbook("init", tmp_path, "--gitignore", code=2).stderr
     assert not (tmp_path / "rules").exists()
 
 

@@ -63,7 +63,7 @@ def test_what_is_refused(vault, tmp_path):
     assert "Install it without --url." in said
     project = ("--project", tmp_path, "--vault", vault)
     for url in ("localhost:17950", "ftp://x", "http://", "http://u:p@x", "http://x:99999", "http://x\ny"):
-        assert "this is no address" in install("claude-code", *project, "--url", url, code=2).stderr
+        assert "this is not an address" in install("claude-code", *project, "--url", url, code=2).stderr
     assert "needs --url" in install("claude-code", *project, "--with-token", code=2).stderr
     (tmp_path / ".mcp.json").write_text(
         '{"mcpServers": {"spellbook": {"type": "http", "url": "https://other.example"}}}'

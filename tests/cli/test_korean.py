@@ -15,10 +15,17 @@ from rich.cells import cell_len
 
 from spellbook.cli import main
 from spellbook.settings import translate
-from tests.cli.messages import every, templates
+from spellbook.text.korean import particle
+from tests.cli.messages import every, messages_in_messages, templates
 from tests.helpers import PATIENCE
 
-SLOT = re.compile(r"\{(\d+)(?::(t|은|이|을|과|으로|이라|이나))?\}")
+SLOT = re.compile(r"\{(\d+)(?::(t|t?(?:은|이|을|과|으로|이라|이나)))?\}")
+PARTICLE = re.compile(
+    r"(?<=[^\s가-힣.,;:·(/])(으로|이라|이나|은|는|이|가|을|를|과|와|로|라|나)(?:는|도|만|서)?(?![가-힣])"
+)
+FORMS = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로", "이라": "라", "이나": "나"}
+LISTS_OF_NAMES = {"Options are {0}."}
+PACKAGES = ("spellbook.settings", "spellbook.server.http.pages")
 ENGLISH = re.compile(r"\b[a-z]{2,}(?: [a-z]{2,}){2,}\b")
 """Three English words in a row: a sentence."""
 
@@ -84,6 +91,42 @@ def test_the_values_of_a_message_are_all_told() -> None:
         assert slots == list(map(str, range(len(slots)))), english
         assert {number for number, _ in SLOT.findall(korean)} <= set(slots), english
         assert not re.search(r"\{\d+[^}]*\}", SLOT.sub("", korean)), korean
+
+
+def test_a_message_in_a_message_is_translated() -> None:
+    """A value that is itself a message, an error or what the system says is translated with the message it stands in."""
+    table = {plain(english).removesuffix("."): (english, korean) for english, korean in translate.table().items()}
+    found = [
+        (*table[text.removesuffix(".")], slot, place)
+        for text, slot, place in messages_in_messages()
+        if text.removesuffix(".") in table
+    ]
+    assert len(found) > 50
+    left = [
+        f"{place}: {korean}"
+        for english, korean, slot, place in found
+        if f"{{{slot}:n}}" not in english  # of a number and a message, the list is split
+        and any(number == str(slot) and not how.startswith("t") for number, how in SLOT.findall(korean))
+        and english not in LISTS_OF_NAMES
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_particle_fits_the_word_before_it(package: str) -> None:
+    """
+    A particle after a foreign word or a number is the one that its sound asks for. After a value it is a slot's, as
+    `{0:을}` or `{0:t을}`: after any other value, and after a sign, stands a noun.
+    """
+    wrong = []
+    for korean in translate.table(package).values():
+        text = SLOT.sub(lambda slot: "…" if slot[2] in {None, "t"} else "개", korean)
+        for at in PARTICLE.finditer(text):
+            closed = next(form for form, opened in FORMS.items() if at[1] in (form, opened))
+            fits = particle(text[: at.start(1)], closed)
+            if at[1] != fits and not ("가" <= text[at.start(1) - 1] <= "힣"):
+                wrong.append(f"{text[: at.end()]}: {fits}")
+    assert wrong == []
 
 
 @pytest.mark.usefixtures("in_korean")
@@ -258,7 +301,7 @@ def test_commands_speak_korean(vault: Path) -> None:
     assert run(vault, "reindex").stdout.startswith("노트 1개: 1개 추가; 글 1개 임베딩. 청크 1개, ")
     assert "바뀐 것 없음" in run(vault, "reindex").stdout
     assert "바뀐 것 없음" in run(vault, "reindex").stdout, "as the seal has it"
-    status = run(vault, "status").stdout.splitlines()
+    status = run(vault, "status", "--verbose").stdout.splitlines()
     assert "분류        (분류 없음) 1 (청크 수)" in status
     assert {cell_len(re.match(r"\S+( \S+)? +", line)[0]) for line in status} == {12}  # type: ignore[index]
     assert "정상   보관함과 색인" in run(vault, "doctor").stdout

@@ -163,8 +163,8 @@ def test_another_plugin_of_that_name_stays(opened: Path) -> None:
     [
         (("--url", "http://notes.example.org"), "https"),
         (("--url", "http://127.0.0.1.example.org:17950"), "https"),
-        (("--url", "ftp://127.0.0.1"), "no address"),
-        (("--url", "https://me:secret@notes.example.org"), "no address"),
+        (("--url", "ftp://127.0.0.1"), "not an address"),
+        (("--url", "https://me:secret@notes.example.org"), "not an address"),
         (("--project", "."), "--project"),
         (("--url", "--with-token"), "token"),
         (("--hooks",), "--hooks"),

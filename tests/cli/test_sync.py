@@ -141,7 +141,7 @@ def test_only_the_vault_is_committed(two):
 def test_where_sync_cannot_work(two, vault, tmp_path):
     """No repository, no upstream, a merge under way, a remote that is gone: said with the next step, nothing changed."""
     ada, bob = two
-    assert "needs a vault in a git repository" in sync(vault, code=2).stderr
+    assert "is not in a git repository" in sync(vault, code=2).stderr
     git(vault, "init", "--quiet", "--initial-branch", "main")
     assert "no upstream" in sync(vault, code=1).stderr
     change(ada, "one", "eins")

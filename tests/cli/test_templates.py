@@ -40,7 +40,7 @@ TEMPLATES = [english for english in translate.table() if SLOT.search(english)]
 
 def kinds(english: str) -> list[str]:
     """Return the kind of each slot: its own, or that the Korean translates its value."""
-    messages = {slot for slot, how in SLOT.findall(translate.table()[english]) if how == "t"}
+    messages = {slot for slot, how in SLOT.findall(translate.table()[english]) if how.startswith("t")}
     return [
         kind or ("" if slot not in messages else "wrapped" if f": {{{slot}}}" in english else "message")
         for slot, kind in SLOT.findall(english)
@@ -106,7 +106,7 @@ def test_text_of_others_stays_as_it_is() -> None:
         ),
         (
             "a.json, line 2: a name in double quotes should stand here, not the end of the file.",
-            "a.json, 2번째 줄: the end of the file이 아니라 큰따옴표로 묶은 이름이 있어야 합니다.",
+            "a.json, 2번째 줄: 파일의 끝이 아니라 큰따옴표로 묶은 이름이 있어야 합니다.",
         ),
         (
             "The body is not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte.",
@@ -132,13 +132,15 @@ def test_text_of_others_stays_as_it_is() -> None:
         ("No note has topic nothing.", "topic 값이 nothing인 노트가 없습니다."),
         (
             "Error: Invalid value for 'FILE': a.md: No such file or directory. Give a regular file, or pipe the text into -.",
-            "오류: 'FILE'의 값이 잘못되었습니다: a.md: No such file or directory. 일반 파일을 주거나, 글을 -로 파이프하세요.",
+            "오류: 'FILE'의 값이 잘못되었습니다: a.md: 그런 파일이나 폴더가 없음. 파일의 경로를 쓰거나, - 기호로 표준 입력을 넘기세요.",
         ),
         ("No note has topic nothing; did you mean note?", "topic 값이 nothing인 노트가 없습니다; 혹시 note?"),
+        ("--yes merges a.md into b.md.", "--yes를 붙이면 a.md를 b.md로 합칩니다."),
         (
-            "--yes merges a.md into b.md; they contradict each other, so add --keep a, b or both.",
-            "--yes를 붙이면 a.md를 다음으로 합칩니다: b.md; 서로 모순되므로 --keep a, b 또는 both도 붙이세요.",
+            "Error: Invalid value for '-n' / '--limit': 'x' is not a valid integer.",
+            "오류: '-n' / '--limit'의 값이 잘못되었습니다: 'x'는 올바른 값이 아닙니다(정수).",
         ),
+        ("before entry 3 mv", "변경 3번(mv) 앞"),
         (
             "docs/Search: words.md: no such note in /v.",
             "docs/Search: words.md: /v에 그런 노트가 없습니다.",
@@ -172,6 +174,12 @@ def test_a_reason_is_translated_without_its_share() -> None:
         ("노트", "노트는 노트가 노트를 노트와 노트로"),
         ("'길'", "'길'은 '길'이 '길'을 '길'과 '길'로"),
         ("노트(세 개)", "노트(세 개)는 노트(세 개)가 노트(세 개)를 노트(세 개)와 노트(세 개)로"),
+        ("v3", "v3은 v3이 v3을 v3과 v3으로"),
+        ("QUERY", "QUERY는 QUERY가 QUERY를 QUERY와 QUERY로"),
+        ("TOPIC", "TOPIC은 TOPIC이 TOPIC을 TOPIC과 TOPIC으로"),
+        ("project", "project는 project가 project를 project와 project로"),
+        ("stdout", "stdout은 stdout이 stdout을 stdout과 stdout으로"),
+        ("keep", "keep은 keep이 keep을 keep과 keep으로"),
         ("7", "7은 7이 7을 7과 7로"),
         ("10,000", "10,000은 10,000이 10,000을 10,000과 10,000으로"),
         ("42", "42는 42가 42를 42와 42로"),

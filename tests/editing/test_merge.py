@@ -76,7 +76,7 @@ def joined(first, other, take=""):
             "x.\n\n```\nls -A\n```\n\n```\nls -a\n```\n",
             id="code to the letter",
         ),
-        pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx. y.\n", id="the other title is no text"),
+        pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx. y.\n", id="the other title is not a text"),
         pytest.param("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", id="Korean"),
         pytest.param(
             "no mark\n",

@@ -349,7 +349,7 @@ def test_without_git_snapshots_answer(small: Spellbook, tmp_path: Path, monkeypa
     """Where there is no git at all, a date means the last snapshot by then, and a revision is refused."""
     (vault / "a.md").write_text("# A\n\nThe mast is tall.\n")
     with spellbook.open(vault, embedder="hash", state=tmp_path / "other") as book:
-        with pytest.raises(InvalidInput, match="in no git repository"):
+        with pytest.raises(InvalidInput, match="not in a git repository"):
             text_of(book, "2026-01-01")
         monkeypatch.setenv("PATH", str(tmp_path / "empty"))
         with pytest.raises(InvalidInput, match="no git on this machine"):

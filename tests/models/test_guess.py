@@ -200,7 +200,7 @@ def test_what_is_no_guess_is_said(serve: Serve, ask: Ask, body: bytes) -> None:
         (401, f'{{"error": "wrong key {KEY}"}}'.encode(), {}, "refuses the key"),
         (429, b"{}", {"retry-after": "9999999999"}, "less often"),
         (302, b"", {"location": "http://127.0.0.1:1/"}, "another address"),
-        (200, b"\x1f\x8b" + b"\0" * 100, {"content-encoding": "gzip"}, "no JSON"),
+        (200, b"\x1f\x8b" + b"\0" * 100, {"content-encoding": "gzip"}, "not JSON"),
     ],
 )
 def test_a_refusal_is_said(

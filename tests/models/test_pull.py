@@ -340,7 +340,7 @@ def test_a_hub_that_names_files_elsewhere_writes_none(hub, tmp_path):
     (hub.folder / "manifest.json").write_text(
         json.dumps({"files": {"../../evil.json": {"size": 1, "sha256": "0"}}}), "utf-8"
     )
-    with pytest.raises(EmbeddingError, match="no manifest"):
+    with pytest.raises(EmbeddingError, match="not a manifest"):
         download.pull("mine", hub.plain)
 
 

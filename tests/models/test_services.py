@@ -374,7 +374,7 @@ HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
         pytest.param(
             (302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"
         ),
-        pytest.param(HTML, "text/html that is no JSON", "address", 1, id="HTML"),
+        pytest.param(HTML, "text/html that is not JSON", "address", 1, id="HTML"),
         pytest.param((200, {}, b"[" * 100_000), "no JSON", "address", 1, id="deep"),
         pytest.param((200, {}, b" " * 64_000_001), "more than 64 MB", "address", 1, id="huge"),
         pytest.param({"data": []}, "0 vectors for 1 text", "model", 1, id="too few"),
@@ -564,7 +564,7 @@ def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
 @pytest.mark.parametrize("name", ["tei@http://127.0.0.1:1", "rerank:m@http://127.0.0.1:1"])
 def test_a_reranker_is_no_embedder(name):
     """A reranker is refused as an embedder, and the other way round."""
-    with pytest.raises(InvalidInput, match="no embedder"):
+    with pytest.raises(InvalidInput, match="not an embedder"):
         embedders.create(name)
     assert embedders.reranker(name).name.startswith(name.partition("@")[0])
     for other in ("hash", "openai:m", "nothing"):

@@ -63,7 +63,7 @@ texts = st.one_of(
     markdown,
     st.text(st.characters(exclude_categories=["Cs"]), max_size=200),
     markdown.map(lambda text: f"---\ntitle: x\n---\n{text}"),
-).filter(lambda text: text.count("\0") * 3 <= len(text))  # what is mostly NUL is no note
+).filter(lambda text: text.count("\0") * 3 <= len(text))  # what is mostly NUL is not a note
 
 
 def shown(note: Note) -> str:

@@ -112,7 +112,7 @@ def _reasons(answer):
     ("also", "message"),
     [
         (["a", "b", "c", "d"], "4 further texts; the maximum is 3"),
-        (["a", 7], "`also` holds 7, which is no text"),
+        (["a", 7], "`also` holds 7, which is not a text"),
         (["x" * 20_001], "20,001 characters"),
     ],
 )

@@ -299,7 +299,7 @@ def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
         if len(path) > _MOST_DEEP:
             raise unreadable(name, "its elements are nested too deep")
         if len(path) == 1 and tag != "en-export":
-            raise unreadable(name, "it is no export of Evernote, which begins with en-export")
+            raise unreadable(name, "it is not an export of Evernote, which begins with en-export")
         events.append((_START, "/".join(path[1:]), ""))
 
     def end(_: str) -> None:
@@ -326,7 +326,7 @@ def _events(file: IO[bytes], name: str) -> Iterator[tuple[int, str, str]]:
         except expat.ExpatError as error:
             if not piece:
                 raise unreadable(name, "it breaks off") from error
-            raise unreadable(name, f"line {error.lineno} is no XML ({expat.ErrorString(error.code)})") from error
+            raise unreadable(name, f"line {error.lineno} is not XML ({expat.ErrorString(error.code)})") from error
         if size - parser.CurrentByteIndex > MOST_TEXT:  # one tag that does not end is held by the parser
             raise unreadable(name, "one of its tags is too long")
         while events:

@@ -104,7 +104,7 @@ def files(graph: LogseqGraph, faults: list[Fault]) -> Iterator[Incoming]:
             yield make_note(known.files[path], {"id": id, **meta}, body, graph.mtime(source))
         elif not path.startswith("logseq/"):
             if path.lower().endswith(".org"):
-                faults.append(Fault(path, 0, "an Org page is copied as it is, and is no note"))
+                faults.append(Fault(path, 0, "an Org page is copied as it is, and is not a note"))
             yield Incoming(path, graph.read(source), None, graph.mtime(source))
 
 

@@ -101,7 +101,7 @@ def _parse(url: str) -> httpx.URL:
     if parsed is None or (is_web and not _HOST.fullmatch(parsed.raw_host)):
         raise InvalidInput(f"{one_line(url[:100])} is not a web address.", "Give one such as https://example.com/page.")
     if not is_web:
-        raise PermissionDenied(f"{one_line(url[:100])} is no web address.", "Only http and https are fetched.")
+        raise PermissionDenied(f"{one_line(url[:100])} is not a web address.", "Only http and https are fetched.")
     if parsed.userinfo:
         raise PermissionDenied(f"The address of {parsed.host} holds a name or a password.", "Leave it out.")
     return parsed
@@ -141,7 +141,7 @@ def _follow(client: httpx.Client, url: str) -> Fetched:
         try:
             parsed = _parse(urljoin(str(parsed), target))
         except (InvalidInput, ValueError) as error:
-            raise FetchError(f"{url} leads to {target[:100]!r}, which is no web address.") from error
+            raise FetchError(f"{url} leads to {target[:100]!r}, which is not a web address.") from error
     raise FetchError(f"{url} leads on more than {_HOPS} times.", "Give the address where the page really is.")
 
 

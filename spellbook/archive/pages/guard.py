@@ -97,7 +97,7 @@ class AddressGuard(httpcore.NetworkBackend):
 
     def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.NetworkStream:
         """Refuse: a page is on no Unix socket."""
-        raise PermissionDenied("A Unix socket is no web page.")
+        raise PermissionDenied("A Unix socket is not a web page.")
 
     def _addresses(self, host: str, port: int) -> list[str]:
         answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()

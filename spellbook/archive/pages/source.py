@@ -91,7 +91,7 @@ def _document(source: str) -> tuple[bytes, bool]:
     try:
         real = Path(source).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{what} is no path of a file.", "Check the path.") from error
+        raise InvalidInput(f"{what} is not a path of a file.", "Check the path.") from error
     if any(part.startswith(".") for part in real.parts):
         raise PermissionDenied(f"{what} is hidden, or in a hidden folder.", "Copy it elsewhere, or give its text.")
     # A FIFO would wait for a writer; a link that was put in its place since is not followed.
@@ -100,7 +100,7 @@ def _document(source: str) -> tuple[bytes, bool]:
         with open(real, "rb", opener=lambda path, _: os.open(path, flags)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise PermissionDenied(f"{what} is no regular file.", "Name a PDF or an HTML file.")
+                raise PermissionDenied(f"{what} is not a regular file.", "Name a PDF or an HTML file.")
             if about.st_size > MOST_PDF:
                 raise PermissionDenied(
                     f"{what} is over {MOST_PDF // 1_000_000} MB.", "Give the text that matters instead."

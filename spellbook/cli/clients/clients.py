@@ -180,7 +180,7 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
         is_address = False
     if not is_address or not url.isprintable() or parts.username is not None:
         raise InvalidInput(
-            f"--url {url[:200]}: this is no address of a server.", "Write one such as http://127.0.0.1:17950."
+            f"--url {url[:200]}: this is not an address of a server.", "Write one such as http://127.0.0.1:17950."
         )
     headers = {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
     return {"type": "http", "url": url, **headers}

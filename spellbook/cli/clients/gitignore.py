@@ -38,7 +38,7 @@ def with_line(file: Path, line: str) -> FileChange:
     """
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
         raise InvalidInput(
-            f"{file} is no regular file, and git reads no other.", f"Add the line {line} where your rules are."
+            f"{file} is not a regular file, and git reads no other.", f"Add the line {line} where your rules are."
         )
     before = changes.read(file)
     end = b"\r\n" if before and b"\r\n" in before else b"\n"

@@ -96,7 +96,8 @@ def find(vault: Path) -> HookedRepository:
     # Asked at the top, since a relative core.hooksPath counts from there.
     hooks = top / git(top, "rev-parse", "--git-path", "hooks")
     if os.path.lexists(hooks) and not hooks.is_dir():
-        raise InvalidInput(f"{hooks}, where git looks for hooks, is no folder.", "Change git's setting core.hooksPath.")
+        reason = f"{hooks}, where git looks for hooks, is not a folder."
+        raise InvalidInput(reason, "Change git's setting core.hooksPath.")
     return HookedRepository(top, hooks)
 
 
@@ -110,6 +111,8 @@ def git(folder: Path, *arguments: str) -> str:
         raise InvalidInput("There is no git on this machine.", "Install git first.") from error
     except subprocess.CalledProcessError as error:
         lines = os.fsdecode(error.stderr).strip().splitlines()
+        if lines and "not a git repository" in lines[0]:
+            raise InvalidInput(f"{folder} is not in a git repository.", "Run `git init` there first.") from error
         raise InvalidInput(
             f"{folder}: {lines[0] if lines else 'git failed'}.", "This needs a vault in a git repository."
         ) from error

@@ -281,7 +281,7 @@ class PostgresDatabase:
             ) from error
         except psycopg.ProgrammingError as error:
             if error.sqlstate is None:  # the address could not be read
-                raise InvalidInput(f"{URL} is no address of a database.", _HINT) from None
+                raise InvalidInput(f"{URL} is not an address of a database.", _HINT) from None
             raise StorageError(f"The database failed ({_reason(error)}).", "Run `spellbook publish` again.") from error
         except psycopg.OperationalError as error:
             if error.sqlstate in {"28P01", "28000"} or "authentication failed" in str(error):
@@ -330,7 +330,7 @@ def configured(environment: Mapping[str, str] = os.environ) -> PostgresDatabase 
     if not url:
         return None
     if not url.startswith(("postgresql://", "postgres://")):
-        raise InvalidInput(f"{URL} is no address of a database.", _HINT)
+        raise InvalidInput(f"{URL} is not an address of a database.", _HINT)
     return PostgresDatabase(url)
 
 

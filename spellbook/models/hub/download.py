@@ -87,7 +87,7 @@ def pull(name: str, source: str = "", progress: Progress | None = None) -> tuple
             f"They are {', '.join(store.GOOD)}; or say OWNER/NAME, or --from URL.",
         )
     if not re.match(r"https?://[^/]", origin):
-        raise InvalidInput(f"{origin!r:.120} is no web address.", "It begins with https:// or http://.")
+        raise InvalidInput(f"{origin!r:.120} is not a web address.", "It begins with https:// or http://.")
     if here := store.find(short):
         if here.source == origin or (not source and here.model == repository):
             return here, False
@@ -159,7 +159,7 @@ def _list(http: httpx.Client, hub: str, repository: str) -> list[_RemoteFile]:
         try:
             entries |= {str(entry["path"]): entry for entry in response.json() if entry["type"] == "file"}
         except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddingError(f"{url} is no list of files.", "Is HF_ENDPOINT a hub?") from error
+            raise EmbeddingError(f"{url} is not a list of files.", "Is HF_ENDPOINT a hub?") from error
         url = response.links.get("next", {}).get("url", "")
         if url and not url.startswith(f"{hub}/"):
             raise EmbeddingError(f"{hub} sends on to {url}.", "Is HF_ENDPOINT a hub?")
@@ -207,7 +207,7 @@ def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_R
         model = str(manifest.get("model", short))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "Name a folder that `spellbook model pull` made, or a repository on the hub."
-        raise EmbeddingError(f"{url} is no manifest of a model.", hint) from error
+        raise EmbeddingError(f"{url} is not a manifest of a model.", hint) from error
     return model, [
         _RemoteFile(path, f"{source}/{quote(path)}", size, f"sha256:{sha}") for path, (size, sha) in files.items()
     ]

@@ -90,7 +90,8 @@ def names(model: str) -> tuple[str, str]:
     """Return the short name and the repository ("": unknown) that `NAME` or `OWNER/NAME` means. Raises InvalidInput."""
     parts = _NAME.fullmatch(model)
     if parts is None or ".." in model:
-        raise InvalidInput(f"{model!r:.120} is no name of a model.", f"For example {', '.join(GOOD)}, or OWNER/NAME.")
+        hint = f"For example {', '.join(GOOD)}, or OWNER/NAME."
+        raise InvalidInput(f"{model!r:.120} is not a name of a model.", hint)
     good = GOOD.get(model)
     return parts["short"], good.repository if good else model if parts["owner"] else ""
 

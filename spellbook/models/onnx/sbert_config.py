@@ -152,7 +152,7 @@ def _modules(roots: Sequence[Path], kin: Family) -> tuple[tuple[str, ...], bool,
     if not isinstance(modules, list) or not all(
         isinstance(row, dict) and {"type", "path"} <= row.keys() for row in modules
     ):
-        raise Unusable(f"{file} is no list of modules.", "Copy or pull the folder again.")
+        raise Unusable(f"{file} is not a list of modules.", "Copy or pull the folder again.")
     for module in modules:
         kind, folder = str(module["type"]).rpartition(".")[2], root / str(module["path"])
         if kind == "Pooling":

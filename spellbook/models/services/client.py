@@ -152,7 +152,7 @@ class ServiceClient:
                 return json.loads(content)
             except (ValueError, RecursionError):
                 kind = self._clean(response.headers.get("content-type", "")) or "something"
-                self.refuse(f"answered with {kind} that is no JSON", is_right)
+                self.refuse(f"answered with {kind} that is not JSON", is_right)
         reason = self._reason(content)
         because = f" ({reason})" if reason else ""
         if status in {401, 403}:

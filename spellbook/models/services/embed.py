@@ -178,9 +178,9 @@ class ServiceEmbedder:
         try:
             block = np.array([_numbers(row) for row in rows], dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            self._client.refuse("gave what is no vector, or vectors of several lengths")
+            self._client.refuse("gave what is not a vector, or vectors of several lengths")
         if block.ndim != 2 or not block.shape[1]:
-            self._client.refuse("gave what is no vector")
+            self._client.refuse("gave what is not a vector")
         width = block.shape[1]
         if self._dimensions and width != self._dimensions:
             self._client.refuse(
@@ -192,7 +192,7 @@ class ServiceEmbedder:
         # By the largest number first, so that no square is out of range.
         most = np.abs(block).max(axis=1, keepdims=True)
         if not np.isfinite(most).all() or not most.all():
-            self._client.refuse("gave a vector with no direction (zeros, or what is no number)")
+            self._client.refuse("gave a vector with no direction (zeros, or what is not a number)")
         self._width = width
         scaled = block / most
         unit: Vectors = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)

@@ -149,7 +149,8 @@ def _embedder(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         unused = [name for name, value in values.items() if value]
         return "", ((_overruled(unused, chosen),) if unused else ())
     if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
-        raise InvalidInput(f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is no number of dimensions.", "For example 768.")
+        reason = f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is not a number of dimensions."
+        raise InvalidInput(reason, "For example 768.")
     options = f"?dimensions={dimensions}" if dimensions else ""
     match provider.lower():
         case "" | "ollama":

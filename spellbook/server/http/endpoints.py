@@ -257,7 +257,7 @@ def _decode(body: bytes) -> Any:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _decode_object(value: object) -> object:

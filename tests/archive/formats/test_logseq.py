@@ -56,7 +56,7 @@ def test_a_graph(book: Spellbook, tmp_path: Path) -> None:
         "pages/empty.md", "pages/old.org", "pages/work/trips/Busan.md",
     ]  # fmt: skip
     assert [(fault.path, fault.reason) for fault in done.faults] == [
-        ("pages/old.org", "an Org page is copied as it is, and is no note")
+        ("pages/old.org", "an Org page is copied as it is, and is not a note")
     ]
     assert body(book, "pages/Plan.md") == (
         f"- Where we go #idea ^{ONE}\n\t- [ ] buy ![map](../assets/sea%20map.png) ^\n\t  SCHEDULED: <2024-03-05 Tue>\n"

@@ -132,7 +132,7 @@ def test_a_knowledge_graph(book: Spellbook, tmp_path: Path) -> None:
     assert book.import_(file).unchanged == 2
     file.write_text(file.read_text("utf-8") + '{"type": "entity", "name": "Ne', "utf-8")
     before = sorted(book.config.vault.rglob("*"))
-    with pytest.raises(InvalidInput, match="line 5 is no JSON"):
+    with pytest.raises(InvalidInput, match="line 5 is not JSON"):
         book.import_(file)
     assert sorted(book.config.vault.rglob("*")) == before
 

@@ -232,12 +232,12 @@ def test_what_a_reader_may_not_see_is_nowhere(vault, database):
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("mysql://me:hunter2@host/db", InvalidInput, "is no address of a database"),
+        ("mysql://me:hunter2@host/db", InvalidInput, "is not an address of a database"),
         ("postgresql://me:hunter2@127.0.0.1:1/db", DatabaseAway, "it cannot be reached"),
         ("postgresql://me:hunter2@host.invalid/db", DatabaseAway, "cannot be reached"),
         ("postgresql://me:hunter2@host:port/db", (StorageError, InvalidInput), ""),
         ("postgresql://me:hunter2@[::1/db", (StorageError, InvalidInput), ""),
-        ("postgresql://me:hunter2@127.0.0.1:1/db?nonsense=1", InvalidInput, "is no address of a database"),
+        ("postgresql://me:hunter2@127.0.0.1:1/db?nonsense=1", InvalidInput, "is not an address of a database"),
     ],
 )
 def test_bad_addresses(url, error, said):

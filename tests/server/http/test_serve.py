@@ -156,7 +156,7 @@ def test_a_taken_port(serving):
         (("--toolsets", "cores"), {}, "There is no toolset 'cores'"),
         (("--host", "0.0.0.0"), {"SPELLBOOK_AUTH": "none"}, "needs SPELLBOOK_ALLOWED_HOSTS"),
         ((), {"SPELLBOOK_AUTH": "off"}, "neither token nor none"),
-        ((), {"SPELLBOOK_RATE": "many"}, "no whole number"),
+        ((), {"SPELLBOOK_RATE": "many"}, "not a whole number"),
         ((), {"SPELLBOOK_TOKEN": "short"}, "SPELLBOOK_TOKEN"),
     ],
     ids=str,

@@ -1,0 +1,49 @@
+"""
+What a command waits for: told once, after a second, to whoever asked to be told.
+
+A wait is named where it happens; only the command line listens, and only for people.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+AFTER = 1.0
+"""Seconds of a wait before it is told: a person wonders from then on."""
+
+_listeners: list[Callable[[str], None]] = []
+_reasons: list[str] = []  # the innermost last
+
+
+@contextmanager
+def listening(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the first wait of the block that is longer than `AFTER`, by the innermost reason, from another thread."""
+    _listeners.append(tell)
+    try:
+        yield
+    finally:
+        _listeners.clear()
+
+
+@contextmanager
+def waiting(reason: str) -> Iterator[None]:
+    """Name a wait, for the duration of the block."""
+    if not _listeners:
+        yield
+        return
+    timer = threading.Timer(AFTER, _tell)
+    timer.daemon = True
+    _reasons.append(reason)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        _reasons.remove(reason)
+
+
+def _tell() -> None:
+    if _listeners and _reasons:
+        _listeners.pop()(_reasons[-1])
