@@ -186,7 +186,9 @@ def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts = Counter(map(script, text))
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text).items():
+        counts[script(letter)] += count
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
