@@ -28,7 +28,7 @@ from spellbook.notes.chunk_sizes import (
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
-from spellbook.notes.note import Block, Note, height, lines
+from spellbook.notes.note import Block, Note, height
 from spellbook.notes.splitter import (
     BLOCK,
     ITEM,
@@ -86,7 +86,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
     above all), an item, a sentence. A note always has at least one chunk.
     """
-    source = lines(note.body)
+    source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)

@@ -78,7 +78,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 _LATIN = re.compile("[A-Za-z]")
 _WHITE = b" \t\r\n\f\v"
-_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
 _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
@@ -229,10 +229,10 @@ def token_weight(text: str) -> float:
 
 def _weight(text: str) -> float:
     data = text.encode("utf-8", "surrogatepass")
-    marks = data.translate(None, _PLAIN)  # punctuation, digits, everything beyond ASCII
+    others = data.translate(None, _LETTERS)
+    marks = others.translate(None, _WHITE)  # punctuation, digits, everything beyond ASCII
     beyond = marks.translate(None, _ASCII)
-    digits = len(marks) - len(marks.translate(None, _DIGITS))
-    letters = len(data.translate(None, _WHITE)) - len(marks)
+    letters, digits = len(data) - len(others), len(marks) - len(marks.translate(None, _DIGITS))
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
 
 
@@ -288,7 +288,7 @@ def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
+            return _HUMP.sub(" ", text) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")
         case "language":
