@@ -376,7 +376,9 @@ class _NoteLines:
                 head, costs = 2, [min(ITEM + nested, WORD)] * (end - start)
                 frame = self._frame("".join(map(_without_marker, source[start : start + 2])))
             elif opening:
-                head, costs = 1, [min(cost + nested, NEVER) for cost in line_costs(source[start:end], code=True)]
+                is_all = not nested and not "".join(source[end:]).strip()
+                costs = prices[:end] if is_all else line_costs(source[start:end], code=True)
+                head, costs = 1, [min(cost + nested, NEVER) for cost in costs]
                 fence = _without_marker(opening[1]) + opening[2]
                 line_end = source[start][len(source[start].rstrip("\r\n")) :] or "\n"
                 frame = self._frame(fence + opening[3] + line_end, fence + line_end)
@@ -405,7 +407,7 @@ def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
     for piece in pieces:
         last = joined[-1] if joined else piece
         if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
-            joined[-1] = last._replace(end=piece.end, weight=last.weight + piece.weight)
+            joined[-1] = Piece(last.start, piece.end, last.weight + piece.weight, last.cost, last.inside)
         else:
             joined.append(piece)
     return joined

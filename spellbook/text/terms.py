@@ -72,7 +72,8 @@ IDENTIFIER = re.compile(
 )
 # A quick test before the search: a letter that every one of them has, and few other words have.
 _HINT = re.compile(
-    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)|(?<=\.)(?=[A-Za-z]))"
+    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)"
+    r"|(?<=\.)(?<![\w.)\]}'\"]\.)(?=[A-Za-z]))"
 )
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
@@ -93,6 +94,9 @@ _SHORT = 16
 
 _MOST_SHORT = 4_096
 """Texts whose weight is cached."""
+
+_MOST_NAMES = 4_096
+"""Names in camel case whose words are cached: a text repeats the same few."""
 
 _MOST_TERMS = 64
 """Terms of one question."""
@@ -284,11 +288,16 @@ def paired(run: str) -> str:
     return f" {' '.join(map(add, run, run[1:]))} "
 
 
+@lru_cache(maxsize=_MOST_NAMES)
+def _named_words(name: str) -> str:
+    return " ".join(humps(name))
+
+
 def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            return _HUMP.sub(" ", text) if len(text) <= _MOST_LETTERS else ""
+            return _named_words(text) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")
         case "language":
