@@ -155,7 +155,7 @@ class _Section(NamedTuple):
     last: int
 
 
-def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
+def _sections(note: Note, source: Sequence[str]) -> Iterator[_Section]:
     blocks = note.blocks
     starts = tops(note)[: most_sections(note)]
     # Blank lines alone above the first heading belong to its section.
