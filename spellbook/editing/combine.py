@@ -310,7 +310,7 @@ def _above(path: _Path) -> list[_Path]:
 
 
 def _page(note: Note) -> _NoteUnits:
-    source = lines(note.body)
+    source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteUnits()
     stack: list[tuple[int, str]] = []

@@ -183,7 +183,7 @@ def _reach(note: Note, start: int, end: int, shift: int) -> int:
 
 def _place_blocks(note: Note) -> list[tuple[int, Block]]:
     """The note's blocks, each with the character of the text at which its first line begins."""
-    offsets = [*accumulate(map(len, lines(note.body)), initial=note.body_at)]
+    offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
     return [(offsets[block.start], block) for block in note.blocks]
 
 

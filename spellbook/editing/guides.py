@@ -14,7 +14,7 @@ from typing import Any
 
 from spellbook.editing import memory
 from spellbook.index.filters import fold
-from spellbook.notes.note import Note, lines, parse
+from spellbook.notes.note import Note, parse
 
 LANGUAGES = ("en", "ko")
 
@@ -112,7 +112,7 @@ def _original(note: Note) -> Note:
 
 def _items(note: Note, name: str) -> list[str]:
     """The list items of a section, each as one line."""
-    source = lines(note.body)
+    source = note.body_lines
     inside = False
     items: list[str] = []
     for block in note.blocks:
@@ -127,7 +127,7 @@ def _items(note: Note, name: str) -> list[str]:
 
 def _sections(note: Note) -> list[str]:
     """The note's sections as they stand, without the text above the first."""
-    source = lines(note.body)
+    source = note.body_lines
     starts = [block.start for block in note.blocks if block.kind == "heading" and block.level == 2]
     bounds: Sequence[int] = [*starts, len(source)]
     return ["".join(source[a:b]).strip() for a, b in pairwise(bounds)]

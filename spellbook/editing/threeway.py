@@ -171,7 +171,7 @@ def _merge_values(base: Note, ours: Note, theirs: Note) -> tuple[dict[str, Any],
 
 def _sections(note: Note, side: str) -> list[_SectionBlocks]:
     """Return the sections of a note's body; together their blocks are the body."""
-    source = lines(note.body)
+    source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=0)]
     starts = [0, *(block.start for block in note.blocks), len(source)]
     kinds = ["", *(block.kind for block in note.blocks)]

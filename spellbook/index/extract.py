@@ -106,7 +106,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     room = (_REPEATED + len(note.text)) // len(pieces)
     if sum(len(label) + 1 for each in found_by for label in each) > room:
         later = tuple(findable(text) for text in _shorten(found_by, room))
-    rows = tuple(_row(piece, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
+    headings = {path: findable(" > ".join(path)) for path in {piece.heading for piece in pieces}}
+    rows = tuple(
+        _row(piece, headings[piece.heading], later if piece.ordinal else first, rules.fingerprint) for piece in pieces
+    )
     if _says_nothing(note, pieces):
         rows = (rows[0]._replace(key=NO_TEXT, words=NO_WORDS), *rows[1:])
     columns = {
@@ -201,9 +204,8 @@ def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
         yield " ".join(kept)
 
 
-def _row(piece: chunks.Chunk, labels: Sequence[str], fingerprint: str) -> ChunkRow:
+def _row(piece: chunks.Chunk, heading: str, labels: Sequence[str], fingerprint: str) -> ChunkRow:
     title, keywords, questions = labels
-    heading = findable(" > ".join(piece.heading))
     words = (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text))
     return ChunkRow(piece, folded(piece.text), vector_key(fingerprint, piece.embedded), words)
 

@@ -29,7 +29,7 @@ from spellbook.notes.decisions import DECISION
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
-from spellbook.notes.note import Block, Note, height, lines
+from spellbook.notes.note import Block, Note, height
 from spellbook.notes.splitter import (
     BLOCK,
     ITEM,
@@ -49,9 +49,7 @@ from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed
 
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
-# All whitespace but a single blank, a line end and an empty line. The set comes first, because a search for a set is
-# several times as fast as a search for alternatives.
-_WIDE = re.compile(r"\s(?:(?<= )\s+|(?<=[^ \n])\s*|(?<=\n)(?:\n?[^\S\n]|\n\n)\s*)")
+_BLANKS, _APART = re.compile(r"\s+"), re.compile("\n{3,}")
 _PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
@@ -89,7 +87,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
     above all), an item, a sentence. A note always has at least one chunk.
     """
-    source = lines(note.body)
+    source = note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
@@ -173,7 +171,7 @@ class _Section(NamedTuple):
     last: int
 
 
-def _sections(note: Note, source: list[str]) -> Iterator[_Section]:
+def _sections(note: Note, source: Sequence[str]) -> Iterator[_Section]:
     blocks = note.blocks
     starts = tops(note)[: most_sections(note)]
     # Blank lines alone above the first heading belong to its section.
@@ -233,12 +231,11 @@ def _keywords(words: Sequence[str]) -> str:
 
 def _squeeze(text: str) -> str:
     """Return the text without NUL, indentation and padding: models ignore them, and limits would count them."""
-    return composed(_WIDE.sub(_narrow_blank, text.replace("\0", " "))).strip()
-
-
-def _narrow_blank(run: re.Match[str]) -> str:
-    breaks = run[0].count("\n") or run[0].count("\r")
-    return "\n" * min(breaks, 2) or " "
+    text = text.replace("\0", " ").replace("\r\n", "\n")
+    if "\r" in text:
+        text = _BLANKS.sub(lambda run: "\n" * (run[0].count("\n") or run[0].count("\r")) or " ", text)
+    text = "\n".join(map(" ".join, map(str.split, text.split("\n"))))
+    return composed(_APART.sub("\n\n", text) if "\n\n\n" in text else text).strip()
 
 
 # -- parts of a long section
@@ -395,7 +392,9 @@ class _NoteLines:
                 head, costs = 2, [min(ITEM + nested, WORD)] * (end - start)
                 frame = self._frame("".join(map(_without_marker, source[start : start + 2])))
             elif opening:
-                head, costs = 1, [min(cost + nested, NEVER) for cost in line_costs(source[start:end], code=True)]
+                is_all = not nested and not "".join(source[end:]).strip()
+                costs = prices[:end] if is_all else line_costs(source[start:end], code=True)
+                head, costs = 1, [min(cost + nested, NEVER) for cost in costs]
                 fence = _without_marker(opening[1]) + opening[2]
                 line_end = source[start][len(source[start].rstrip("\r\n")) :] or "\n"
                 frame = self._frame(fence + opening[3] + line_end, fence + line_end)
@@ -424,7 +423,7 @@ def _join_inseparable(pieces: Iterable[Piece], most: int) -> list[Piece]:
     for piece in pieces:
         last = joined[-1] if joined else piece
         if joined and piece.cost == NEVER and (last.weight <= most or not piece.weight):
-            joined[-1] = last._replace(end=piece.end, weight=last.weight + piece.weight)
+            joined[-1] = Piece(last.start, piece.end, last.weight + piece.weight, last.cost, last.inside)
         else:
             joined.append(piece)
     return joined

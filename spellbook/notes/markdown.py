@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from spellbook.system.lazy import markdown_it
@@ -37,7 +38,6 @@ _MOST_REFERENCE = 50
 """The most lines of a link's definition."""
 
 _MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
 class Block(NamedTuple):
@@ -62,11 +62,7 @@ class Block(NamedTuple):
 
 def lines(text: str) -> list[str]:
     """Split at CRLF, CR and LF only, as Markdown does, keeping the ends; `str.splitlines` cuts at more."""
-    if "\r" in text:
-        return _LINE.findall(text)
-    *ended, last = text.split("\n")
-    ended = [f"{line}\n" for line in ended]
-    return [*ended, last] if last else ended
+    return list(StringIO(text, newline=""))
 
 
 def height(text: str) -> int:
@@ -87,7 +83,7 @@ def block_parser() -> markdown_it.MarkdownIt:
             state.lineMax = whole
 
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
-    markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+    markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join", "normalize"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "whole_table", whole_table)
     markdown.block.ruler.before("whole_table", "plain", plain)
@@ -120,6 +116,8 @@ def forget() -> bool:
 def _parse(body: str) -> Iterator[Block]:
     # Without its last line end the parser trips over an HTML block in a list in a quote.
     body = body if body.endswith("\n") else f"{body}\n"
+    # What `normalize` does, without a look at every line.
+    body = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     count = height(body)
     env: dict[str, int] = {"most": _MOST_TOKENS, REST: min(count, MOST_LINES)}
     tokens = block_parser().parse(body if count <= MOST_LINES else "".join(lines(body)[:MOST_LINES]), env)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -82,8 +82,8 @@ class Note:
     One Markdown file.
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
-    `body_at` and the 1-based line `body_line`. `meta` holds the frontmatter as plain values, empty where it has a
-    fault.
+    `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
+    values, empty where it has a fault.
     """
 
     path: str
@@ -95,6 +95,7 @@ class Note:
     faults: tuple[Fault, ...] = ()
     encoding: Encoding = "utf-8"
     editable: bool = True
+    body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def body(self) -> str:
@@ -205,14 +206,13 @@ class Note:
     def _inline_tags(self) -> Iterator[str]:
         if not _MAY_BE_TAG.search(self.text, self.body_at):
             return
-        source = lines(self.body)
+        source = self.body_lines
+        marked = [number for number, line in enumerate(source) if "#" in line and _MAY_BE_TAG.search(line)]
         for block in self.blocks:
-            if block.kind in CODE:
+            if block.kind in CODE or bisect_left(marked, block.start) == bisect_left(marked, block.end):
                 continue
             bounds = [block.start, *(line for span in block.code for line in span), block.end]
             prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            if "#" not in prose:
-                continue
             prose = composed(replaced(prose, ((start, end, " ") for start, end in code_spans(prose))))
             # In Obsidian, a number alone is not a tag.
             yield from (
@@ -243,14 +243,17 @@ def parse(path: str, data: bytes) -> Note:
             match = None if error.is_text else match
     body_at = match.end() if match else int(text.startswith("\ufeff"))
     body_line = line_at(text, body_at)
-    parsed = tuple(blocks(text[body_at:].replace("\0", " ")))
+    body = text[body_at:]
+    parsed = tuple(blocks(body.replace("\0", " ")))
     if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
             "from here on it is found as plain text, not by its sections"
         )
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
-    return Note(path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, editable=not problems)
+    return Note(
+        path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, tuple(lines(body))
+    )
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:

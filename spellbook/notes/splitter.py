@@ -90,7 +90,7 @@ def line_costs(source: Sequence[str], *, code: bool) -> list[int]:
     """
     bodies = [line.lstrip(" \t>") for line in source]
     edges = [len(line) - len(body) for line, body in zip(source, bodies, strict=True)]
-    begins = [bool(_MARKER.match(body)) for body in bodies]
+    begins = [not code and bool(_MARKER.match(body)) for body in bodies]
     counted = [
         edge
         for edge, body, item in zip(edges[1:], bodies[1:], begins[1:], strict=True)

@@ -83,7 +83,12 @@ _SAMPLED = 300
 _SAMPLED_OF_NOTE = 2_000
 """The most letters that are read of a note."""
 
-_CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|`[^`\n]*`|https?://\S+", re.S | re.M)
+# A search for a set of letters is several times as fast as one for alternatives.
+_CODE = re.compile(
+    r"[`~h](?:(?:(?<=^.)|(?<=^ .)|(?<=^  .)|(?<=^   .))"
+    r"(?:(?<=`)``.*?(?:^ {0,3}```|\Z)|(?<=~)~~.*?(?:^ {0,3}~~~|\Z))|(?<=`)[^`\n]*`|(?<=h)ttps?://\S+)",
+    re.S | re.M,
+)
 _PROSE = 4_000
 """The most letters of a note among which prose is looked for."""
 
@@ -186,8 +191,8 @@ def _language(text: str) -> str:
     if not text.isascii() and len(han := _HAN.findall(text)) >= 2:
         return "ja" if len(_KANA.findall(text)) * 5 > len(han) else "zh"
     weights: Counter[str] = Counter()
-    for word in _WORD.findall(text.lower()):
-        for name, weight in _WEIGHED.get(word, ()):
+    for word in filter(_WEIGHED.__contains__, _WORD.findall(text.lower())):
+        for name, weight in _WEIGHED[word]:
             weights[name] += weight
     [(best, most), (_, next_most)] = [*weights.most_common(2), ("", 0), ("", 0)][:2]
     return best if most >= _ENOUGH and most >= _CLEARLY * next_most else ""

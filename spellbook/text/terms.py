@@ -72,13 +72,14 @@ IDENTIFIER = re.compile(
 )
 # A quick test before the search: a letter that every one of them has, and few other words have.
 _HINT = re.compile(
-    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)|(?<=\.)(?=[A-Za-z]))"
+    r"[A-Z+#.](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]\+)(?=\+)|(?<=[A-Za-z]#)|(?<=\d\.)(?=\d)"
+    r"|(?<=\.)(?<![\w.)\]}'\"]\.)(?=[A-Za-z]))"
 )
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 _LATIN = re.compile("[A-Za-z]")
 _WHITE = b" \t\r\n\f\v"
-_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + _WHITE
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = b"0123456789"
 _ASCII = bytes(range(128))
 _OF_WORDS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
@@ -93,6 +94,9 @@ _SHORT = 16
 
 _MOST_SHORT = 4_096
 """Texts whose weight is cached."""
+
+_MOST_NAMES = 4_096
+"""Names in camel case whose words are cached: a text repeats the same few."""
 
 _MOST_TERMS = 64
 """Terms of one question."""
@@ -186,7 +190,9 @@ def scripts(text: str) -> dict[str, float]:
     """Return the shares, adding up to 1, that scripts have of the letters in `text`; {} if it has none."""
     if text.isascii():
         return {"latin": 1.0} if _LATIN.search(text) else {}
-    counts = Counter(map(script, text))
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text).items():
+        counts[script(letter)] += count
     counts.pop("", None)
     total = sum(counts.values())
     return {name: count / total for name, count in counts.items()}
@@ -227,10 +233,10 @@ def token_weight(text: str) -> float:
 
 def _weight(text: str) -> float:
     data = text.encode("utf-8", "surrogatepass")
-    marks = data.translate(None, _PLAIN)  # punctuation, digits, everything beyond ASCII
+    others = data.translate(None, _LETTERS)
+    marks = others.translate(None, _WHITE)  # punctuation, digits, everything beyond ASCII
     beyond = marks.translate(None, _ASCII)
-    digits = len(marks) - len(marks.translate(None, _DIGITS))
-    letters = len(data.translate(None, _WHITE)) - len(marks)
+    letters, digits = len(data) - len(others), len(marks) - len(marks.translate(None, _DIGITS))
     return 0.27 * letters + 0.55 * digits + 0.95 * (len(marks) - digits - len(beyond)) + 0.22 * len(beyond)
 
 
@@ -282,11 +288,16 @@ def paired(run: str) -> str:
     return f" {' '.join(map(add, run, run[1:]))} "
 
 
+@lru_cache(maxsize=_MOST_NAMES)
+def _named_words(name: str) -> str:
+    return " ".join(humps(name))
+
+
 def part(identifier: re.Match[str]) -> str:
     text = identifier[0]
     match identifier.lastgroup:
         case "camel":
-            return " ".join(humps(text)) if len(text) <= _MOST_LETTERS else ""
+            return _named_words(text) if len(text) <= _MOST_LETTERS else ""
         case "version":
             return identifier["version"].replace(".", " ")
         case "language":

@@ -264,6 +264,26 @@ def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
         assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
 
 
+def test_notes_are_stored_without_a_savepoint(vault, write_note, monkeypatch):
+    """A batch without a bad note opens no savepoint: SQLite would walk all pages changed since it with each row."""
+    for number in range(5):
+        write_note(f"{number}.md", f"The note {number}.")
+    statements: list[str] = []
+    connection = Database.connection
+
+    def traced(self):
+        found = connection(self)
+        found.set_trace_callback(statements.append)
+        return found
+
+    with opened(vault) as index:
+        monkeypatch.setattr(Database, "connection", traced)
+        sync.scan(index)
+        assert index.catalog.counts().notes == 5
+    assert any("INSERT INTO chunks" in statement for statement in statements)
+    assert not any("SAVEPOINT" in statement for statement in statements)
+
+
 def test_a_failed_transaction_leaves_no_trace(tmp_path):
     """An exception rolls the transaction back, and the next one works."""
     database = Database(tmp_path / "x.db", 1, lambda connection, _: connection.execute("CREATE TABLE t (a)"), {})

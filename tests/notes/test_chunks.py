@@ -433,6 +433,7 @@ def test_date(header, text, first):
         pytest.param("x\n", ["x"], id="no title: the file's name is not embedded"),
         pytest.param("## A\0B\n", ["A B\n## A B"], id="NUL is a blank"),
         pytest.param("| a     |  b |\r\n\r\n\r\n\r\n\t\tx\n", ["| a | b |\n\nx"], id="padding is nothing"),
+        pytest.param("a\r\r\r  b\t\u3000c\x0bd \r e\n", ["a\n\nb c d\ne"], id="CR alone ends a line, too"),
         pytest.param("한글\n", ["한글"], id="NFC"),
     ],
 )

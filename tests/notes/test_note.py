@@ -341,6 +341,13 @@ def test_long_definitions_are_text(height, kinds):
     assert [block.kind for block in blocks('[a]: b "' + "c\n" * height + '"\n')] == kinds
 
 
+@given(st.sampled_from(["", "\ufeff", "---\na: b\n---\n", "---\r\na: b\r\n---\r\n"]), anything)
+def test_a_note_has_the_lines_of_its_body(header, text):
+    """The lines of a note are those of its body."""
+    note = parse("a.md", (header + text.replace("\0", " ")).encode())
+    assert note.body_lines == tuple(lines(note.body))
+
+
 @given(anything)
 def test_lines(text):
     """Lines joined are the text, and only CR, LF and CRLF end one."""

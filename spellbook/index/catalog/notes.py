@@ -37,6 +37,10 @@ _OF_A_ROW = (
 _log = logging.getLogger(__name__)
 
 
+class _NotStoredError(Exception):
+    """One of several entries cannot be stored; its cause says why."""
+
+
 class Notes:
     """The files, notes, chunks and faults in a catalog's database."""
 
@@ -108,6 +112,23 @@ class Notes:
         to which notes were moved. Entries cut for another embedding than the
         catalog's are refused the same way.
         """
+        entries, gone = list(entries), list(gone)
+        try:
+            return self._apply(entries, gone, now, fingerprint, heirs, self._store)
+        except _NotStoredError:
+            # One by one, so that one bad note does not affect others. A savepoint around all of them would cost twice
+            # the time in a large catalog: SQLite walks all pages that changed since it with each row.
+            return self._apply(entries, gone, now, fingerprint, heirs, self._store_each)
+
+    def _apply(
+        self,
+        entries: Sequence[FileEntry],
+        gone: Sequence[str],
+        now: Callable[[str], Stamp | None],
+        fingerprint: str,
+        heirs: Collection[str],
+        store: Callable[[sqlite3.Connection, Sequence[FileEntry]], set[str]],
+    ) -> tuple[list[str], list[str]]:
         with self._database.transaction() as connection:
             if self._meta.fingerprint != fingerprint:
                 return [], []
@@ -120,29 +141,38 @@ class Notes:
                 connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (path,))
                 connection.execute("DELETE FROM files WHERE path = ?", (path,))
             current = [entry for entry in entries if now(entry.path) == entry.stamp]
-            affected |= self._take(connection, current)
+            affected |= store(connection, current)
             self._settle_ids(connection, affected, heirs)
             self._links.record_moves(connection, leaving)
             if connection.total_changes != before:
                 self._meta.bump(connection, "generation")
             return [entry.path for entry in current], lost
 
-    def _take(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
-        """Store entries; one that cannot be stored becomes a fault. Return the ids whose owner may change."""
+    def _store(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
+        """Store entries; return the ids whose owner may change. Raises _NotStoredError if one cannot be stored."""
         try:
-            with part(connection):
-                self._remember(connection, entries)
-                # A file that could not be opened is stored without a hash, and its note stays as it was.
-                return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
+            self._remember(connection, entries)
+            # A file that could not be opened is stored without a hash, and its note stays as it was.
+            return self._replace_notes(connection, [entry for entry in entries if entry.sha256])
         except _OF_A_ROW as error:
-            if len(entries) > 1:  # one by one, so that one bad note does not affect others
-                return set().union(*[self._take(connection, [entry]) for entry in entries])
-            [entry] = entries
-            if entry.note is None:
-                raise
-            _log.exception("%s cannot be kept", entry.path)
-            fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
-            return self._take(connection, [FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))])
+            raise _NotStoredError from error
+
+    def _store_each(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
+        """Do the same as `_store`, but an entry that cannot be stored becomes a fault."""
+        affected: set[str] = set()
+        for entry in entries:
+            try:
+                with part(connection):
+                    affected |= self._store(connection, [entry])
+            except _NotStoredError as failure:
+                error = failure.__cause__
+                if entry.note is None:
+                    raise error or failure from None
+                _log.exception("%s cannot be kept", entry.path, exc_info=error)
+                fault = Fault(entry.path, 0, f"Spellbook cannot keep it ({type(error).__name__}: {error})")
+                bare = FileEntry(entry.path, entry.stamp, entry.read_ns, entry.sha256, (fault,))
+                affected |= self._store_each(connection, [bare])
+        return affected
 
     def touch(self, entries: Sequence[FileEntry]) -> None:
         """Record that files were read again and have not changed; the generation stays."""
