@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 
 def headings(page: str) -> list[str]:
     """The trees of a page, in order."""
-    return re.findall(r"<h2>([^<]*)</h2>", page)
+    return re.findall(r"<h2>([^<]*)</h2>", page.partition("</main>")[0])
 
 
 def rows(page: str) -> dict[str, int]:
