@@ -101,28 +101,6 @@ def test_contents_unfold_and_narrow(
     page.get_by_text("The deepest note.").wait_for()
 
 
-def test_contents_need_no_script(
-    chromium: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Any
-) -> None:
-    """The menu, the filter and deep folders are links, forms and folds."""
-    write_note("area/one/two/deep.md", "The deepest note.")
-    server = serving("--toolsets", "core")
-    context = chromium.new_context(java_script_enabled=False, locale="en-US", **PHONE)
-    page = context.new_page()
-    page.goto(server.url)
-    page.get_by_role("link", name="Contents").first.click()
-    page.locator("#find").fill("one")
-    page.get_by_role("button", name="Filter").click()
-    page.get_by_role("link", name="area/one", exact=True).click()
-    page.get_by_role("link", name="two", exact=True).click()
-    page.get_by_role("link", name="deep").click()
-    page.get_by_text("The deepest note.").wait_for()
-    page.get_by_text("More", exact=True).click()
-    page.get_by_role("link", name="Settings").last.click()
-    page.get_by_role("heading", name="Settings").wait_for()
-    context.close()
-
-
 def test_a_browser_takes_the_manifest_behind_a_login(
     tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
 ) -> None:
