@@ -394,11 +394,10 @@ class Catalog:
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
-        [(stored, used)] = self._rows(
-            """
+        sql = """
             SELECT (SELECT count(*) FROM vectors WHERE key NOT IN (SELECT key FROM labels)),
                    (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"""
-        )
+        [(stored, used)] = self._rows(sql)
         return {"bytes": self.disk_bytes(), "vectors": stored, "vectors_in_use": used}
 
     def disk_bytes(self) -> int:
