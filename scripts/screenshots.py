@@ -50,7 +50,8 @@ BEGUN = dt.datetime(2026, 11, 1, 9, tzinfo=dt.UTC)
 
 NOTES = {
     "books/Designing Data-Intensive Applications": "#book #databases\n\n## Replication lag\n\nRead your own writes:"
-    " after a write, read from the leader for a minute.\n\n## Consistency\n\nLinearizability costs latency. [[Postgres]]",
+    " after a write, read from the leader for a minute.\n\n## Consistency\n\nLinearizability costs latency."
+    " [[Postgres]]",
     "books/Thinking in Systems": "#book\n\nStocks and flows. Delays cause oscillation.",
     "journal/2026-11-03": "Weekly meeting: [[Release]] moves to Tuesdays.",
     "journal/2026-11-12": "Ran seven kilometres along the river. Bread: [[Sourdough]], second try.",
