@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance bundle container plugin release try-release constraints readme clean
+.PHONY: help demo test coverage mutants lint hooks bench bench-quality conformance screenshots bundle container plugin release try-release constraints readme clean
 
 help: ## List what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-quality: $(READY) ## Measure how well search finds
 
 conformance: $(READY) ## Judge the MCP server by the inspector and the protocol's own suite, where npm is there
 	$(BIN)/python scripts/conformance.py
+
+screenshots: $(READY) ## Make the pictures of docs/dashboard.md, where chromium is installed
+	$(BIN)/python scripts/screenshots.py
 
 bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 	$(BIN)/python scripts/bundle.py

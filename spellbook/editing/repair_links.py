@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -228,16 +229,23 @@ class _KnownFiles:
         self._files = set(index.vault.files())
         self._now = Files(self._files, catalog.aliases(), catalog.ids())
         self._went = {old: new for old, new in catalog.went().items() if new in self._files and old not in self._files}
-        self._then = Files({*self._files, *self._went})
+        # Nothing else can have moved: what is there now was looked at first.
+        self._then = Files({*self._files, *self._went}) if self._went else None
         self._came: dict[str, list[str]] = defaultdict(list)
         for old, new in self._went.items():
             self._came[new].append(old)
-        self._called: dict[str, set[str]] = defaultdict(set)
-        for path in self._files:
-            self._called[_plain(links.key(path))].add(path)
-        for path, title in catalog.titled():
-            self._called[_plain(title)].add(path)
+        self._titled = catalog.titled
         self._compared: dict[str, tuple[str, ...]] = {}
+
+    @cached_property
+    def _called(self) -> dict[str, set[str]]:
+        """Files by what they are called, by name or title, plain. Only a link that leads nowhere asks for it."""
+        called: dict[str, set[str]] = defaultdict(set)
+        for path in self._files:
+            called[_plain(links.key(path))].add(path)
+        for path, title in self._titled():
+            called[_plain(title)].add(path)
+        return called
 
     def guess(self, linked: Linked, *, with_similar: bool) -> Guess | None:
         """Return what a link meant, None if it leads somewhere."""
@@ -256,7 +264,7 @@ class _KnownFiles:
 
     def _meant(self, source: str, target: str, is_markdown: bool) -> Iterator[tuple[str, str]]:
         for home in (source, *self._came[source]):  # a note that was moved took its relative links with it
-            if reached := self._then.follow(home, target, is_markdown):
+            if self._then and (reached := self._then.follow(home, target, is_markdown)):
                 yield self._went.get(reached.path, reached.path), MOVED
         name = target.rpartition("/")[2]
         if len(same := self._now.ending(name)) == 1:

@@ -170,7 +170,7 @@ class Wikis:
             "total_sections": sections,
             "pending": sum(state.pending for state in states),
             "last_indexed": local(min(looks)) if len(looks) == len(books) else None,
-            "index_size_mb": round(sum(book.index.catalog.sizes()["bytes"] for book in books) / 1e6, 2),
+            "index_size_mb": round(sum(book.index.catalog.disk_bytes() for book in books) / 1e6, 2),
             "path": _roots(wikis),
             "embedder": self.book.index.embedder.name,
             "reranker": reranker.name if reranker else None,

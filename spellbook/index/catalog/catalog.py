@@ -394,13 +394,15 @@ class Catalog:
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""
-        [(stored, used)] = self._rows(
-            """
+        sql = """
             SELECT (SELECT count(*) FROM vectors WHERE key NOT IN (SELECT key FROM labels)),
                    (SELECT count(*) FROM vectors WHERE key IN (SELECT key FROM chunks))"""
-        )
-        parts = (part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
-        return {"bytes": sum(parts), "vectors": stored, "vectors_in_use": used}
+        [(stored, used)] = self._rows(sql)
+        return {"bytes": self.disk_bytes(), "vectors": stored, "vectors_in_use": used}
+
+    def disk_bytes(self) -> int:
+        """Return how many bytes the catalog takes on disk."""
+        return sum(part.stat().st_size for part in self.file.parent.glob(f"{FILE}*") if part.is_file())
 
     def shrink(self) -> bool:
         """

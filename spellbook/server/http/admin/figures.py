@@ -23,7 +23,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
     book.refresh()
     timing, average = book.meter.mean(SEARCHES, hours)
     _, totals = book.meter.read(hours)
-    counts, sizes = book.index.catalog.counts(), book.index.catalog.sizes()
+    counts = book.index.catalog.counts()
     named = dict(book.index.catalog.commonest("type", (), 1_000))
     types = {name: named.get(name, 0) for name in _TYPES}
     hits, misses = (totals.get(f"{metrics.QUERY_VECTORS} {kind}", 0) for kind in (metrics.HITS, metrics.MISSES))
@@ -34,7 +34,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
         "totalMemories": counts.notes,
         "memoryByType": {**{k: v for k, v in types.items() if v}, "none": counts.notes - sum(types.values())},
         "averageMemorySize": book.index.catalog.average_bytes(),
-        "databaseSize": sizes["bytes"],
+        "databaseSize": book.index.catalog.disk_bytes(),
         "queryPerformance": {
             "averageQueryTime": average,
             "p50": timing.p50,

@@ -31,7 +31,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
     days = book.config.working_days if working_days is None else working_days
     due = cleanup.due(book.index, days, time.time())
     forgotten: list[dict[str, Any]] = [{"id": each.note, "path": each.path, "trash": None} for each in due]
-    before, entry = book.index.catalog.sizes()["bytes"], None
+    before, entry = book.index.catalog.disk_bytes(), None
     if not dry_run:
         if due and (done := book.whole.forget_working(days)):
             entry = entry_of(book, "forget", due[0].path)
@@ -40,7 +40,7 @@ def clean(call: Call, dry_run: bool, working_days: float | None) -> dict[str, An
         book.index.catalog.sessions.forget_ended()
         embed.tidy(book.index)
         sync.scan(book.index)  # it deletes temporary files of killed writers
-    freed = max(0, before - book.index.catalog.sizes()["bytes"])
+    freed = max(0, before - book.index.catalog.disk_bytes())
     message = "Preview of the memory cleanup." if dry_run else "Memory cleanup is done."
     return {"message": say(call, message), "forgotten": forgotten, "entry": entry, "freed_bytes": freed}
 
@@ -55,7 +55,7 @@ def forgetting(call: Call) -> dict[str, Any]:
         "message": say(call, "Forgetting statistics."),
         "working": _count(call, "type", "working"),
         "due": [_row(each) for each in due[:_MOST_LISTED]],
-        "trash": _trash(str(book.config.vault)),
+        "trash": trash(str(book.config.vault)),
         "reviews_due": len(newest.reviews(index, due=True)),
         "faded": [{**_row(each), "share": share} for share, each in _fading(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
@@ -101,7 +101,8 @@ def trashed(vault: str) -> Iterator[tuple[float, int, str]]:
             yield stat.st_mtime, stat.st_size, os.path.relpath(place, vault).replace(os.sep, "/")
 
 
-def _trash(vault: str) -> dict[str, Any]:
+def trash(vault: str) -> dict[str, Any]:
+    """Return how many files the trash has, their bytes, and when the oldest came."""
     files = [*trashed(vault)]
     oldest = min((changed for changed, _, _ in files), default=0.0)
     when = dt.datetime.fromtimestamp(oldest).astimezone().isoformat(timespec="seconds") if oldest else None

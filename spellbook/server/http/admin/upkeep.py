@@ -48,13 +48,13 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
 
 def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
     catalog = book.index.catalog
-    before, tables = catalog.sizes()["bytes"], 0
+    before, tables = catalog.disk_bytes(), 0
     for number, action in enumerate(actions):
         report(action, number, len(actions))
         tables += catalog.optimize(action)
         if action == "index":
             follow.catch_up(catalog, book.index.chroma)
-    after = catalog.sizes()["bytes"]
+    after = catalog.disk_bytes()
     return {
         "analyzedQueries": len(book.meter.slowest()),
         "createdIndexes": 0,

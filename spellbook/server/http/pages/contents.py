@@ -206,11 +206,9 @@ def _folder(shown: View, path: str) -> Response:
     folders = Folders(shown.book.folders())
     if path not in folders.notes:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
-    above = path.split("/")[:-1]
-    crumbs = [(name, view.folder_address("/".join(above[: at + 1]))) for at, name in enumerate(above)]
     tree = Outline("", folders.rows(path), max(0, folders.count(path) - _MOST_ROWS))
     name = path.rpartition("/")[2]
-    return _listing(shown, name, {"path": f"{glob.escape(path)}/"}, {"folder": path}, crumbs, tree)
+    return _listing(shown, name, {"path": f"{glob.escape(path)}/"}, {"folder": path}, view.folders_above(path), tree)
 
 
 def _category(shown: View, name: str) -> Response:

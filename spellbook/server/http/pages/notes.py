@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from spellbook.editing import moves
 from spellbook.library import earlier
 from spellbook.notes import frontmatter, markdown
 from spellbook.search import presentation
@@ -32,6 +33,7 @@ _FEW = 8
 
 _MOST_FIELDS = 60
 _MOST_VERSIONS = 50
+_MOST_FOLDERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def note(shown: View) -> Response:
         parts=len(pages),
         editing=shown.query.get("edit", ""),
         rendered=lambda section: rendering.rendered(section.text, reach, show, title),
-        folders=_folders(reply["path"]),
+        folders=view.folders_above(reply["path"]),
         adjacent=(None, None) if when else shown.book.adjacent(shown.id),
         properties=properties.read(reply["meta"], stored.tags, shown.say),
         edited=properties.edited(reply["meta"]),
@@ -97,12 +99,6 @@ def note(shown: View) -> Response:
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
-
-
-def _folders(path: str) -> list[tuple[str, str]]:
-    """Return the folders that a note lies in, the outermost first, each with its path and its name."""
-    parts = path.split("/")[:-1]
-    return [("/".join(parts[: depth + 1]), name) for depth, name in enumerate(parts)]
 
 
 def _image_address(note: str, path: str) -> str:
@@ -253,13 +249,20 @@ def erase(shown: View) -> Response:
 
 
 def move(shown: View) -> Response:
-    """Show what a move changes, then do it."""
+    """Ask where to, show what the move changes, then do it."""
     old, new = shown.form.get("id", ""), shown.form.get("new", "").strip()
+    if not new:
+        folder, _, name = old.rpartition("/")
+        folders = sorted({folder, *shown.book.folders()} - {""})[:_MOST_FOLDERS]
+        name = name.removesuffix(".md")
+        return shown.page("move.html", done=None, id=old, folder=folder, name=name, folders=folders)
+    if "folder" in shown.form:
+        new = "/".join(filter(None, (shown.form["folder"], f"{new.removesuffix('.md')}.md")))
     is_sure = shown.form.get("sure") == "yes"
     done = shown.ask(changes.move, old=old, new=new, dry_run=not is_sure)
     if not is_sure:
         return shown.page("move.html", done=done, id=old, new=new)
-    return shown.back(shown.entry("move"), view.note_address(done["new"]))
+    return shown.back(shown.entry(moves.VERB), view.note_address(shown.book.resolve(done["new"]).note))
 
 
 def graph(shown: View) -> Response:

@@ -29,7 +29,7 @@ def health(shown: View) -> Response:
             "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
             "figures": reply,
             "hours": charts.hours(shown.book.meter, _HOURS),
-            "forgetting": shown.ask(memory.forgetting),
+            "trash": memory.trash(str(shown.book.config.vault)),
             "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
         }
     return shown.page("health.html", chart=charts.bars, enough=ENOUGH, **values)

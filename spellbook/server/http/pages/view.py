@@ -265,6 +265,12 @@ def folder_address(path: str) -> str:
     return f"/contents?{urlencode({'folder': path})}"
 
 
+def folders_above(path: str) -> list[tuple[str, str]]:
+    """Return the folders that a note or a folder lies in, the outermost first, each with its name and its page."""
+    above = path.split("/")[:-1]
+    return [(name, folder_address("/".join(above[: at + 1]))) for at, name in enumerate(above)]
+
+
 def anchor(suffix: str) -> str:
     """Return the name of a section on its note's page; `suffix` is what follows # in the chunk's id."""
     return f"s-{suffix.partition('~')[0]}"

@@ -145,14 +145,21 @@ def test_a_note_is_erased_after_a_question_and_comes_back(browser: Browser, full
 
 
 def test_a_note_is_moved_after_a_look(browser: Browser, full: dict[str, str], vault: Path) -> None:
-    """The preview shows the links that follow; nothing moves before."""
+    """One chooses a folder and a name; the preview shows the links that follow; nothing moves before."""
     form = browser.form(browser.open(PLACE), "/do/move")
-    page = browser.send("/do/move", **{**form, "new": "ops/release.md"}).text
+    page = browser.send("/do/move", **form).text
+    assert "<option selected>projects</option>" in page
+    form = browser.form(page, "/do/move")
+    assert form["new"] == NOTE.rpartition("/")[2]
+    page = browser.send("/do/move", **{**form, "folder": "projects", "new": "ops/release"}).text
+    assert "projects/ops/release.md" in page
+    page = browser.send("/do/move", **{**form, "folder": "", "new": "ops/release"}).text
     assert "ops/release.md" in page
     assert "projects/데이터베이스.md" in page
     assert (vault / f"{NOTE}.md").exists()
     page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
     assert "배포 절차" in page
+    assert "Saved." in page
     assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
     undone(browser, page)
     assert (vault / f"{NOTE}.md").exists()

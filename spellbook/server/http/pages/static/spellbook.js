@@ -1,6 +1,4 @@
 // What a page can do beyond plain links and forms: the running job, copying, and keys. Everything else works without.
-"use strict";
-
 const job = document.getElementById("job");
 
 function follow() {

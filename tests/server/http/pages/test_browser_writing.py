@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spellbook.server.http.tokens import Tokens
 from tests.helpers import held
 
 from ..running import Server
@@ -99,45 +96,3 @@ def test_contents_unfold_and_narrow(
     page.get_by_role("link", name="area", exact=True).click()
     page.get_by_role("link", name="deep").click()
     page.get_by_text("The deepest note.").wait_for()
-
-
-def test_contents_need_no_script(
-    chromium: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Any
-) -> None:
-    """The menu, the filter and deep folders are links, forms and folds."""
-    write_note("area/one/two/deep.md", "The deepest note.")
-    server = serving("--toolsets", "core")
-    context = chromium.new_context(java_script_enabled=False, locale="en-US", **PHONE)
-    page = context.new_page()
-    page.goto(server.url)
-    page.get_by_role("link", name="Contents").first.click()
-    page.locator("#find").fill("one")
-    page.get_by_role("button", name="Filter").click()
-    page.get_by_role("link", name="area/one", exact=True).click()
-    page.get_by_role("link", name="two", exact=True).click()
-    page.get_by_role("link", name="deep").click()
-    page.get_by_text("The deepest note.").wait_for()
-    page.get_by_text("More", exact=True).click()
-    page.get_by_role("link", name="Settings").last.click()
-    page.get_by_role("heading", name="Settings").wait_for()
-    context.close()
-
-
-def test_a_browser_takes_the_manifest_behind_a_login(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
-) -> None:
-    """With the cookie, without a complaint of the policy."""
-    secret = Tokens.of(vault).add("me", "admin")
-    server = serving("--toolsets", "core")
-    page = tab(locale="en-US")
-    page.goto(server.url)
-    page.get_by_label("Token").fill(secret)
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Home").wait_for()
-    taken = page.context.new_cdp_session(page).send("Page.getAppManifest")
-    assert taken["errors"] == []
-    assert json.loads(taken["data"])["share_target"]["action"] == "/new"
-    assert re.search(r"/manifest\.webmanifest$", taken["url"])
-    page.goto(f"{server.url}/new?title=Tides&text=High+at+noon&url=https%3A%2F%2Fexample.com%2F")
-    assert page.locator("textarea").input_value() == "High at noon"
-    assert page.get_by_label("Where it is from").input_value() == "https://example.com/"
