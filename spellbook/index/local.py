@@ -79,7 +79,7 @@ class Local:
         last = np.array([last for _, last in notes])
         rows, generation = [], self._catalog.generation
         for expression in expressions:
-            numbers = np.array(self._numbers(generation, str(expression)), dtype=np.int64)
+            numbers = self._numbers(generation, str(expression))
             has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
             rows.append(has.tolist())
         return rows

@@ -38,12 +38,14 @@ def gather(
     limits: Sequence[Condition],
     wanted: Sequence[int],
     reasons: list[str],
+    written: retrieve.Written,
     time: When | None = None,
 ) -> Ranked:
     """
     Return the candidates of a question's `texts`, the question first, in no order and without a score.
 
-    The chunks `wanted`, by number, are among them. `time` is what the question says of time.
+    The chunks `wanted`, by number, are among them. `time` is what the question says of time. `written` knows the
+    languages of chunks.
     """
     counts = engine.counts()
     guides = engine.guides() if NO_GUIDES in limits else 0
@@ -64,10 +66,12 @@ def gather(
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
-    written = [retrieve.TextScripts.of_chunk(chunk) for chunk in chunks]
-    is_read = [chunk.text.isascii() or scripts.is_read for chunk, scripts in zip(chunks, written, strict=True)]
+    if any(lookup.compares_languages for lookup in lookups):
+        how_written = [written.of(chunk) for chunk in chunks]
+    else:
+        how_written = [(retrieve.ANY_LANGUAGE, False)] * len(chunks)
     rows: dict[str, bytes] = {}
-    matches = [lookup.matches(chunks, written, is_read, rows) for lookup in lookups]
+    matches = [lookup.matches(chunks, how_written, rows) for lookup in lookups]
     first = lookups[0]
     return Ranked(
         [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
@@ -93,6 +97,16 @@ class Lookup:
         self.semantic: dict[int, tuple[StoredChunk, Leg]] = {}
         self.words = retrieve.Words({}, ())
         self._is_by_words = question.mode != "semantic" or text.vector is None
+
+    @property
+    def is_both(self) -> bool:
+        """Whether the text is asked by words and by meaning."""
+        return self._is_by_words and self.text.vector is not None
+
+    @property
+    def compares_languages(self) -> bool:
+        """Whether it matters in which language a chunk is written."""
+        return self.is_both or self.text.second is not None
 
     @property
     def expected(self) -> float | None:
@@ -133,14 +147,13 @@ class Lookup:
     def matches(
         self,
         chunks: Sequence[StoredChunk],
-        written: Sequence[retrieve.TextScripts],
-        is_read: Sequence[bool],
+        written: Sequence[tuple[retrieve.TextScripts, bool]],
         rows: dict[str, bytes],
     ) -> list[Match]:
         """
         Return what the text has to do with each of `chunks`.
 
-        `written` says how each is written, `is_read` whether the second encoder knows how to read it.
+        `written` says how each is written, and whether the second encoder knows how to read it.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         engine, index, vector = self._engine, self._index, self.text.vector
@@ -152,8 +165,7 @@ class Lookup:
         if self._is_by_words:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
         # With one leg alone no credit is given for another language.
-        is_both = self._is_by_words and vector is not None
-        own = retrieve.TextScripts.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        own = retrieve.TextScripts.of(self.text.text) if self.is_both else retrieve.ANY_LANGUAGE
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._question.mode != "keyword":  # which asks for chunks with these words
@@ -167,7 +179,7 @@ class Lookup:
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
             notes = retrieve.of_notes(engine, self.words, about, scale, by_second, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
-        for chunk, scripts, read in zip(chunks, written, is_read, strict=True):
+        for chunk, (scripts, read) in zip(chunks, written, strict=True):
             leg = words.get(chunk.number)
             second = by_second.get(chunk.key) if read else None
             foreign = own.foreign(scripts, leg.score if leg else 0.0)

@@ -10,8 +10,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from types import MappingProxyType
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
@@ -39,7 +37,7 @@ What the second encoder knows; "" is a script's only language. Asked in others, 
 nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
-"""Samples whose scripts are cached: the same chunks come up again."""
+"""Chunks whose scripts and language are kept, some 1 MB: the same ones come up again, and their texts are not read."""
 
 
 def _as_it_is(expression: Expression) -> Expression:
@@ -288,12 +286,6 @@ class TextScripts:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    @classmethod
-    def of_chunk(cls, chunk: StoredChunk) -> TextScripts:
-        """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
-        sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_STEP]
-        return cls(_scripts(sample), languages.language(chunk.text))
-
     def foreign(self, chunk: TextScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
@@ -314,6 +306,21 @@ ANY_LANGUAGE = TextScripts({}, "")
 """Finds no chunk foreign."""
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _scripts(sample: str) -> Mapping[str, float]:
-    return MappingProxyType(terms.scripts(sample))
+class Written:
+    """How chunks are written: the scripts and the language of each, and whether the second encoder knows to read it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], tuple[TextScripts, bool]] = {}
+
+    def of(self, chunk: StoredChunk) -> tuple[TextScripts, bool]:
+        """Return the scripts of a chunk, told from a sample of it and of its headings, and whether it can be read."""
+        # A catalog that is begun anew gives the same numbers to other texts.
+        if known := self._kept.get((chunk.number, chunk.key)):
+            return known
+        text = chunk.text
+        sample = f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP]
+        scripts = TextScripts(terms.scripts(sample), languages.language(text))
+        if len(self._kept) >= _REMEMBERED:
+            self._kept.clear()
+        self._kept[chunk.number, chunk.key] = known = (scripts, text.isascii() or scripts.is_read)
+        return known

@@ -55,6 +55,7 @@ class Searcher:
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
+        self._written = retrieve.Written()
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
@@ -112,7 +113,9 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         def gather(numbers: Sequence[int]) -> Ranked:
-            return candidates.gather(self.engine, self._index, question, texts, limits, numbers, reasons, time_named)
+            return candidates.gather(
+                self.engine, self._index, question, texts, limits, numbers, reasons, self._written, time_named
+            )
 
         with self.engine.reading():
             gathered = gather(wanted)
