@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.engine import Engine, Source
@@ -52,7 +53,8 @@ def gather(
     if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
         texts = [QueryText(text.text) for text in texts]
         reasons.append("searched by words only: another process indexes this vault with another embedder")
-    if index.second is None or engine.second_fingerprint != index.second.fingerprint:
+    has_second = any(text.second is not None for text in texts)
+    if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
         texts = [replace(text, second=None) for text in texts]  # its vectors are another encoder's, if there are any
     pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
     wanted_each = max(pool, question.limit * weights.CANDIDATES_A_HIT)
@@ -66,10 +68,8 @@ def gather(
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
-    if any(lookup.compares_languages for lookup in lookups):
-        how_written = [written.of(chunk) for chunk in chunks]
-    else:
-        how_written = [(retrieve.ANY_LANGUAGE, False)] * len(chunks)
+    compares = any(lookup.compares_languages for lookup in lookups)
+    how_written = [written.of(chunk) for chunk in chunks] if compares else []
     rows: dict[str, bytes] = {}
     matches = [lookup.matches(chunks, how_written, rows) for lookup in lookups]
     first = lookups[0]
@@ -147,13 +147,13 @@ class Lookup:
     def matches(
         self,
         chunks: Sequence[StoredChunk],
-        written: Sequence[tuple[retrieve.TextScripts, bool]],
+        written: Sequence[retrieve.ChunkScripts],
         rows: dict[str, bytes],
     ) -> list[Match]:
         """
         Return what the text has to do with each of `chunks`.
 
-        `written` says how each is written, and whether the second encoder knows how to read it.
+        `written` says how each is written; it is empty where no text `compares_languages`.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         engine, index, vector = self._engine, self._index, self.text.vector
@@ -179,10 +179,12 @@ class Lookup:
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
             notes = retrieve.of_notes(engine, self.words, about, scale, by_second, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
-        for chunk, (scripts, read) in zip(chunks, written, strict=True):
+        for chunk, scripts in zip_longest(chunks, written):
             leg = words.get(chunk.number)
-            second = by_second.get(chunk.key) if read else None
-            foreign = own.foreign(scripts, leg.score if leg else 0.0)
+            second, foreign = by_second.get(chunk.key), 0.0
+            if scripts is not None:
+                foreign = own.foreign(scripts, leg.score if leg else 0.0)
+                second = second if second is not None and scripts.is_read else None
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

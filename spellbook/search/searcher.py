@@ -87,7 +87,8 @@ class Searcher:
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
         reason = "; ".join(dict.fromkeys(ranked.reasons))
-        return state(self._index, ranked.counts, self.engine.second_fingerprint, reason)
+        second = self.engine.second_fingerprint if ranked.counts.pending else ""  # it matters where something is
+        return state(self._index, ranked.counts, second, reason)
 
     def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
         """Return the values of a question's filter that no note has."""
@@ -245,7 +246,7 @@ class Searcher:
         limits: Sequence[Condition],
     ) -> list[int]:
         """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
-        if question.mode == "keyword":
+        if question.mode == "keyword" or not superseded:
             return []
         wanted = successors.missing(candidates, superseded, question.limit)
         shown = self.engine.among(wanted, limits) if wanted else set()
