@@ -200,15 +200,20 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str) -> npt.NDArray[np.int64]:
-        """Return the numbers of the chunks that match an FTS5 expression, in order, shape (n,)."""
+    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
-        sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
-        return np.fromstring(self._matches(sql, (expression,))[0][0] or "", dtype=np.int64, sep=",")
+        sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
+        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
 
-    def frequency(self, expression: str, guides: int = 0) -> int:
-        """Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all."""
-        count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+    def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
+        """
+        Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all.
+
+        `count` is the number of all chunks that match, where that is known.
+        """
+        if count is None:
+            count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
         return count if not 0 < count <= guides or self.match(expression, (NO_GUIDES,), 1) else 0
 
     def guides(self) -> int:
