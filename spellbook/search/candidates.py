@@ -39,7 +39,7 @@ def gather(
     limits: Sequence[Condition],
     wanted: Sequence[int],
     reasons: list[str],
-    written: retrieve.Written,
+    written: retrieve.ScriptsCache,
     time: When | None = None,
 ) -> Ranked:
     """

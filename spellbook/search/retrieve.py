@@ -330,8 +330,8 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
     return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
 
 
-class Written:
-    """How chunks are written; those that were asked for lately are kept."""
+class ScriptsCache:
+    """How chunks are written; some that were asked for lately are kept."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], ChunkScripts] = {}

@@ -55,7 +55,7 @@ class Searcher:
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
-        self._written = retrieve.Written()
+        self._written = retrieve.ScriptsCache()
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
