@@ -13,14 +13,16 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Bytes, Vectors
-from spellbook.system.lazy import np
+from spellbook.system.lazy import np, npt
 from spellbook.text.expressions import Expression, Phrase, Without
 
 _COUNTED = 4_000
 """Words whose counts are kept."""
 
 _NUMBERED = 64
-"""Words whose chunks are kept, of each at most `weights.MOST_COMMON`."""
+"""Words whose chunks are kept."""
+_MOST_NUMBERED = 4_000
+"""The most chunks of a word that is counted by their numbers, which are asked for later: `weights.MOST_COMMON`."""
 
 
 class Local:
@@ -45,9 +47,19 @@ class Local:
         self.uses = catalog.usage.of
         self.tokens = catalog.counted.of
         self.embed_next = catalog.waiting.ask_for
-        # By the catalog's generation: the texts of a question, and the questions of a session, share words.
-        self._frequency = lru_cache(_COUNTED)(lambda generation, text, guides: catalog.frequency(text, guides))
-        self._numbers = lru_cache(_NUMBERED)(lambda generation, text: catalog.numbers(text))
+
+        # By the catalog's generation: the texts of a question, and the questions of a session, share words. No method
+        # of this object, or it would outlive its release together with its vectors.
+        @lru_cache(_NUMBERED)
+        def numbers(generation: int, text: str) -> npt.NDArray[np.int64]:
+            return catalog.numbers(text, _MOST_NUMBERED + 1)
+
+        @lru_cache(_COUNTED)
+        def frequency(generation: int, text: str, guides: int) -> int:
+            count = len(numbers(generation, text))
+            return catalog.frequency(text, guides, count if count <= _MOST_NUMBERED else None)
+
+        self._numbers, self._frequency = numbers, frequency
 
     @property
     def fingerprint(self) -> str:
@@ -79,7 +91,9 @@ class Local:
         last = np.array([last for _, last in notes])
         rows, generation = [], self._catalog.generation
         for expression in expressions:
-            numbers = np.array(self._numbers(generation, str(expression)), dtype=np.int64)
+            numbers = self._numbers(generation, str(expression))
+            if len(numbers) > _MOST_NUMBERED:
+                numbers = self._catalog.numbers(str(expression))
             has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
             rows.append(has.tolist())
         return rows

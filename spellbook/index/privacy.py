@@ -71,4 +71,7 @@ def kept_label(meta: Meta, *parts: Meta) -> dict[str, str]:
 
 
 def _values(meta: Meta, key: str) -> set[str]:
-    return {value for name, written in meta.items() for at, value in flat(fold(name), written) if at == key}
+    # What is in a mapping is under `key.name`, and no key asked for has a dot.
+    return {
+        value for name, written in meta.items() if fold(name) == key for at, value in flat(key, written) if at == key
+    }

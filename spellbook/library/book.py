@@ -73,6 +73,7 @@ class Spellbook(Reader):
     def __init__(self, settings: config.Config, models: Embedder | Index | None = None) -> None:
         super().__init__(settings, Index.open(settings, models))
         self.watched = processes.Watched()  # what a watcher in this process last reported
+        self.last_look = upkeep.QuietLook()
         self.beside: list[Reader] = []
         """Readers that use this book's models and end with it: of documents, of a part, of an earlier time."""
 
@@ -107,8 +108,14 @@ class Spellbook(Reader):
     def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
         self.follow()
-        complaint = upkeep.refresh(self.index, watching=self.watched.is_current, embed=embed, look=look)
+        watching = self.watched.is_current
+        complaint = upkeep.refresh(self.index, self.last_look, watching=watching, embed=embed, look=look)
         self.complaint = complaint if look else self.complaint
+
+    def _look(self, *, embed: bool = False) -> None:
+        """Scan the vault as `refresh` does, however lately a look found no change: more than an answer needs it."""
+        self.last_look.end()
+        self.refresh(embed=embed)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -173,13 +180,13 @@ class Spellbook(Reader):
         try:
             return change()
         except MemoryNotFound:
-            self.refresh()
+            self._look()  # somebody may have just saved it
             return change()
 
     def forget_working(self, days: float | None = None) -> Erased | None:
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.index.vault.check_there()
-        self.refresh()
+        self._look()
         return cleanup.forget(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
@@ -201,7 +208,7 @@ class Spellbook(Reader):
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> undo.Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         self.index.vault.check_there()
-        self.refresh()
+        self._look()
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def undo_all(self, since: str = "", *, dry_run: bool = False) -> list[Entry]:
@@ -232,7 +239,7 @@ class Spellbook(Reader):
     ) -> export.Exported:
         """Write the vault, or the notes that meet `filter`, to a file or an open stream; see `archive.export.run`."""
         if filter:
-            self.refresh()
+            self._look()
         only = set(self.index.catalog.paths(conditions(filter))) if filter else None
         return export.run(self.index.vault, file, format, only=only, attachments=attachments)
 
@@ -255,7 +262,7 @@ class Spellbook(Reader):
         source raises Conflict.
         """
         self.index.vault.check_there()
-        self.refresh()  # the catalog knows where earlier imports put their notes
+        self._look()  # the catalog knows where earlier imports put their notes
         path = None if source is None else Path(source).expanduser()
         options = importer.ImportOptions(on_conflict, dry_run, into, attachments, drop)
         return importer.run(self.index, path, options, progress)
@@ -302,7 +309,7 @@ class Spellbook(Reader):
     ) -> evaluate.Checked:
         """Ask every note its own questions, and compare all texts; options and errors are `evaluate.Standard`'s."""
         standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
-        self.refresh(embed=True)
+        self._look(embed=True)
         checked = evaluate.run(self.index, self._searcher, standard, progress)
         return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
 
@@ -319,7 +326,7 @@ class Spellbook(Reader):
         """
         self.index.vault.check_there()
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
-            self.refresh()
+            self._look()
         check = partial(self.check, progress=progress) if checked else None
         return migrate.run(self.index, to, self.use, check, progress)
 
@@ -329,12 +336,12 @@ class Spellbook(Reader):
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Run the health checks one by one; yield each one's name and the problems it found, if any."""
-        self.refresh(embed=True)
+        self._look(embed=True)
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
     def broken_links(self) -> repair_links.BrokenLinks:
         """Return the links that lead nowhere, by how they begin."""
-        self.refresh()
+        self._look()
         return repair_links.broken(self.index)
 
     def uncheck_links(self, beginning: str, *, checked: bool = False) -> tuple[str, ...]:

@@ -5,10 +5,12 @@ Update the index before a question is answered, within a short time.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from spellbook.index import sync
@@ -46,9 +48,39 @@ _BUILDING = 3_600.0
 """Seconds after which a folder that is not ready must have been left by a killed process."""
 
 
-def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> str:
+@dataclass(slots=True)
+class QuietLook:
     """
-    Scan the vault for changes, unless this process is `watching` it or another one does.
+    The last scan of a vault, if it found no change: when it began, by the `clock`, and the index's generation then.
+
+    It is believed for the seconds that the settings say. A write through any Spellbook with this index ends it at once,
+    by the generation; a file that another program saves is found when it has ended.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    began: float = -math.inf
+    generation: int = -1
+
+    def is_believed(self, index: Index) -> bool:
+        """Return whether nothing needs to be scanned yet."""
+        is_fresh = self.clock() - self.began < index.config.look_seconds
+        return is_fresh and index.catalog.generation == self.generation
+
+    def end(self) -> None:
+        """Believe it no longer."""
+        self.began = -math.inf
+
+    def scan(self, index: Index) -> None:
+        """Scan the vault, as `scan` does, and remember it if nothing was read or gone."""
+        began = self.clock()
+        self.end()
+        if scan(index):
+            self.began, self.generation = began, index.catalog.generation
+
+
+def refresh(index: Index, last: QuietLook, *, watching: bool, embed: bool, look: bool = True) -> str:
+    """
+    Scan the vault for changes, unless this process is `watching` it or another one does, or the `last` look will do.
 
     With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan.
     Return why the last scan failed, "" if it did not: search still answers from the index as it is.
@@ -62,9 +94,9 @@ def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> 
         # This process may be able to do what an older version's watcher cannot.
         if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
             return reported
-        if look:
+        if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):
-                scan(index)
+                last.scan(index)
     except (StorageError, VaultNotFound, InvalidInput) as error:
         return str(error)
     if embed:
@@ -74,12 +106,23 @@ def refresh(index: Index, *, watching: bool, embed: bool, look: bool = True) -> 
     return ""
 
 
-def scan(index: Index) -> None:
-    """Scan the vault for changes; a damaged catalog is begun anew. Raises StorageError, VaultNotFound, InvalidInput."""
+def scan(index: Index) -> bool:
+    """
+    Scan the vault for changes; return whether no file was read or gone. A damaged catalog is begun anew.
+
+    A file saved within the last two seconds is read, whether it has changed or not. Raises StorageError, VaultNotFound,
+    InvalidInput.
+    """
+    read: list[str] = []
+
+    def note(stage: str, done: int, total: int) -> None:
+        read.append(stage)
+
     try:
-        sync.scan(index)
+        report = sync.scan(index, progress=note)
     except Damaged:  # the next use starts a new catalog
-        sync.scan(index)
+        report = sync.scan(index, progress=note)
+    return not (read or report.removed)
 
 
 def mark_use(state: Path) -> bool:

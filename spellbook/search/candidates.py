@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.engine import Engine, Source
@@ -38,19 +39,22 @@ def gather(
     limits: Sequence[Condition],
     wanted: Sequence[int],
     reasons: list[str],
+    written: retrieve.ScriptsCache,
     time: When | None = None,
 ) -> Ranked:
     """
     Return the candidates of a question's `texts`, the question first, in no order and without a score.
 
-    The chunks `wanted`, by number, are among them. `time` is what the question says of time.
+    The chunks `wanted`, by number, are among them. `time` is what the question says of time. `written` knows the
+    languages of chunks.
     """
     counts = engine.counts()
     guides = engine.guides() if NO_GUIDES in limits else 0
     if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
         texts = [QueryText(text.text) for text in texts]
         reasons.append("searched by words only: another process indexes this vault with another embedder")
-    if index.second is None or engine.second_fingerprint != index.second.fingerprint:
+    has_second = any(text.second is not None for text in texts)
+    if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
         texts = [replace(text, second=None) for text in texts]  # its vectors are another encoder's, if there are any
     pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
     wanted_each = max(pool, question.limit * weights.CANDIDATES_A_HIT)
@@ -64,10 +68,10 @@ def gather(
     known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
     known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
     chunks = [known[number] for number in numbers if number in known]
-    written = [retrieve.TextScripts.of_chunk(chunk) for chunk in chunks]
-    is_read = [chunk.text.isascii() or scripts.is_read for chunk, scripts in zip(chunks, written, strict=True)]
+    compares = any(lookup.compares_languages for lookup in lookups)
+    how_written = [written.of(chunk) for chunk in chunks] if compares else []
     rows: dict[str, bytes] = {}
-    matches = [lookup.matches(chunks, written, is_read, rows) for lookup in lookups]
+    matches = [lookup.matches(chunks, how_written, rows) for lookup in lookups]
     first = lookups[0]
     return Ranked(
         [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
@@ -93,6 +97,16 @@ class Lookup:
         self.semantic: dict[int, tuple[StoredChunk, Leg]] = {}
         self.words = retrieve.Words({}, ())
         self._is_by_words = question.mode != "semantic" or text.vector is None
+
+    @property
+    def is_both(self) -> bool:
+        """Whether the text is asked by words and by meaning."""
+        return self._is_by_words and self.text.vector is not None
+
+    @property
+    def compares_languages(self) -> bool:
+        """Whether it matters in which language a chunk is written."""
+        return self.is_both or self.text.second is not None
 
     @property
     def expected(self) -> float | None:
@@ -133,14 +147,13 @@ class Lookup:
     def matches(
         self,
         chunks: Sequence[StoredChunk],
-        written: Sequence[retrieve.TextScripts],
-        is_read: Sequence[bool],
+        written: Sequence[retrieve.ChunkScripts],
         rows: dict[str, bytes],
     ) -> list[Match]:
         """
         Return what the text has to do with each of `chunks`.
 
-        `written` says how each is written, `is_read` whether the second encoder knows how to read it.
+        `written` says how each is written; it is empty where no text `compares_languages`.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
         engine, index, vector = self._engine, self._index, self.text.vector
@@ -152,8 +165,7 @@ class Lookup:
         if self._is_by_words:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
         # With one leg alone no credit is given for another language.
-        is_both = self._is_by_words and vector is not None
-        own = retrieve.TextScripts.of(self.text.text) if is_both else retrieve.ANY_LANGUAGE
+        own = retrieve.TextScripts.of(self.text.text) if self.is_both else retrieve.ANY_LANGUAGE
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._question.mode != "keyword":  # which asks for chunks with these words
@@ -167,10 +179,12 @@ class Lookup:
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
             notes = retrieve.of_notes(engine, self.words, about, scale, by_second, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
-        for chunk, scripts, read in zip(chunks, written, is_read, strict=True):
+        for chunk, scripts in zip_longest(chunks, written):
             leg = words.get(chunk.number)
-            second = by_second.get(chunk.key) if read else None
-            foreign = own.foreign(scripts, leg.score if leg else 0.0)
+            second, foreign = by_second.get(chunk.key), 0.0
+            if scripts is not None:
+                foreign = own.foreign(scripts, leg.score if leg else 0.0)
+                second = second if second is not None and scripts.is_read else None
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

@@ -210,25 +210,28 @@ def _join(candidate: Candidate, scored: Sequence[Scored], semantic: float, keywo
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     by_words = [(one.match.keyword, one.words) for one in best]
     for name, weight, of_texts in (("semantic", semantic, by_meaning), ("keyword", keyword, by_words)):
-        names = dict.fromkeys(part for _, parts in of_texts for part in parts)
-        if names:
-            parts = {part: _mean(known.get(part, 0.0) for _, known in of_texts) for part in names}
+        if len(best) == 1:
+            leg, parts = of_texts[0]
+        else:
+            names = dict.fromkeys(part for _, parts in of_texts for part in parts)
+            parts = {part: _mean([known.get(part, 0.0) for _, known in of_texts]) for part in names}
             leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
-            candidate.shares[name] = Share(leg, parts, weight)
-            candidate.score = round(candidate.score + candidate.shares[name].share, 4)
-    if credit := _mean(one.credit for one in best):
+        if parts:
+            share = Share(leg, parts, weight)
+            candidate.shares[name] = share
+            candidate.score = round(candidate.score + share.share, 4)
+    if credit := _mean([one.credit for one in best]):
         candidate.add("in another language", credit)
-    if of_kind := _mean(one.of_kind for one in best):
+    if of_kind := _mean([one.of_kind for one in best]):
         named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
         candidate.add(f"names a {', '.join(named)}", of_kind)
     if len(scored) > 1:
         candidate.by_text = {one.match.text: round(one.score, 4) for one in scored}
 
 
-def _mean(numbers: Iterable[float]) -> float:
+def _mean(numbers: Sequence[float]) -> float:
     """Return the mean of numbers."""
-    listed = list(numbers)
-    return sum(listed) / len(listed)
+    return sum(numbers) / len(numbers)
 
 
 def rerank(candidates: Sequence[Candidate], scores: Sequence[float], name: str) -> None:
@@ -304,12 +307,14 @@ def adjust(
 
 def is_superseded(chunk: StoredChunk) -> bool:
     """Say whether a chunk's note itself says that it is superseded."""
-    return bool(chunk.meta.get("superseded_by")) or fold(chunk.meta.get("status")) == "superseded"
+    status = chunk.meta.get("status")
+    return bool(chunk.meta.get("superseded_by")) or (status is not None and fold(status) == "superseded")
 
 
 def outcome(chunk: StoredChunk) -> str:
     """Return how what a chunk's note decided turned out: a key of weights.OUTCOMES, "" if it does not say."""
-    result = fold(chunk.meta.get("outcome"))
+    said = chunk.meta.get("outcome")
+    result = "" if said is None else fold(said)
     return result if result in weights.OUTCOMES else ""
 
 

@@ -10,8 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from types import MappingProxyType
+from functools import cached_property
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
@@ -39,7 +38,7 @@ What the second encoder knows; "" is a script's only language. Asked in others, 
 nDCG@10 from a vault of twelve languages.
 """
 _REMEMBERED = 4_000
-"""Samples whose scripts are cached: the same chunks come up again."""
+"""Chunks whose scripts and language are kept, with up to 800 letters of each: the same ones come up again."""
 
 
 def _as_it_is(expression: Expression) -> Expression:
@@ -288,32 +287,60 @@ class TextScripts:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    @classmethod
-    def of_chunk(cls, chunk: StoredChunk) -> TextScripts:
-        """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
-        sample = f"{chunk.title} {chunk.heading} {chunk.text[:_SAMPLED]}"[::_STEP]
-        return cls(_scripts(sample), languages.language(chunk.text))
-
-    def foreign(self, chunk: TextScripts, words: float) -> float:
+    def foreign(self, chunk: ChunkScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
         own = chunk.scripts
-        foreign = 1 - sum(min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items())
-        is_other = self.language and chunk.language not in {"", self.language}
-        return 1.0 if is_other and foreign < 1 and words < weights.ITS_WORDS else foreign
+        foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
+        is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
+        return 1.0 if is_open and chunk.language not in {"", self.language} else foreign
 
     @property
     def is_read(self) -> bool:
         """Whether the second encoder knows its scripts and its language."""
-        main = max(self.scripts, key=lambda script: self.scripts[script], default="latin")
-        return main in _SCRIPTS and self.language in _LANGUAGES
+        return _is_known(self.scripts) and self.language in _LANGUAGES
 
 
 ANY_LANGUAGE = TextScripts({}, "")
 """Finds no chunk foreign."""
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _scripts(sample: str) -> Mapping[str, float]:
-    return MappingProxyType(terms.scripts(sample))
+class ChunkScripts:
+    """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
+
+    def __init__(self, chunk: StoredChunk) -> None:
+        text = chunk.text
+        self.scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
+        self._is_ascii, self._begins = text.isascii(), text[:_SAMPLED]
+
+    @cached_property
+    def language(self) -> str:
+        """Its language, if several have its script."""
+        return languages.language(self._begins)
+
+    @cached_property
+    def is_read(self) -> bool:
+        """Whether the second encoder knows its scripts and its language."""
+        return self._is_ascii or (_is_known(self.scripts) and self.language in _LANGUAGES)
+
+
+def _is_known(scripts: Mapping[str, float]) -> bool:
+    """Return whether the second encoder knows the main one of some scripts."""
+    return max(scripts, key=lambda script: scripts[script], default="latin") in _SCRIPTS
+
+
+class ScriptsCache:
+    """How chunks are written; some that were asked for lately are kept."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], ChunkScripts] = {}
+
+    def of(self, chunk: StoredChunk) -> ChunkScripts:
+        """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
+        at = chunk.number, chunk.key  # a catalog that is begun anew gives the same numbers to other texts
+        if (known := self._kept.get(at)) is None:
+            if len(self._kept) >= _REMEMBERED:
+                self._kept.clear()
+            known = self._kept[at] = ChunkScripts(chunk)
+        return known

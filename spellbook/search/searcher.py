@@ -55,6 +55,7 @@ class Searcher:
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
+        self._written = retrieve.ScriptsCache()
         self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
@@ -86,7 +87,8 @@ class Searcher:
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
         reason = "; ".join(dict.fromkeys(ranked.reasons))
-        return state(self._index, ranked.counts, self.engine.second_fingerprint, reason)
+        second = self.engine.second_fingerprint if ranked.counts.pending else ""  # it matters where something is
+        return state(self._index, ranked.counts, second, reason)
 
     def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
         """Return the values of a question's filter that no note has."""
@@ -112,7 +114,9 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         def gather(numbers: Sequence[int]) -> Ranked:
-            return candidates.gather(self.engine, self._index, question, texts, limits, numbers, reasons, time_named)
+            return candidates.gather(
+                self.engine, self._index, question, texts, limits, numbers, reasons, self._written, time_named
+            )
 
         with self.engine.reading():
             gathered = gather(wanted)
@@ -242,7 +246,7 @@ class Searcher:
         limits: Sequence[Condition],
     ) -> list[int]:
         """Return the chunks, by number, of successors within `limits` that are no candidates; none for words alone."""
-        if question.mode == "keyword":
+        if question.mode == "keyword" or not superseded:
             return []
         wanted = successors.missing(candidates, superseded, question.limit)
         shown = self.engine.among(wanted, limits) if wanted else set()

@@ -33,12 +33,14 @@ def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded
 
 def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
     """
-    Put what supersedes a note right above it, and return the best first.
+    Put what supersedes a note right above it, and return the best first, as `candidates` are.
 
     `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
     lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that only says of
     itself that it is superseded, or whose successor is hidden, loses a share of its score.
     """
+    if not superseded and not any(is_superseded(one.chunk) for one in candidates):
+        return [*candidates]
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         of_note.setdefault(candidate.chunk.path, []).append(candidate)
@@ -76,8 +78,11 @@ def _is_other_work(old: Candidate, new: Candidate) -> bool:
 
 def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Candidate]:
     """Return those of `candidates`, best first, that are `chosen` or stand above one that is, as what supersedes it."""
+    replacing = [one for one in candidates if one.replaces]
+    if not replacing:
+        return [*chosen]
     kept, paths = {one.chunk.number for one in chosen}, {one.chunk.path for one in chosen}
-    for candidate in reversed(candidates):
+    for candidate in reversed(replacing):
         if candidate.replaces & paths:
             kept.add(candidate.chunk.number)
             paths.add(candidate.chunk.path)

@@ -24,8 +24,10 @@ def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Cand
     Of two, the one in the question's language is kept, with the other's score, unless it is far behind; else the better
     one is.
     """
+    families = languages.families({one.chunk.path: None for one in candidates}).values()
+    if not families:
+        return [one for one in candidates if not one.instead]
     language = languages.written_in(text)
-    families = languages.families(one.chunk.path for one in candidates).values()
     members = {path: number for number, family in enumerate(families) for path in family}
     marks = {path: mark for family in families for path, mark in family.items()}
     kept: dict[int, list[Candidate]] = {}

@@ -42,9 +42,11 @@ _KINDS: dict[str, type] = {
     "working_days": int,
     "forget_working": bool,
     "unchecked_links": list,
+    "look_seconds": int,
 }
 
 _WANTED: dict[type, str] = {str: "text", dict: "a table", list: "a list of texts", bool: "true or false"}
+_LEAST = {"look_seconds": 0}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
@@ -98,6 +100,7 @@ class Config:
     `snapshots`: whether a process that watches the vault takes one a day, into `snapshot_folder`.
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
+    `look_seconds`: for how long a vault in which a look found no change is not looked at again without a watcher.
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
     `guesser`: the language model that guesses further texts of a question, as `service` reads it; "" for none.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
@@ -136,6 +139,7 @@ class Config:
     snapshots: bool = True
     working_days: int = 7
     forget_working: bool = False
+    look_seconds: int = 1
     snapshot_folder: Path = Path()
     guesser: str = ""
     chroma_url: str = ""
@@ -416,10 +420,10 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         kind = _KINDS.get(key)
         if kind is None:
             raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
-        most = _MOST.get(key, _MOST_NUMBER)
-        is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+        least, most = _LEAST.get(key, 1), _MOST.get(key, _MOST_NUMBER)
+        is_number = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         if not (is_number if kind is int else isinstance(value, kind)):
-            wanted = _WANTED.get(kind, f"a whole number from 1 to {most:,}")
+            wanted = _WANTED.get(kind, f"a whole number from {least} to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
     for key in ("scopes", "categories"):
         globs = raw.get(key, {})

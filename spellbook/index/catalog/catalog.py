@@ -40,6 +40,7 @@ from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, mo
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
+from spellbook.system.lazy import np, npt
 from spellbook.system.sqlite import Database
 
 FILE = "catalog.db"
@@ -199,16 +200,20 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str) -> list[int]:
-        """Return the numbers of the chunks that match an FTS5 expression, in order."""
+    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
+        """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
-        sql = "SELECT json_group_array(rowid) FROM words WHERE words MATCH ?"
-        numbers: list[int] = json.loads(self._matches(sql, (expression,))[0][0])
-        return numbers
+        sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
+        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
 
-    def frequency(self, expression: str, guides: int = 0) -> int:
-        """Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all."""
-        count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
+    def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
+        """
+        Return how many chunks match an FTS5 expression; 0 if those of guides alone do, `guides` in all.
+
+        `count` is the number of all chunks that match, where that is known.
+        """
+        if count is None:
+            count = int(self._matches("SELECT count(*) FROM words WHERE words MATCH ?", (expression,))[0][0])
         return count if not 0 < count <= guides or self.match(expression, (NO_GUIDES,), 1) else 0
 
     def guides(self) -> int:

@@ -28,7 +28,9 @@ def packed(text: str, like: str = "") -> bytes:
 
 def unpacked(data: bytes, like: str = "") -> str:
     """Return the text that `packed` was given."""
-    inflate = zlib.decompressobj(_WINDOW, _bytes(like)) if like else zlib.decompressobj(_WINDOW)
+    if not like:
+        return zlib.decompress(data, _WINDOW).decode("utf-8", "surrogatepass")
+    inflate = zlib.decompressobj(_WINDOW, _bytes(like))
     return (inflate.decompress(data) + inflate.flush()).decode("utf-8", "surrogatepass")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.meta import Meta
+from spellbook.index.catalog.schema import NO_TEXT
 from spellbook.index.catalog.usage import DAY
 from spellbook.index.catalog.vector_bytes import compact, restored, width_of
 from spellbook.system.sqlite import Database
@@ -137,8 +138,11 @@ class Vectors:
 
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
+        listed = [key for key in keys if key != NO_TEXT]
+        if not listed:
+            return {}
         sql = "SELECT key, vector, seq FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
-        return {key: vector for key, vector, _ in self._read(sql, json.dumps(list(keys)))}
+        return {key: vector for key, vector, _ in self._read(sql, json.dumps(listed))}
 
     def spare(self, keys: Iterable[str], days: int) -> None:
         """
