@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from spellbook.text.quoting import counted, json_of, one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
+    from spellbook.index.embed import Progress
     from spellbook.index.sync import Report
     from spellbook.library.book import Spellbook
     from spellbook.settings.config import Config
@@ -184,11 +186,36 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
         sys.exit(1)
 
 
-def _reindex(book: Spellbook, **options: Any) -> Report:
-    """Re-index, and seal a vault that nothing was to be done for, so that the next time is over at a glance."""
+def _following(book: Spellbook, progress: Progress | None) -> Progress:
+    """Return a callback that reports progress and, during a long embedding, lets Chroma catch up with it."""
+    from spellbook.index.vectors import follow
+
+    due = time.monotonic() + follow.MOST_WAIT
+
+    def report(stage: str, done: int, total: int) -> None:
+        nonlocal due
+        if progress:
+            progress(stage, done, total)
+        if stage == "embedding" and time.monotonic() >= due:
+            due = time.monotonic() + follow.MOST_WAIT
+            follow.start(book.index)
+
+    return report
+
+
+def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Report:
+    """
+    Re-index, and let Chroma catch up in a child process that goes on alone.
+
+    Seal a vault that nothing was to be done for, so that the next time is over at a glance.
+    """
+    from spellbook.index.vectors import follow
+
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
-    report = book.reindex(**options)
+    report = book.reindex(progress=_following(book, progress), **options)
+    if not report.is_nothing:
+        follow.start(book.index)
     if report.is_nothing:
         again = replace(report, seconds=0.0)
         seal.put(*places, seen, output.summary(again), json_of(again.as_dict()))

@@ -297,13 +297,13 @@ def _kind(index: Index, key: str, text: str) -> str | None:
 
 def maintain(index: Index, embedded: int = 0) -> bool:
     """
-    After `embedded` texts were embedded: keep the cache and the file small, and let Chroma catch up if that were many.
+    After `embedded` texts were embedded: keep the cache and the file small, and let Chroma catch up if it lacks many.
 
-    Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. Small runs leave it to
-    processes that live long (see `vectors.follow`), unless it is asked in a vault of this size.
+    Returns whether Chroma has caught up, or did not need to; if not, the next call goes on. A few vectors are left to
+    child processes, see `vectors.follow`, unless Chroma is asked in a vault of this size.
     """
     tidy(index)
-    if embedded >= follow.MOST_BEHIND or follow.is_missed(index):
+    if follow.is_missed(index, embedded):
         with contextlib.suppress(Unavailable):  # search does without until it succeeds
             return follow.catch_up(index.catalog, index.chroma, follow.AT_ONCE)
     return True

@@ -19,6 +19,7 @@ from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.library import doctor, upkeep
+from spellbook.models.base import unhurried
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
@@ -291,7 +292,8 @@ class Reader:
 
     def warm_up(self) -> None:
         """Load the model and the vectors before the first search needs them."""
-        self._searcher.ask(question.Question("spellbook", limit=1))
+        with unhurried():
+            self._searcher.ask(question.Question("spellbook", limit=1))
 
     def release(self, before: float) -> None:
         """Free the model, Chroma and vectors in memory, each if unused since `before` (monotonic clock, seconds)."""

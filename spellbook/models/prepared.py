@@ -39,6 +39,8 @@ _UNUSED = 60 * 86_400.0
 """Seconds without a use after which another form of a model is removed."""
 
 _log = logging.getLogger(__name__)
+_making: set[object] = set()
+"""One for each thread of this process that makes a folder, or waits for another process that does."""
 
 
 class Unfit(RuntimeError):
@@ -63,15 +65,24 @@ def ready(folder: Path, make: Callable[[Path], str]) -> PreparedManifest:
     """
     manifest = checked(folder)
     if manifest is None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
-            if not is_ours:
-                raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
-            with waiting("the model is prepared for this machine; that happens once"):
-                manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
+        _making.add(mark := object())
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with held(folder.with_name(f"{folder.name}.lock"), _PATIENCE) as is_ours:
+                if not is_ours:
+                    raise Unfit(f"another process has been preparing {folder} for {_PATIENCE:.0f} seconds")
+                with waiting("the model is prepared for this machine; that happens once"):
+                    manifest = checked(folder) or _make(folder, make)  # another process may have made it meanwhile
+        finally:
+            _making.discard(mark)
     if manifest.refused:
         raise Unfit(manifest.refused)
     return manifest
+
+
+def is_making() -> bool:
+    """Say whether a thread of this process prepares a model, which takes seconds, or waits for another process."""
+    return bool(_making)
 
 
 def read(folder: Path) -> PreparedManifest | None:

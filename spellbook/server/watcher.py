@@ -51,8 +51,8 @@ FULL_LOOK = 30.0
 AGAIN = 2.0
 """Seconds between such looks while a folder reports no events or after a failed one; longer if a look takes long."""
 
-SETTLE_AFTER = 2.0
-"""Seconds without new vectors before the cache is trimmed and Chroma may be updated; see `vectors.follow`."""
+SETTLE_AFTER = 1.5
+"""Seconds without changes before the cache is trimmed and Chroma catches up, in two more; see `vectors.follow`."""
 
 SNAPSHOT_AFTER = 120.0
 """Seconds until a process that watches first looks whether the day's snapshot is there."""
@@ -251,6 +251,8 @@ class Watcher:
                 report = sync.scan_paths(self._book.index, paths)
             if full or report.added or report.changed:
                 self._to_embed.set()
+            else:  # a note is gone or elsewhere, or another process has read the change first
+                self._to_settle.set()
             if self._on_report and (report.added or report.changed or report.moved or report.removed):
                 self._on_report(sync.finish(self._book.index, report, started))
         except Exception as error:
@@ -274,16 +276,19 @@ class Watcher:
             with self._reporting("embed"):  # tried again after the next look at everything
                 started = time.monotonic()
                 with processes.present(self._book.config.state, processes.EMBEDDING):
-                    stored = embed.embed_texts(self._book.index, stop=self._stopping.is_set)
+                    stored = embed.embed_texts(
+                        self._book.index, progress=lambda *_: self._to_settle.set(), stop=self._stopping.is_set
+                    )
                 self._to_settle.set()
                 if stored and self._on_report:
                     self._on_report(sync.finish(self._book.index, Report(embedded=stored), started))
 
     def _settle(self) -> None:
-        """Update the cache and Chroma once no more vectors come; in its own thread, so that no save waits for it."""
+        """Update the cache and Chroma between changes; in its own thread, so that no save waits for it."""
         while not self._stopping.is_set():
             self._to_settle.wait()
-            while self._to_settle.is_set() and not self._stopping.is_set():
+            until = time.monotonic() + follow.MOST_WAIT
+            while self._to_settle.is_set() and not self._stopping.is_set() and time.monotonic() < until:
                 self._to_settle.clear()
                 self._stopping.wait(SETTLE_AFTER)
             if self._stopping.is_set():
@@ -294,7 +299,7 @@ class Watcher:
                 upkeep.forget_past(index.config.state / upkeep.PAST)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
-                    self._follow_after = time.monotonic() + follow.MOST_AGE if failed else 0.0
+                    self._follow_after = time.monotonic() + follow.RETRY_AFTER if failed else 0.0
                     self._say("follow", StorageError(failed) if failed else None)
 
     def _keep(self) -> None:

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 import spellbook
+from spellbook.index.opened import Index
+from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
 from spellbook.server.names import TOOLSETS
 from spellbook.server.watcher import FULL_LOOK, QUIET, SETTLE_AFTER
@@ -36,6 +38,7 @@ from tests.benchmarks.timing import medians, processor, seconds
 _ROUNDS = 15
 _SAVES = 7
 _SPAWNS = 6
+_FOLLOWED = 3
 _PYTHON = [sys.executable, "-c"]
 _BARE = [*_PYTHON, "from mcp.server.mcpserver import MCPServer; MCPServer('bare').run('stdio')"]
 
@@ -177,6 +180,9 @@ def watching(bench: Bench) -> Iterator[Figure]:
         words, vectors = (statistics.median(times) - QUIET for times in zip(*saved, strict=True))
         yield Figure("watcher: saved note findable by words, after the 0.3 s delay", words, most=0.05)
         yield Figure("watcher: saved note findable by meaning, after the 0.3 s delay", vectors, most=0.3)
+        with bench.book() as book:
+            followed = statistics.median(_followed(bench, book.index) for _ in range(_FOLLOWED))
+        yield Figure("watcher: saved note in Chroma", followed, most=5)
         time.sleep(6)  # Chroma and the cache catch up
         before, started = processor(child.pid), time.perf_counter()
         time.sleep(2 * FULL_LOOK)
@@ -185,6 +191,15 @@ def watching(bench: Bench) -> Iterator[Figure]:
     finally:
         child.terminate()
         child.communicate(timeout=15)
+
+
+def _followed(bench: Bench, index: Index) -> float:
+    """Save a note and return the seconds until Chroma has its new chunk and its metadata."""
+    _until(lambda: not follow.is_due(index))
+    before, start = index.catalog.changes.last, time.perf_counter()
+    bench.edit()
+    _until(lambda: index.catalog.changes.last != before and not follow.is_due(index))
+    return time.perf_counter() - start
 
 
 def _save(bench: Bench, catalog: Path) -> tuple[float, float]:

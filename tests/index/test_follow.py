@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from spellbook.cli import main
 from spellbook.index import embed, sync
-from spellbook.index.vectors import follow
+from spellbook.index.vectors import chroma, follow
 from spellbook.index.vectors.chroma import Chroma
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
@@ -111,20 +111,68 @@ def test_metadata_follow_a_heading(index, vault):
     assert "ops/keys#rotation" not in found
 
 
-def test_it_is_due_once_far_or_long_behind(index, write_note, monkeypatch):
-    """Catching up is due at once if many vectors are missing, after some time if few are, and never if none is."""
+def test_it_is_due_after_each_change_of_a_note(index, vault, write_note):
+    """Catching up is due after a new vector, a moved note or a deleted one, and not when nothing has changed."""
     assert follow.is_due(index)  # there is none yet
     caught_up(index)
-    assert not follow.is_due(index, most=1, seconds=0.001)
-    for number in range(3):
-        write_note(f"{number}.md", f"The zebra {number}")
+    assert not follow.is_due(index)
+    sync.run(index, full=True)
+    caught_up(index)
+
+    write_note("new.md", "The zebra")
     sync.run(index)
-    assert follow.behind(index) == 3
-    assert follow.is_due(index, most=3)
-    assert not follow.is_due(index, most=4)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + follow.MOST_AGE + 1)
-    assert follow.is_due(index, most=4)
+    assert (follow.behind(index), follow.is_due(index)) == (1, True)
+    caught_up(index)
+    for change in (lambda: (vault / "new.md").rename(vault / "newer.md"), (vault / "newer.md").unlink):
+        change()
+        assert not follow.is_due(index)
+        sync.run(index)
+        assert (follow.behind(index), follow.is_due(index)) == (0, True)
+        caught_up(index)
+    assert not follow.is_due(index)
+
+
+def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, vault, write_note, monkeypatch):
+    """After each change Chroma has exactly the rows and metadata of the catalog, though only some rows are read."""
+    monkeypatch.setattr(chroma, "LATE", 1.0)
+    note = "# {0}\n\nOf {0}.\n\n## Shared\n\nThe same in all.\n"
+    for name in "abc":
+        write_note(f"{name}.md", note.format(name), topic=name)
+    sync.run(index)
+    caught_up(index)
+
+    def again(**labels):
+        write_note("b.md", note.format("b"), **labels)
+
+    changes = {
+        "relabelled": lambda: again(topic="other", category="plan"),
+        "declared": lambda: again(id="declared"),
+        "first of a shared text gone": (vault / "a.md").unlink,
+        "moved before the others": lambda: (vault / "c.md").rename(vault / "a.md"),
+        "text replaced": lambda: write_note("a.md", "# c\n\nOf nothing.\n"),
+        "text back": lambda: write_note("a.md", note.format("a")),
+        "all gone": lambda: [(vault / f"{name}.md").unlink() for name in "ab"],
+    }
+    for name, change in changes.items():
+        time.sleep(1.1)  # else all rows count as touched lately
+        change()
+        sync.run(index, full=True)
+        vectors = index.catalog.vectors
+        expected = vectors.labels([key for key, _ in vectors.changes(0)])
+        assert caught_up(index) == {row["id"]: row for row in expected.values()}, name
+
+
+def test_a_state_of_an_older_version_is_gone_on_with(index):
+    """A chroma.json with other fields, as another version writes it, keeps its rows; all metadata are compared once."""
+    caught_up(index)
+    index.chroma.close()
+    file = index.config.state / "chroma.json"
+    kept = json.loads(file.read_text())
+    older = {name: kept[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows", "form")}
+    file.write_text(json.dumps(older | {"generation": 7, "at": 1.0}))
+    assert (index.chroma.rows, follow.is_due(index)) == (3, True)
+    caught_up(index)
+    assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
 
 
 def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(index):
@@ -163,6 +211,62 @@ with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book)
     assert finished(python(code, index.config.vault)) == ["3 False"]
 
 
+def test_a_watcher_takes_out_what_is_gone(index):
+    """A note that is deleted or written by another process while a watcher lives is followed, too."""
+    code = """
+import sys, time
+import spellbook
+from spellbook.server import watcher
+watcher.SETTLE_AFTER = 0.01
+def until(rows):
+    while book.index.chroma.rows != rows and time.monotonic() < end:
+        time.sleep(0.02)
+    print(book.index.chroma.rows)
+end = time.monotonic() + 600
+with spellbook.open(sys.argv[1], embedder="hash") as book, watcher.Watcher(book):
+    until(3)
+    (book.config.vault / "tea.md").unlink()
+    until(2)
+    with spellbook.open(sys.argv[1], embedder="hash") as other:
+        other.scribe({"text": "The zebra.", "metadata": {"topic": "zoo", "keywords": ["zebra"]}})
+    until(3)
+"""
+    assert finished(python(code, index.config.vault))[0].split() == ["3", "2", "3"]
+
+
+def test_a_reindex_leaves_a_child_that_follows(index, write_note, monkeypatch):
+    """A `reindex` ends without Chroma; the child that it started fills it, and no lock or row is left open."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    write_note("new.md", "The zebra is new.")
+    code = """
+import atexit, sys
+from spellbook.cli import main
+atexit.register(lambda: print("chromadb" in sys.modules))
+main(["--vault", sys.argv[1], "reindex"])
+"""
+    assert finished(python(code, index.config.vault))[0].endswith("False")
+    deadline = time.monotonic() + PATIENCE
+    while follow.is_due(index):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert index.chroma.rows == 4
+
+
+def test_a_child_waits_for_the_one_before(index, write_note):
+    """A child that finds another one at work goes on after it; one that finds the catalog gone makes nothing."""
+    with FileLock(index.config.state / "chroma-follow.lock"):
+        follow.start(index)
+        time.sleep(1.5)  # long enough for it to begin
+    deadline = time.monotonic() + PATIENCE
+    while follow.is_due(index):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    empty = index.config.state.parent / "empty"
+    child = processes.child(follow.__name__)
+    told, _ = child.communicate(pickle.dumps((False, empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)
+    assert (b"there is no index yet" in told, child.returncode, empty.exists()) == (True, 1, False)
+
+
 def test_a_child_that_is_stopped_or_fails_leaves_what_the_next_one_goes_on_with(index):
     """A stopped child loses nothing and reports nothing; if the state folder is gone, the error says so."""
     stopping = threading.Event()
@@ -182,7 +286,7 @@ def test_a_child_ends_with_its_parent(index):
     with FileLock(config.state / "chroma.lock"):  # so that it waits, as it would be at work
         child = processes.child(follow.__name__)
 
-        pickle.dump((config.state, index.embedder.fingerprint, "", ""), child.stdin)
+        pickle.dump((True, config.state, index.embedder.fingerprint, "", ""), child.stdin)
         child.stdin.close()
         assert child.wait(PATIENCE) == 1
     child.stdout.close()

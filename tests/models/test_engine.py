@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -242,6 +243,48 @@ def test_what_nobody_waits_for_steps_back():
         local.passages(["a", "b"])
     assert min(seen) >= 10
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
+
+
+def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
+    """
+    While a thread prepares a model, a question with an engine that is not loaded fails at once, one that is loaded
+    answers, and whoever does not wait for an answer waits for the engine.
+    """
+
+    class Ready:
+        def query(self, text):
+            return np.full(384, 384**-0.5, np.float32)
+
+    begun, may_end = threading.Event(), threading.Event()
+
+    def make(folder):
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        return "made"
+
+    def load():
+        folders.ready(tmp_path / "model", make)
+        return Ready(), ""
+
+    local, other = LocalEngine("test", load, ""), LocalEngine("other", lambda: (Ready(), ""), "")
+
+    def patiently():
+        with base.unhurried():
+            return local.query("lighthouse")
+
+    other.engine()
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(patiently)
+        assert begun.wait(PATIENCE)
+        for _ in range(2):
+            with pytest.raises(EmbeddingError, match="being prepared"):
+                local.query("lighthouse")
+        assert len(other.query("lighthouse")) == 384
+        assert not waits.done()
+        may_end.set()
+        assert len(waits.result(PATIENCE)) == 384
+    assert len(local.query("lighthouse")) == 384
+    assert not folders.is_making()
 
 
 def test_a_fork_never_hangs(fast):

@@ -15,10 +15,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from spellbook.index.catalog import text_bytes, vector_bytes, words
@@ -29,7 +27,7 @@ from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links, StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
-from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, topic_of
+from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, list_of, mapping_of, topic_of
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
@@ -65,9 +63,6 @@ _SHRINK = "shrink"
 
 _MUCH = 8_000_000
 """Bytes of free space from which on it is worth writing the file anew."""
-
-_READ = 2_000
-"""Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
 
 
 class Catalog:
@@ -487,19 +482,9 @@ class Catalog:
         chunks = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            text, parsed = text_bytes.unpacked(row[7]), (_list(keywords), _list(tags), _mapping(meta))
+            text, parsed = text_bytes.unpacked(row[7]), (list_of(keywords), list_of(tags), mapping_of(meta))
             chunks.append(StoredChunk._make((*row[:7], text, *row[8:16], *parsed, *row[19:])))
         return chunks
 
 
 _BM25 = f"bm25(words, {', '.join(map(str, WEIGHTS))})"
-
-
-@lru_cache(maxsize=_READ)
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text))
-
-
-@lru_cache(maxsize=_READ)
-def _mapping(text: str) -> Mapping[str, Any]:
-    return MappingProxyType(json.loads(text))

@@ -53,6 +53,11 @@ class Changes:
         """Return seq and note of at most `most` changes after `seq`, oldest first; each note once, by its last."""
         return self._rows("SELECT seq, note FROM changes WHERE seq > ? ORDER BY seq LIMIT ?", (seq, most))
 
+    @property
+    def last(self) -> int:
+        """The seq of the last change, 0 if there was none."""
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM changes")[0][0])
+
     def left(self, seq: int) -> int:
         """Return how many notes changed after `seq`."""
         return int(self._rows("SELECT count(*) FROM changes WHERE seq > ?", (seq,))[0][0])

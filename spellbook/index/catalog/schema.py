@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spellbook.index.catalog.words import Words
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from spellbook.notes.chunks import Chunk
 
 _BLANK_LINES = "\r\n"
+
+_READ = 2_000
+"""Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
 
 TITLE = "title"
 QUESTION = "question"
@@ -222,3 +227,15 @@ class Counts:
     chunks: int
     pending: int
     second_pending: int
+
+
+@lru_cache(maxsize=_READ)
+def list_of(text: str) -> tuple[str, ...]:
+    """Return a column that holds a list in JSON."""
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=_READ)
+def mapping_of(text: str) -> Mapping[str, Any]:
+    """Return a column that holds an object in JSON."""
+    return MappingProxyType(json.loads(text))

@@ -112,6 +112,20 @@ class Vectors:
         """Return how many vectors of chunks came after `seq`."""
         return int(self._rows(f"SELECT count(*) FROM vectors WHERE seq > ? AND {OF_CHUNKS}", (seq,))[0][0])
 
+    def touched(self, change: int, since: float) -> list[str]:
+        """
+        Return the keys whose chunks may be other ones than before.
+
+        Those of notes that changed after `change`, see `changes`, and those that notes lost at `since` (seconds since
+        1970) or later.
+        """
+        sql = """
+            SELECT key FROM chunks
+            WHERE key IS NOT NULL AND note IN (SELECT note FROM changes WHERE seq > ?)
+            UNION SELECT key FROM vectors WHERE used >= ?
+        """
+        return [key for (key,) in self._rows(sql, (change, since))]
+
     def labels(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         """
         Return what names the chunk of each of `keys` that is in use: id, path, heading, category, topic.

@@ -11,17 +11,17 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import os
 import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
@@ -48,6 +48,9 @@ TRIES = 5
 _FORM = 3
 """How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata, form 2 longer ids."""
 
+LATE = 60.0
+"""Seconds by which a transaction may be later than the time that it wrote down. By hand: a scan writes for seconds."""
+
 LOOKED_AT = 2_000
 """
 Vectors that Chroma looks at for a question.
@@ -65,8 +68,8 @@ class _Current:
     """
     The index as `chroma.json` has it: its folder, of which embedding, and what of the catalog it holds.
 
-    `seq` is the last change taken in, `generation` the catalog's when the metadata were last compared, `at` when
-    it last caught up in seconds since 1970. `epoch` counts writes, `dropped` the rows that were deleted.
+    `seq` is the last vector taken in. The metadata are as of `change`, the last change of the notes in `catalog`, which
+    was at `at`, in seconds since 1970. `epoch` counts writes, `dropped` the rows that were deleted.
     """
 
     folder: str = ""
@@ -75,7 +78,8 @@ class _Current:
     epoch: int = 0
     rows: int = 0
     form: int = 0
-    generation: int = -1
+    catalog: str = ""
+    change: int = 0
     at: float = 0.0
     dropped: int = 0
 
@@ -143,14 +147,13 @@ class Chroma:
         """How many vectors it holds; 0 if it is missing, broken or of another embedding."""
         return self._usable().rows
 
-    def age(self, generation: int) -> float:
-        """Return the seconds since it caught up if the catalog is of another `generation` now, else 0."""
+    def is_current(self, source: Vectors, changes: Changes) -> bool:
+        """Say whether it holds all vectors and knows of all changes of notes."""
         current = self._usable()
-        if not current.folder:
-            return math.inf
-        return 0.0 if current.generation == generation else abs(time.time() - current.at)
+        is_compared = current.folder and (current.catalog, current.change) == (changes.catalog, changes.last)
+        return bool(is_compared) and not source.changes(current.seq, 1)
 
-    def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:
+    def catch_up(self, source: Vectors, most: int, seconds: float = float("inf")) -> int:
         """
         Add what came since, for so many seconds or little longer, and return how many vectors were added.
 
@@ -179,33 +182,41 @@ class Chroma:
                 break
         return added
 
-    def compare(self, source: Vectors, generation: int) -> None:
+    def compare(self, source: Vectors, changes: Changes) -> None:
         """
-        Bring the metadata up to the catalog and delete the rows of keys out of use, as of the catalog's `generation`.
+        Bring the metadata up to the catalog and delete the rows of keys out of use.
 
-        Only rows that differ are written. Raises Unavailable as `catch_up` does.
+        Only rows of changed notes are read, and only those that differ are written. All are read if the catalog is
+        another one than before. Raises Unavailable as `catch_up` does.
         """
         with self.locked(_WAIT):
             current = self._usable()
             if not current.folder:
                 raise Unavailable("there is no index yet")
-        in_use = [key for key, _ in source.changes(0)]
-        for start in range(0, 0 if self._url else len(in_use), BATCH):
-            batch = in_use[start : start + BATCH]
+        at, catalog, change = time.time(), changes.catalog, changes.last
+        if current.catalog == catalog:
+            keys = source.touched(current.change, current.at - LATE)
+        else:
+            keys = [key for key, _ in source.changes(0)]
+        lost: list[str] = []
+        for start in range(0, len(keys), BATCH):
+            batch = keys[start : start + BATCH]
             with self.reading(current) as collection:
                 kept = collection.get(ids=batch, include=["metadatas"])
             labels = source.labels(batch)
+            lost += [key for key in kept["ids"] if key not in labels]
             stale = {
                 key: labels[key]
                 for key, old in zip(kept["ids"], kept["metadatas"], strict=True)
-                if labels.get(key, old) != old
+                if not self._url and labels.get(key, old) != old
             }
             if stale:
                 with self._writing(current) as (collection, _):
                     collection.update(ids=list(stale), metadatas=list(stale.values()))
         with self.reading(current) as collection:
-            is_more = collection.count() > len(in_use)
-            lost = sorted(set(collection.get(include=[])["ids"]) - set(in_use)) if is_more else []
+            # A clock that was set back hides rows that are out of use, and another catalog does.
+            if collection.count() - len(lost) > source.count_changes(0):
+                lost = sorted(set(collection.get(include=[])["ids"]) - {key for key, _ in source.changes(0)})
         for start in range(0, len(lost), BATCH):
             batch = lost[start : start + BATCH]
             # A key that came into use again since has a new seq, and is added again.
@@ -215,7 +226,7 @@ class Chroma:
         with self.locked(_WAIT):
             now = self.current()
             if now.folder == current.folder:
-                self._save(replace(now, generation=generation, at=time.time()))
+                self._save(replace(now, catalog=catalog, change=change, at=at))
 
     def copy(self, to: Path) -> int:
         """
@@ -272,7 +283,7 @@ class Chroma:
             collection.upsert(
                 ids=list(fresh), embeddings=block, metadatas=[labels[key] for key in fresh] if labels else None
             )
-        self._save(replace(current, seq=max(seq, current.seq), rows=collection.count(), at=time.time()))
+        self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
 
     def release(self, before: float) -> bool:
@@ -383,7 +394,8 @@ class Chroma:
 
     def current(self) -> _Current:
         try:
-            return _Current(**json.loads(self._file.read_text("utf-8")))
+            read = json.loads(self._file.read_text("utf-8"))
+            return _Current(**{field.name: read[field.name] for field in fields(_Current) if field.name in read})
         except (OSError, ValueError, TypeError):
             return _Current()
 

@@ -2,7 +2,8 @@
 Keep Chroma up to the catalog: when it is due, and by whom.
 
 A process that lives long does it in a child process, so that it stays small
-itself. The child ends with its parent, however that ends.
+itself. The child ends with its parent, however that ends. A command starts a
+child that goes on after it, so that nobody waits for Chroma.
 """
 
 from __future__ import annotations
@@ -11,23 +12,29 @@ import contextlib
 import math
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.catalog.catalog import FILE, Catalog
+from spellbook.index.catalog.tables import FORM
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.system import processes
 from spellbook.system.disk import storage_error
 from spellbook.system.errors import InvalidInput, StorageError
 from spellbook.system.lock import held
+from spellbook.system.sqlite import expect
 
 MOST_BEHIND = 500
-"""Vectors that Chroma may be behind: an exact search over so many takes a moment, to load Chroma a second."""
+"""Vectors that Chroma may be behind after a call that starts no child: to load Chroma takes as long as these."""
 
-MOST_AGE = 600.0
-"""Seconds that Chroma may be behind while a process keeps it up to date: people who open it expect today's notes."""
+MOST_WAIT = 30.0
+"""Seconds that changes in quick succession put it off: a child costs a second of processor time, so 3 % of one."""
+
+RETRY_AFTER = 600.0
+"""Seconds until the next child after one that failed. By hand."""
 
 AT_ONCE = 20.0
 """Seconds for which a command catches up: for a large vault it takes minutes, and nobody should wait for that."""
@@ -39,6 +46,9 @@ _SOON = 0.8
 """Share of `exact_most` from which on Chroma is kept ready, so that it answers when the vault grows past it."""
 
 _LOCK = "chroma-follow.lock"
+_PATIENCE = 5.0
+"""Seconds that a child waits for the one before, which may be past its last look and about to end. By hand."""
+
 _POLL = 0.1
 """Seconds between looks at whether the child is done. By hand."""
 
@@ -48,28 +58,26 @@ def behind(index: Index) -> int:
     return index.catalog.vectors.count_changes(index.chroma.seq)
 
 
-def is_missed(index: Index) -> bool:
+def is_missed(index: Index, embedded: int) -> bool:
     """
-    Say whether Chroma is so far behind that answers take longer.
+    Say whether Chroma is so far behind that a call which embedded so many texts should not leave it to a child.
 
-    That can only be in a vault where Chroma answers questions, or soon will.
+    Few vectors are only missed in a vault where Chroma answers questions, or soon will: then answers take longer.
     """
+    if embedded >= MOST_BEHIND and _is_behind(index, MOST_BEHIND - 1):
+        return True
     chunks = index.catalog.counts().chunks
     return chunks > _SOON * index.config.exact_most and _is_behind(index, min(MOST_BEHIND, chunks // 20))
 
 
-def is_due(index: Index, most: int = MOST_BEHIND, seconds: float = MOST_AGE) -> bool:
-    """
-    Say whether a process that lives long should let Chroma catch up.
-
-    It should if Chroma is `most` vectors or `seconds` behind, or missed.
-    """
+def is_due(index: Index) -> bool:
+    """Say whether Chroma should catch up: a vector or a change of a note is missing there."""
     catalog = index.catalog
     if catalog.fingerprint != index.embedder.fingerprint:
         return False  # the vault went over to another embedder, and this index follows with the next look
     if not catalog.is_read or not (catalog.counts().chunks or index.chroma.rows):
         return False  # what is not read yet looks as if it were gone
-    return _is_behind(index, most - 1) or index.chroma.age(catalog.generation) >= seconds or is_missed(index)
+    return not index.chroma.is_current(catalog.vectors, catalog.changes)
 
 
 def _is_behind(index: Index, most: int) -> bool:
@@ -86,11 +94,10 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
     with held(chroma.state / _LOCK, patience) as is_ours:
         if not (is_ours and catalog.is_read):
             return False
-        generation = catalog.generation
         chroma.catch_up(catalog.vectors, catalog.counts().chunks, seconds)
         if catalog.vectors.changes(chroma.seq, 1):
             return False
-        chroma.compare(catalog.vectors, generation)
+        chroma.compare(catalog.vectors, catalog.changes)
         return True
 
 
@@ -132,14 +139,8 @@ def in_child(index: Index, stopping: threading.Event) -> str:
     """
     if not sys.executable or getattr(sys, "frozen", False):
         return "Chroma is not kept up: there is no Python to run beside this process"
-    config = index.config
-    with processes.child(__name__) as child:
-        assert child.stdin
+    with _begin(index, is_tied=True) as child:
         assert child.stdout
-        with contextlib.suppress(OSError):  # it ended already: its exit code says so
-            # On stdin, since a token in the arguments could be read by every user of the machine.
-            pickle.dump((config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token), child.stdin)
-            child.stdin.flush()
         while child.poll() is None and not stopping.wait(_POLL):
             pass
         if child.poll() is None:
@@ -151,23 +152,56 @@ def in_child(index: Index, stopping: threading.Event) -> str:
     return f"Chroma was not brought up to date: {reason or f'the process ended with {child.returncode}'}"
 
 
+def start(index: Index) -> None:
+    """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
+    _left[:] = [child for child in _left if child.poll() is None]
+    if sys.executable and not getattr(sys, "frozen", False):
+        with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
+            if is_due(index):
+                _left.append(_begin(index, is_tied=False))
+                for pipe in (_left[-1].stdin, _left[-1].stdout):
+                    if pipe:
+                        pipe.close()
+
+
+_left: list[subprocess.Popen[bytes]] = []
+"""Children that were started to go on alone, until they are known to have ended."""
+
+
+def _begin(index: Index, *, is_tied: bool) -> subprocess.Popen[bytes]:
+    """Start a child process that catches up; one that `is_tied` ends when its stdin is closed. Raises OSError."""
+    config, child = index.config, processes.child(__name__)
+    assert child.stdin
+    with contextlib.suppress(OSError):  # it ended already: its exit code says so
+        # On stdin, since a token in the arguments could be read by every user of the machine.
+        place = config.state, index.embedder.fingerprint, config.chroma_url, config.chroma_token
+        pickle.dump((is_tied, *place), child.stdin)
+        child.stdin.flush()
+    return child
+
+
 def serve() -> None:
-    """Be the child process of `in_child`: catch up with what stdin names, and end when the parent ends."""
+    """Be the child process: catch up with what stdin names, until nothing is missing."""
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints, prints nowhere
     if hasattr(os, "nice"):
         os.nice(10)
-    state, fingerprint, url, token = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    is_tied, state, fingerprint, url, token = pickle.load(sys.stdin.buffer)
+    if is_tied:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     code = 0
     try:
-        catalog = Catalog.open(state)
-        if catalog.fingerprint == fingerprint:
-            catch_up(catalog, Chroma(state, fingerprint, url, token))
+        expect(state / FILE, FORM, 0)  # else it would be made anew, and the vault may be gone by now
+        catalog, chroma = Catalog.open(state), Chroma(state, fingerprint, url, token)
+        while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, patience=_PATIENCE):
+            # Whoever embeds starts another one at its end, which may not have waited long enough for this one.
+            if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.changes):
+                break
     except Exception as error:  # whatever it is, the parent logs it
         answer.write(" ".join(f"{error or type(error).__name__}".split())[:500])
         code = 1
-    answer.flush()
+    with contextlib.suppress(OSError):  # the parent has ended, as it may
+        answer.flush()
     os._exit(code)  # Chroma's threads need not end first: what is written is written
 
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from spellbook.models.base import Vectors, clean, is_unhurried
 from spellbook.models.e5.engine import Counter, E5Engine
+from spellbook.models.prepared import is_making
 from spellbook.system.errors import EmbeddingError
 
 E = TypeVar("E", bound="Counter", covariant=True)
@@ -25,13 +26,15 @@ E = TypeVar("E", bound="Counter", covariant=True)
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
 
-_loading = threading.Lock()
+_POLL = 0.1
+"""Seconds between looks of a question at whether the engine is loaded or, which takes seconds, prepared. By hand."""
+
 _counting = threading.Lock()
 
 
 def _fork() -> None:
-    global _loading, _counting
-    _loading, _counting = threading.Lock(), threading.Lock()  # another thread of the parent may have held them
+    global _counting
+    _counting = threading.Lock()  # another thread of the parent may have held it
 
 
 if sys.platform != "win32":
@@ -62,6 +65,7 @@ class LocalEngine(Generic[E]):
     threads: int = 2
     # By process: after a fork nothing of the parent's is used, since another thread may have been in the midst of it.
     _engines: dict[int, _Loaded[E]] = field(default_factory=dict, repr=False)
+    _loading: dict[int, threading.Lock] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         with _counting:
@@ -98,8 +102,12 @@ class LocalEngine(Generic[E]):
             return engine.token_count(text)
 
     def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
-        """Return the unit vector of a question, shape (width,). Raises EmbeddingError."""
-        with self._engine() as engine, self._errors("failed"):
+        """
+        Return the unit vector of a question, shape (width,).
+
+        Raises EmbeddingError, at once if somebody waits while a model is prepared: then words can answer.
+        """
+        with self._engine(is_patient=is_unhurried()) as engine, self._errors("failed"):
             return engine.query(clean(text))
 
     def passages(self: LocalEngine[E5Engine], texts: Sequence[str]) -> list[Vectors]:
@@ -117,13 +125,20 @@ class LocalEngine(Generic[E]):
             return [vectors[i] for i in range(len(texts))]
 
     @contextlib.contextmanager
-    def _engine(self) -> Iterator[E]:
-        """Yield the engine, which is not released meanwhile."""
+    def _engine(self, *, is_patient: bool = True) -> Iterator[E]:
+        """Yield the engine, which is not released meanwhile. If not `is_patient`, no preparation is waited for."""
         loaded = self._take()
         if loaded is None:
-            with _loading, self._errors("cannot be loaded"):
-                loaded = self._take() or _Loaded(*self.load(), users=1)
-                self._engines[os.getpid()] = loaded
+            lock = self._loading.setdefault(os.getpid(), threading.Lock())
+            while (not is_patient and is_making()) or not lock.acquire(timeout=-1 if is_patient else _POLL):
+                if not is_patient and is_making():
+                    raise EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
+            try:
+                with self._errors("cannot be loaded"):
+                    loaded = self._take() or _Loaded(*self.load(), users=1)
+                    self._engines[os.getpid()] = loaded
+            finally:
+                lock.release()
         try:
             yield loaded.engine
         finally:

@@ -35,7 +35,7 @@ from spellbook.server import handover
 from spellbook.server.arguments import bounded
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.faults import InvalidFields
-from spellbook.server.http.served import Served, caller_of, in_thread, served_of, waiting
+from spellbook.server.http.served import Served, caller_of, in_thread, once, served_of, waiting, writing
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
@@ -85,6 +85,8 @@ class Endpoint:
     names: Mapping[str, str] = field(default_factory=dict)
     waits: bool = False
     """Whether the verb waits for other machines."""
+    is_shared: bool = False
+    """Whether equal requests of one caller that wait for a thread are answered once."""
     needs: Literal["", "vault", "files"] = ""
     """What it needs beside the index: "vault" is a machine that can write notes, "files" the files of this one."""
 
@@ -127,7 +129,12 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     try:
         who.require(endpoint.right)
         is_handed = endpoint.needs == "vault" and served.is_published
-        thread = waiting if endpoint.waits or is_handed else in_thread
+        if endpoint.is_shared:
+            key = endpoint.path, request.url.query, who, who.id
+            answer = await once(key, _run, endpoint, request, served, who, body)
+            return Response(answer.body, answer.status_code, dict(answer.headers))
+        usual = in_thread if endpoint.right == "read" else writing
+        thread = waiting if endpoint.waits or is_handed else usual
         return await thread(_run, endpoint, request, served, who, body)
     except Exception as error:
         await in_thread(_count_failure, served.book.meter, endpoint.name, error)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -27,6 +28,9 @@ T = TypeVar("T")
 _COMPUTING = 4
 """Threads that compute at a time. Python runs one of them, and more of them take turns more often: with forty, two
 hundred clients got two thirds of the answers, and waited longer for each."""
+
+_WRITING = 2
+"""Threads that write at a time. The catalog takes one writer; a second one may read and parse meanwhile."""
 
 
 @dataclass
@@ -86,6 +90,42 @@ async def waiting(verb: Callable[..., T], *args: Any) -> T:
     return await anyio.to_thread.run_sync(verb, *args)
 
 
+async def writing(verb: Callable[..., T], *args: Any) -> T:
+    """Run a verb that writes in one of two threads of its own, so that it does not queue behind the searches."""
+    return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_writers, _WRITING))
+
+
+async def once(key: Hashable, verb: Callable[..., T], *args: Any) -> T:
+    """
+    Run a verb as `in_thread` does; whoever comes with an equal `key` before it begins gets the same result, or error.
+
+    What was written before somebody came is in the result, since it is not begun before that.
+    """
+    queued: dict[Hashable, asyncio.Task[Any]] = _queue()
+
+    def begin() -> T:
+        queued.pop(key, None)
+        return verb(*args)
+
+    if (task := queued.get(key)) is None:
+        task = queued[key] = asyncio.create_task(in_thread(begin))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to take it
+    done: T = await asyncio.shield(task)  # one who goes away takes nothing from the others
+    return done
+
+
+def _queue() -> dict[Hashable, asyncio.Task[Any]]:
+    """Return the questions of this event loop that wait for a thread."""
+    try:
+        return _queued.get()
+    except LookupError:
+        queued: dict[Hashable, asyncio.Task[Any]] = {}
+        _queued.set(queued)
+        return queued
+
+
+_queued: RunVar[dict[Hashable, asyncio.Task[Any]]] = RunVar("spellbook.queued")
+_writers: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.writers")
 _computing: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.computing")
 
 

@@ -1,0 +1,132 @@
+"""Equal questions that wait for a thread are answered once, and a write waits for no question."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from spellbook.server.http.served import in_thread, once, writing
+from tests.helpers import PATIENCE
+
+ran: Counter[str] = Counter()
+
+
+def answer(question: str) -> tuple[str, int]:
+    """An answer that says the how many-th one it is to its question."""
+    ran[question] += 1
+    if question == "wrong":
+        raise ValueError(f"wrong {ran[question]}")
+    return question, ran[question]
+
+
+async def busy(meanwhile: Callable[[], Awaitable[None]]) -> None:
+    """Run `meanwhile` while questions have all threads; these end when it has."""
+    may_end, begun = threading.Event(), threading.Semaphore(0)
+
+    def long() -> None:
+        begun.release()
+        assert may_end.wait(PATIENCE)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(in_thread, long)
+        for _ in range(4):
+            await anyio.to_thread.run_sync(begun.acquire)
+        await meanwhile()
+        may_end.set()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of the server."""
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_equal_questions_in_the_queue_are_answered_once():
+    """Those that wait together share a result or an error; another one, or one that comes later, has its own."""
+    ran.clear()
+    done: list[object] = []
+
+    async def ask(question: str) -> None:
+        try:
+            done.append(await once(question, answer, question))
+        except ValueError as error:
+            done.append(str(error))
+
+    async with anyio.create_task_group() as group:
+
+        async def meanwhile() -> None:
+            for question in ("a", "a", "b", "a", "wrong", "wrong"):
+                group.start_soon(ask, question)
+            await anyio.wait_all_tasks_blocked()
+            assert not done
+
+        await busy(meanwhile)
+    assert Counter(done) == {("a", 1): 3, ("b", 1): 1, "wrong 1": 2}
+    await ask("a")
+    assert done[-1] == ("a", 2)
+
+
+@pytest.mark.anyio
+async def test_who_goes_away_takes_no_answer_from_others():
+    """If the first of several equal questions is given up, the others are answered."""
+    ran.clear()
+    done: list[object] = []
+
+    async def ask() -> None:
+        done.append(await once("a", answer, "a"))
+
+    async with anyio.create_task_group() as group:
+
+        async def meanwhile() -> None:
+            async with anyio.create_task_group() as gone:
+                gone.start_soon(ask)
+                await anyio.wait_all_tasks_blocked()
+                group.start_soon(ask)
+                await anyio.wait_all_tasks_blocked()
+                gone.cancel_scope.cancel()
+
+        await busy(meanwhile)
+    assert done == [("a", 1)]
+
+
+@pytest.mark.anyio
+async def test_what_comes_after_the_beginning_is_asked_anew():
+    """A question that comes while an equal one is being answered sees what was written since that began."""
+    begun, may_end, written = threading.Event(), threading.Event(), ["before"]
+
+    def read() -> list[str]:
+        seen = list(written)
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        return seen
+
+    seen: list[list[str]] = []
+
+    async def ask() -> None:
+        seen.append(await once("a", read))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.to_thread.run_sync(begun.wait)
+        written.append("since")
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        may_end.set()
+    assert sorted(seen) == [["before"], ["before", "since"]]
+
+
+@pytest.mark.anyio
+async def test_a_write_waits_for_no_question():
+    """A write runs while questions have all of their threads."""
+
+    async def meanwhile() -> None:
+        with anyio.fail_after(PATIENCE):
+            assert await writing(answer, "write") == ("write", ran["write"])
+
+    await busy(meanwhile)
