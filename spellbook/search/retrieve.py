@@ -37,7 +37,7 @@ _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "p
 What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
 nDCG@10 from a vault of twelve languages.
 """
-_REMEMBERED = 4_000
+_REMEMBERED = 1_000
 """Chunks whose scripts and language are kept, with up to 800 letters of each: the same ones come up again."""
 
 

@@ -417,10 +417,10 @@ def test_no_snapshots_where_none_are_wanted(vault, monkeypatch):
 def test_the_command_line(vault, tmp_path):
     """Every verb of `spellbook snapshot`, in words and as JSON."""
     grow(vault, {"a.md": b"# A\n"})
-    assert b"none yet" in run("--vault", vault, "status").stdout
+    assert b"none yet" in run("--vault", vault, "status", "--verbose").stdout
     taken = json.loads(run("--vault", vault, "snapshot", "--json").stdout)
     assert (taken["files"], taken["bytes"]) == (1, 4)
-    assert f"1, the latest from {taken['taken'][:10]}".encode() in run("--vault", vault, "status").stdout
+    assert f"1, the latest from {taken['taken'][:10]}".encode() in run("--vault", vault, "status", "--verbose").stdout
     assert run("--vault", vault, "snapshot").stdout.decode().split("  ")[2] == "1 file, 0.0 MB, 0.0 MB of it new\n"
     listed = json.loads(run("snapshot", "list", "--vault", vault, "--json").stdout)
     assert listed["snapshots"][-1]["name"] == taken["name"]

@@ -82,7 +82,7 @@ def run(*args: object, code: int = 0) -> Result:
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
     """Answers, `status`, `doctor`, `check` and tools say that embedding is under way, until it is done."""
     assert "3 texts not embedded yet: another process is embedding them now." in run("search", "crane").stderr
-    assert "0 of 3 texts; the others are being embedded now" in run("status").stdout
+    assert "0 of 3 texts by meaning; the others are being embedded now" in run("status").stdout
     assert "embeddings (3 texts being embedded now)" in run("doctor").stdout
     assert "they are being embedded, so check again" in run("check", code=1).stderr
     with books.open(notes) as book:

@@ -353,7 +353,7 @@ def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
         "vectors": 3,
         "behind": 0,
     }
-    assert "3 vectors in " in run("status")
+    assert "3 vectors in " in run("status", "--verbose")
 
 
 def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):

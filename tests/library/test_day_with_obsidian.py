@@ -228,4 +228,4 @@ def test_the_hint_for_templates_is_korean(notes: Path, monkeypatch: pytest.Monke
     put(notes, "x.md", "---\ndate: {{date}}\n---\ntext")
     monkeypatch.setenv("SPELLBOOK_LANG", "ko")
     shown = run(notes, "reindex").stderr
-    assert "프런트매터를 읽을 수 없습니다. 템플릿의 {{…}}은 따옴표로 감싸세요." in shown
+    assert "프런트매터를 읽을 수 없습니다. 템플릿의 {{…}} 부분은 따옴표로 감싸세요." in shown

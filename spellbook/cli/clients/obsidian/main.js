@@ -408,7 +408,7 @@ function neighbours(/** @type {Graph | null} */ graph) {
   for (const { from, to, kind } of graph?.edges ?? []) {
     const other = from === 0 ? to : to === 0 ? from : 0;
     const note = graph?.notes[other];
-    if (!other || !note || linked.some(each => each.path === note.path)) continue;
+    if (kind === 'meaning' || !other || !note || linked.some(each => each.path === note.path)) continue;
     const why = from === 0 ? say('from') : say('to');
     const detail = kind === 'related' ? '' : kind === 'link' ? why : `${why} (${kind})`;
     (kind === 'related' ? shared : linked).push({ ...note, line: 1, detail, cls: 'spellbook-why' });
