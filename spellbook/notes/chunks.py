@@ -91,8 +91,8 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
     page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
-    # People's notes and decisions keep what was embedded of them before memories had titles.
-    says_title = note.kind == "memory" and note.category != DECISION
+    # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
+    may_omit_title = note.kind == "memory" and note.category != DECISION
     chunks: list[Chunk] = []
     seen: dict[str, int] = {}
     for section in _sections(note, source):
@@ -110,7 +110,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             blank = height(text[: text.index(written)] + "|") - 1 if written else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
-            above = "" if says_title and begins_with(written, title) else title
+            above = "" if may_omit_title and begins_with(written, title) else title
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
