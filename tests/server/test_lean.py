@@ -23,6 +23,10 @@ MOST_TOKENS = 5_265
 """Of seventeen tools, six of which answer as of a date, three that explain scores, and one that takes further texts, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
 
 
+MOST_IN_LIST = 3_694
+"""Of the whole answer to `tools/list`, with titles and annotations, as a quarter of its letters."""
+
+
 def seen(tool: Any) -> str:
     """Return what a client hands to a model of a tool."""
     kept = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
@@ -39,6 +43,8 @@ def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
     tools = talk(book, listed, mode)
     sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in tools}
     assert sum(sizes.values()) <= MOST_TOKENS, sizes
+    whole = [tool.model_dump(mode="json", exclude_none=True, by_alias=True) for tool in tools]
+    assert len(json.dumps(whole, ensure_ascii=False)) / 4 <= MOST_IN_LIST
     instructions = build(book, live=False).instructions or ""
     assert terms.estimate_tokens(instructions) <= 470
     # The form of a chunk and the keys of filters are told once.
