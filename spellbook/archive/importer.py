@@ -34,8 +34,7 @@ from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, St
 from spellbook.system.processes import is_locked
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
-from spellbook.vault.folder import Folder
-from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.ignored import IGNORE_FILE, patterns_of
 from spellbook.vault.listing import shown
 from spellbook.vault.names import safe_name
 from spellbook.vault.vault import Vault
@@ -386,9 +385,7 @@ def _check_settings(path: str, data: bytes) -> None:
         if path == f"{MARKER}/config.toml":
             config.check(path, data.decode("utf-8-sig"))
         elif path == IGNORE_FILE:
-            with tempfile.TemporaryDirectory() as scratch:
-                (Path(scratch) / IGNORE_FILE).write_bytes(data)
-                Folder(Path(scratch)).ignores("x.md")
+            patterns_of(path, data)
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 

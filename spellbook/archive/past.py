@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from spellbook.archive import snapshots
@@ -26,8 +27,8 @@ from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import is_whole
 from spellbook.vault import names
 from spellbook.vault.folder import Folder
-from spellbook.vault.ignored import IGNORE_FILE, compiled
-from spellbook.vault.listing import shown
+from spellbook.vault.ignored import IGNORE_FILE, compiled, leaves_out, verdict
+from spellbook.vault.listing import IsLeftOut, shown
 from spellbook.vault.past import PastNotes
 
 _MOST_TEXT = 1_000_000_000
@@ -196,13 +197,13 @@ def _read_snapshot(taken: Snapshots, name: str, then: _NotesThen) -> _Texts:
 
 def _choose(folder: Folder, texts: _Texts, then: _NotesThen) -> None:
     """Leave only notes: Markdown that is not too large, and left out neither then nor now."""
-    ignored = None
+    ignored: IsLeftOut | None = None
     if IGNORE_FILE in then.stamps and then.stamps[IGNORE_FILE].size <= MOST_BYTES:
         [text] = texts([IGNORE_FILE])
-        ignored = compiled(text.decode("utf-8-sig", "replace").splitlines()[:1_000], is_strict=False)
+        lines = text.decode("utf-8-sig", "replace").splitlines()[:1_000]
+        ignored = partial(verdict, compiled(lines, is_strict=False))
     for path in [*then.stamps]:
-        folders = (path[: at + 1] for at, letter in enumerate(path) if letter == "/")
-        if not folder.is_note(path) or (ignored and any(ignored.match_file(place) for place in (*folders, path))):
+        if not folder.is_note(path) or (ignored and leaves_out(ignored, path)):
             del then.stamps[path]
         elif (size := then.stamps[path].size) > MOST_BYTES:
             then.omit(path, f"{size / 1e6:.1f} MB, and notes are read up to {MOST_BYTES / 1e6:.0f} MB")

@@ -43,10 +43,7 @@ class Ignored:
     def leaves_out(self, path: str, others: IsLeftOut | None = None) -> bool:
         """Say whether `path`, or a folder that it lies in, is left out; a folder's own path ends in `/`."""
         ignored = self.patterns(others)
-        if ignored is None:
-            return False
-        # As in git and `walk`: a later line cannot re-include a file in an ignored folder.
-        return any(ignored(place) for place in (*_folders(path), path))
+        return ignored is not None and leaves_out(ignored, path)
 
     def patterns(self, others: IsLeftOut | None = None) -> IsLeftOut | None:
         """
@@ -70,18 +67,23 @@ class Ignored:
             known = self._known.get(file)
             if known and known[0] == version:
                 return known[1]
-            text = disk.read_small(file).decode("utf-8-sig", "replace")
+            data = disk.read_small(file)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             # Without it, files that should be ignored would be indexed.
             raise InvalidInput(f"{file}: cannot be read ({error.strerror}).", "Mend or delete the file.") from error
-        try:
-            spec = compiled(text.splitlines(), is_strict=is_strict)
-        except ValueError as error:
-            raise InvalidInput(f"{file}{error}.", hint) from error
+        spec = patterns_of(file, data, hint, is_strict=is_strict)
         self._known[file] = (version, spec)
         return spec
+
+
+def patterns_of(file: Path | str, data: bytes, hint: str = "", *, is_strict: bool = True) -> GitIgnoreSpec:
+    """Return the patterns in the bytes of `file`. Raises InvalidInput with `hint` for a line that is no pattern."""
+    try:
+        return compiled(data.decode("utf-8-sig", "replace").splitlines(), is_strict=is_strict)
+    except ValueError as error:
+        raise InvalidInput(f"{file}{error}.", hint) from error
 
 
 def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
@@ -106,6 +108,11 @@ def compiled(lines: Sequence[str], *, is_strict: bool = True) -> GitIgnoreSpec:
                 continue
             raise ValueError(f", line {number}: {error}") from error
     return GitIgnoreSpec(patterns, backend="simple")  # the others know no atomic groups
+
+
+def leaves_out(ignored: IsLeftOut, path: str) -> bool:
+    """Say whether `path`, or a folder that it lies in, is `ignored`. As in git, no later line takes it in again."""
+    return any(ignored(place) for place in (*_folders(path), path))
 
 
 def verdict(spec: GitIgnoreSpec, path: str) -> bool | None:

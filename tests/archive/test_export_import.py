@@ -414,6 +414,14 @@ def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
     assert book.import_(tmp_path / "in").unchanged == 2
 
 
+def test_a_line_that_is_no_pattern_is_named_by_its_file(book, vault, tmp_path):
+    """Ignore patterns that cannot be read stop an import before anything is written, and the error names their file."""
+    (tmp_path / "in").write_bytes(exported(record("b.md"), record(".spellbookignore", "drafts/\n!\n")))
+    with pytest.raises(InvalidInput, match=r"cannot be read: \.spellbookignore, line 2: Invalid git pattern"):
+        book.import_(tmp_path / "in")
+    assert contents(vault) == {}
+
+
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
 def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
     """

@@ -171,6 +171,19 @@ def test_what_is_left_out_then_or_now_is_no_note(tmp_path: Path) -> None:
         assert {hit.path for hit in then.find("keel").hits} == {"a.md"}
 
 
+def test_what_was_left_out_then_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    """A line that takes folders in again opens them then as it does now, and a file in an ignored folder stays out."""
+    notes = {"a.md": b"keel\n", "in/b.md": b"keel\n", "old/c.md": b"keel\n"}
+    root = tmp_path / "vault"
+    ignored = b"*\n!*/\n!b.md\nold/\n!old/c.md\n"
+    repositories.write(root, [{**notes, ".spellbookignore": ignored}])
+    with spellbook.open(root, embedder="hash", state=tmp_path / "state") as book:
+        book.reindex()
+        assert {hit.path for hit in book.find("keel").hits} == {"in/b.md"}
+        with earlier.at(book, "HEAD") as then:
+            assert {hit.path for hit in then.find("keel").hits} == {"in/b.md"}
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Spellbook]:
     """A vault in a folder of a repository with two commits."""
