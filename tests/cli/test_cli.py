@@ -687,6 +687,7 @@ def test_doctor_names_a_newer_release_only_if_asked(
         threading.Thread(target=index.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{index.server_port}/simple")
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_RETRIES", "0")
         monkeypatch.setattr(_PackageIndex, "releases", releases)
         assert message in spellbook("--vault", vault, "doctor", "--newer").stdout
         assert "newest" not in spellbook("--vault", vault, "doctor").stdout

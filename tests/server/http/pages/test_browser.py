@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,11 @@ PAGES = (
 EMPTY = ("/decisions", "/articles", "/activity", "/upkeep", "/")
 """Pages that say what will stand there while there is no note."""
 
+PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
+_ALL = [*product(("en-US", "ko-KR"), ("light", "dark"), (False, True))]
+LOOKS = _ALL if os.environ.get("SPELLBOOK_LOOKS") == "all" else (_ALL[0], _ALL[-1])
+"""Languages, colours, and whether on a phone: the two that differ in each; all eight with SPELLBOOK_LOOKS=all."""
+
 SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([type=hidden], [type=radio]), select, textarea")]
     .filter((each) => each.checkVisibility() && !each.closest("p, .prose, dd, .skip, dialog"))
     .map((each) => [each.outerHTML.slice(0, 120), each.getBoundingClientRect()])
@@ -39,6 +46,7 @@ SMALL = """() => [...document.querySelectorAll("a, button, summary, input:not([t
 """What a finger is to press that is less than 44 px high; links within a sentence may be."""
 
 
+@pytest.mark.timeout(90 * len(LOOKS))
 def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Server], vault: Path, book: Any) -> None:
     """
     axe finds nothing, in light and dark, English and Korean, wide and on a phone, with everything unfolded.
@@ -62,20 +70,21 @@ def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Serv
         assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == [], place
         assert not is_touched or page.evaluate(SMALL) == [], place
 
-    phone = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
-    wide = tab(locale="en-US", color_scheme="light", bypass_csp=True, expecting="404")
-    narrow = tab(locale="ko-KR", color_scheme="dark", bypass_csp=True, expecting="404", **phone)
-    for page in (wide, narrow):
+    pages = [
+        tab(locale=language, color_scheme=scheme, bypass_csp=True, expecting="404", **(PHONE if is_touched else {}))
+        for language, scheme, is_touched in LOOKS
+    ]
+    for page in pages:
         page.on("request", lambda request: asked.append(request.url))
     for place in EMPTY:
-        look(narrow, place, (320, 360), is_touched=True)
-        assert narrow.locator("section.empty").count() == 1, place
+        look(pages[-1], place, (320, 360), is_touched=True)
+        assert pages[-1].locator("section.empty").count() == 1, place
     fill(vault)
     remember(book)
     book.reindex()
     for place in PAGES:
-        look(wide, place, (800, 360, 1280), is_touched=False)
-        look(narrow, place, (1280, 320, 360), is_touched=True)
+        for page, (_, _, is_touched) in zip(pages, LOOKS, strict=True):
+            look(page, place, (1280, 320, 360) if is_touched else (800, 360, 1280), is_touched=is_touched)
     assert [url for url in asked if not url.startswith(server.url)] == []
 
 
@@ -243,7 +252,8 @@ def test_long_work_is_seen_and_goes_on_without_its_tab(
     other, first = tab(locale="en-US"), tab(locale="en-US")
     other.goto(server.url + "/settings")
     first.goto(server.url + "/upkeep")
-    first.get_by_role("button", name="Run the check").click()
+    with first.expect_response(lambda answer: answer.request.method == "POST"):  # the browser hangs if closed meanwhile
+        first.get_by_role("button", name="Run the check").click()
     first.close()
     other.locator("#job").get_by_text("check").wait_for()
     other.locator("#job").get_by_text("Ended: check").wait_for(timeout=60_000)
