@@ -1,6 +1,6 @@
 PYTHON ?= python3
 # Processes that run the tests; 0 runs them one after another in one process.
-JOBS ?= 2
+JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Set up .venv, index a vault, write, search and watch it, say what happened
 	$(BIN)/spellbook demo
 
-test: $(READY) ## Run all tests, in two processes (JOBS=2; ARGS are pytest's)
+test: $(READY) ## Run all tests, in three processes (JOBS=3; ARGS are pytest's)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
 # Measuring disturbs tests of what a process imports or holds in memory, so they are left out.

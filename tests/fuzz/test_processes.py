@@ -1,7 +1,7 @@
 """
 Three servers, the command line, an editor and git on one vault, and kill -9 twice a second: nothing acknowledged is lost.
 
-SPELLBOOK_STRESS_SECONDS says for how long (10 by default, 120 for the long form).
+SPELLBOOK_STRESS_SECONDS says for how long (5 by default, 120 for the long form).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.scratch import assert_equal_to_scratch
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
+SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
 KILLS_PER_SECOND = 2
 
 

@@ -1,7 +1,7 @@
 """
 Whatever is done at once, nothing that was acknowledged is lost.
 
-SPELLBOOK_STRESS_SECONDS says for how long (10 by default, 60 for the long form).
+SPELLBOOK_STRESS_SECONDS says for how long (5 by default, 60 for the long form).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 UNMOUNTED = "notes are gone. Is a drive not mounted?"
 """Going back to a snapshot may take away most notes at once; who looks in that moment is told, and nothing is forgotten."""
 
-SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
+SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
 
 
 def everything(vault: Path, state: Path, snapshots: Path) -> Iterator[bytes]:

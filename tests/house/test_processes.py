@@ -2,7 +2,7 @@
 Any number of processes on one vault, always right.
 
 Two MCP servers, a loop of `reindex` and an editor work at once for
-SPELLBOOK_STRESS_SECONDS (10 by default, 60 for the long form).
+SPELLBOOK_STRESS_SECONDS (5 by default, 60 for the long form).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.scratch import assert_equal_to_scratch
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "10"))
+SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
 LOOP = """
 import json, subprocess, sys, time
 end, runs = time.monotonic() + float(sys.argv[2]), 0
