@@ -146,7 +146,7 @@ def main() -> None:
     sums = digests(OUT)
     (OUT / "SHA256SUMS").write_text("".join(f"{sums[name]}  {name}\n" for name in sums), "utf-8", newline="")
     for name in sums:
-        print(f"{(OUT / name).stat().st_size / 1e6:8.2f} MB  {name}")
+        print(f"{(OUT / name).stat().st_size / 1e3:8,.0f} kB  {name}")
 
 
 if __name__ == "__main__":
