@@ -181,8 +181,8 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
     for name, values in labels.items():
         if len(values) > _MOST_LABELS:
             yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
-    starts, most = chunks.tops(note), chunks.most_sections(note)
-    if len(starts) > most:
+    most = chunks.most_sections(note)
+    if len(note.blocks) > most and len(starts := chunks.tops(note)) > most:
         line = note.body_line + note.blocks[starts[most]].start
         yield Fault(
             note.path,

@@ -62,8 +62,8 @@ class Chunk(NamedTuple):
     above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
     title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
     characters of `Note.text`. `lead` and `tail` are what must stand around `text` to read it alone: the header of the
-    table or the fences of the code that a cut went through, "" mostly. `above` are the lines that precede its text where
-    it is embedded: its day, titles and headings, keywords, and what it follows.
+    table or the fences of the code that a cut went through, "" mostly. `above` are the lines before its text where it
+    is embedded: its day, titles and headings, keywords, and what it follows.
     """
 
     suffix: str
