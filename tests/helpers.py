@@ -118,7 +118,7 @@ def as_before(file: Path) -> None:
     old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
     stored = {
         ("chunks", "text"): "unpacked(text)",
-        ("chunks", "embedded"): "embedded_text(embedded, heading, text)",
+        ("chunks", "embedded"): "embedded_text(embedded, lead, text, tail)",
         ("chunks", "same"): "old_key(same)",
         ("chunks", "key"): "old_key(coalesce(key, same))",
         ("vectors", "key"): "old_key(key)",

@@ -16,6 +16,7 @@ from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
+from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import DECISION
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
@@ -259,14 +260,16 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
     text = checked.note(str(ULID()), now)
     note = parse(f"{checked.folder}/{checked.name}.md", text.encode("utf-8"))
-    entry = extract.entry(note, sync.rules(index), Stamp(0, 0, 0), 0, "")
-    rows = tuple({row.key: row.chunk.embedded for row in entry.chunks if row.key != NO_TEXT}.items())
+    decided = sync.rules(index)
+    entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
+    pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
+    rows = tuple({row.key: piece.embedded for row, piece in pieces if row.key != NO_TEXT}.items())
     try:
         vectors = dict(embed.vectors_of(index, rows[:_EMBED_AT_ONCE]))
     except EmbeddingError:
         vectors = {}  # found by words at once, by meaning when the embedder is back
-    folds = tuple(row.same for row in entry.chunks if row.chunk.text.strip())
-    return _NoteDraft(note, text, rows, folds, vectors, {row.key: row.chunk.text.strip() for row in entry.chunks})
+    folds = tuple(row.same for row, piece in pieces if piece.text.strip())
+    return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
 
 
 def _find_overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, FileEntry, KnownFile, LabelRow, LinkRow
-from spellbook.index.catalog.words import NO_WORDS, findable, shared_words
+from spellbook.index.catalog.text_bytes import packed
+from spellbook.index.catalog.words import NO_WORDS, checksum, shared_words
 from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
@@ -30,6 +31,7 @@ from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
+_json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
 
@@ -101,17 +103,15 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     title, category = note.title, category_of(note, rules.categories)
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
-    first = tuple(findable(" ".join(each)) for each in found_by)
+    first = tuple(terms.findable(" ".join(each)) for each in found_by)
     later = first
     room = (_REPEATED + len(note.text)) // len(pieces)
     if sum(len(label) + 1 for each in found_by for label in each) > room:
-        later = tuple(findable(text) for text in _shorten(found_by, room))
-    headings = {path: findable(" > ".join(path)) for path in {piece.heading for piece in pieces}}
-    rows = tuple(
-        _row(piece, headings[piece.heading], later if piece.ordinal else first, rules.fingerprint) for piece in pieces
-    )
+        later = tuple(map(terms.findable, _shorten(found_by, room)))
+    headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
+    rows = tuple(_row(piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if _says_nothing(note, pieces):
-        rows = (rows[0]._replace(key=NO_TEXT, words=NO_WORDS), *rows[1:])
+        rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*NO_WORDS), words=NO_WORDS), *rows[1:])
     columns = {
         "name": links.key(note.path),
         "declared": note.declared_id,
@@ -122,9 +122,9 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "importance": note.importance,
         "created": note.created or daily.day_in(note.path, rules.formats),
         "updated": note.updated,
-        "keywords": json.dumps(keywords, ensure_ascii=False),
-        "tags": json.dumps(tags, ensure_ascii=False),
-        "meta": json.dumps(as_json(note.meta), ensure_ascii=False),
+        "keywords": _json(keywords),
+        "tags": _json(tags),
+        "meta": _json(as_json(note.meta)),
         "labels": shared_words(first, later),
     }
     named: dict[str, Sequence[object]] = {
@@ -181,8 +181,8 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault
     for name, values in labels.items():
         if len(values) > _MOST_LABELS:
             yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
-    starts, most = chunks.tops(note), chunks.most_sections(note)
-    if len(starts) > most:
+    most = chunks.most_sections(note)
+    if len(note.blocks) > most and len(starts := chunks.tops(note)) > most:
         line = note.body_line + note.blocks[starts[most]].start
         yield Fault(
             note.path,
@@ -204,10 +204,24 @@ def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
         yield " ".join(kept)
 
 
-def _row(piece: chunks.Chunk, heading: str, labels: Sequence[str], fingerprint: str) -> ChunkRow:
-    title, keywords, questions = labels
-    words = (title, heading, keywords, questions, terms.index_form(piece.text), terms.parts(piece.text))
-    return ChunkRow(piece, folded(piece.text), vector_key(fingerprint, piece.embedded), words)
+def _row(piece: chunks.Chunk, headings: Mapping[str, str], labels: Sequence[str], fingerprint: str) -> ChunkRow:
+    (title, keywords, questions), heading, text = labels, " > ".join(piece.heading), piece.text
+    words = (title, headings[heading], keywords, questions, terms.index_form(text), terms.parts(text))
+    return ChunkRow(
+        piece.suffix,
+        piece.ordinal,
+        heading,
+        piece.line,
+        piece.end_line,
+        packed(text),
+        piece.above,
+        piece.lead,
+        piece.tail,
+        folded(text),
+        vector_key(fingerprint, piece.embedded),
+        checksum(*words),
+        words,
+    )
 
 
 def _fault(path: str, error: UnreadableNote) -> Fault:

@@ -152,7 +152,9 @@ def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield a key of the frontmatter and what is in it as filters have them: texts, folded; of mappings `key.name`."""
     if len(key) > _MOST_KEY:
         return  # each value in it would be stored with the key
-    if isinstance(value, Mapping):
+    if isinstance(value, str):  # most are
+        yield key, fold(value)
+    elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from flat(f"{key}.{fold(name)}", item)
     elif isinstance(value, list):

@@ -1,6 +1,6 @@
 """
-Rules of markdown-it that bound the time and memory of a note: plain text, lists and tables as one token each, and the
-end of a very long note as text.
+Rules of markdown-it that bound the time and memory of a note: plain text, lists, code and tables as one token each, and
+the end of a very long note as text.
 
 The parser asks a dozen rules about each paragraph and item, and makes several tokens, of half a kilobyte each, of an
 item or a table's cell. Here only the lines of a block matter. A block that may hold more than plain text is left to
@@ -30,7 +30,8 @@ _TEXT = r"(?:[^\W\d_]|\*\*?(?=\w)|`[^`\n]|#(?=[^\W\d_])|\d++(?![.)])|\[(?:\[|[^\
 _PLAIN = re.compile(
     rf"(?:(?P<paragraph>(?:{_TEXT}.*\n)++)|(?P<blockquote>(?:> {_TEXT}.*\n)++)|(?P<heading>#{{1,6}} [^\s#][^#\n]*+\n))"
     r"(?=[ \t]*$)"
-    rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))",
+    rf"|(?P<bullet_list>([-*+]) {_TEXT}.*\n(?:\n* *\5 {_TEXT}.*\n)*+(?:\n++(?=[\w#|>`])|\n*+\Z))"
+    r"|(?P<fence>(`{3,}+)[^`\n]*+\n(?:(?! {0,3}\7`*+[ \t]*$).*\n)*+ {0,3}\7`*+[ \t]*\n)",
     re.M,
 ).match
 
@@ -58,7 +59,7 @@ def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     kind, text = match.lastgroup or "", match[0]
     stop = start + text.count("\n")
     items: tuple[int, ...] = ()
-    prose: tuple[tuple[int, int], ...] = ((start, stop),)
+    prose: tuple[tuple[int, int], ...] = ((start, stop),) if kind != "fence" else ()
     if kind == "bullet_list":
         depths = {at: len(line) - len(line.lstrip(" ")) for at, line in enumerate(text.split("\n"), start) if line}
         # Two more letters of indentation are a nested item; other depths are left to the parser's own rules.

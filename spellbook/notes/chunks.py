@@ -62,8 +62,8 @@ class Chunk(NamedTuple):
     above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
     title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
     characters of `Note.text`. `lead` and `tail` are what must stand around `text` to read it alone: the header of the
-    table or the fences of the code that a cut went through, "" mostly. `embedded` is the text that stands for the chunk
-    in an embedding: it names neither its file nor any folder, so a move embeds nothing.
+    table or the fences of the code that a cut went through, "" mostly. `above` are the lines before its text where it
+    is embedded: its day, titles and headings, keywords, and what it follows.
     """
 
     suffix: str
@@ -74,9 +74,19 @@ class Chunk(NamedTuple):
     start: int
     end: int
     text: str
-    embedded: str
+    above: str
     lead: str = ""
     tail: str = ""
+
+    @property
+    def embedded(self) -> str:
+        """The text that stands for the chunk in an embedding; see `embedded`."""
+        return embedded(self.above, self.lead, self.text, self.tail)
+
+
+def embedded(above: str, lead: str, text: str, tail: str) -> str:
+    """Return what is embedded of a chunk: it names neither its file nor any folder, so a move embeds nothing."""
+    return without_folders("\n".join(filter(None, (above, _squeeze(f"{lead}{text}{tail}")))))
 
 
 def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
@@ -107,7 +117,8 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             text = note.text[start:end]
             first = note.body_line + bisect_right(offsets, start) - 1
             written = text.strip()
-            blank = height(text[: text.index(written)] + "|") - 1 if written else 0
+            begun = text.index(written)
+            blank = height(f"{text[:begun]}|") - 1 if begun else 0
             tall = height(text.rstrip()) or 1
             name = suffix if number == 1 else f"{suffix}~{number}"
             above = "" if may_omit_title and begins_with(written, title) else title
@@ -115,12 +126,9 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
             # (tests/benchmarks/chunks.py).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
-            shown = _squeeze(f"{lead}{text}{tail}")
-            embedded = without_folders(
-                "\n".join(filter(None, ("" if day in path else day, path, words, follows, shown)))
-            )
+            before = "\n".join(filter(None, ("" if day in path else day, path, words, follows)))
             line, end_line = first + blank, first + tall - 1
-            chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, embedded, lead, tail)
+            chunk = Chunk(name, len(chunks), heading, line, end_line, start, end, text, before, lead, tail)
             chunks.append(chunk)
     return tuple(chunks)
 
@@ -264,6 +272,9 @@ class _NoteLines:
 
     def parts(self, section: _Section) -> list[_Part]:
         """Divide a section into parts of at most `most` tokens, twice that for headings that go with their text."""
+        start, end = self.offsets[section.first], self.offsets[section.last]
+        if token_weight(self.text[start:end]) <= self.most:
+            return [_Part(start, end)]
         pieces = _join_inseparable(self._divide(section.blocks, section.first, section.last, SECTION), self.most)
         cuts = [0, *_cuts(pieces, self.most), len(pieces)]
         parts = []

@@ -63,8 +63,9 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     The latter look like a date or a number and are not valid. Raises BadHeader.
     """
     handler = _handler()()
-    values, _ = frontmatter.parse(block, handler=handler)
-    return _plain(values), handler.repeated, handler.odd
+    match = FRONTMATTER.match(block)
+    values = handler.load(match[1]) if match else None
+    return _plain(values or {}), handler.repeated, handler.odd
 
 
 def load_value(text: str) -> object:
@@ -79,8 +80,6 @@ def load_value(text: str) -> object:
 def _handler() -> Any:
     class Handler(frontmatter.default_handlers.YAMLHandler):
         """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
-
-        FM_BOUNDARY = FRONTMATTER
 
         def __init__(self) -> None:
             super().__init__()
@@ -130,6 +129,11 @@ def _loader() -> Any:
         def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
             super().__init__(text)
             self.repeated, self.odd = repeated, odd
+
+        # Nothing is resolved by its place, and libyaml asks twice a value.
+        def descend_resolver(self, *_: object) -> None: ...
+
+        def ascend_resolver(self) -> None: ...
 
         def construct_document(self, node: yaml.Node) -> Any:
             self.repeated.extend(_survey(node))
@@ -206,6 +210,8 @@ def as_json(meta: Mapping[str, Any]) -> Any:
     """Return a note's values for JSON: dates, nan, inf and numbers beyond 64 bits become text."""
 
     def plain(value: Any) -> Any:
+        if isinstance(value, str):
+            return value
         if isinstance(value, Mapping):
             return {key: plain(item) for key, item in value.items()}
         if isinstance(value, list):
@@ -248,4 +254,6 @@ def dump(value: object, style: str | None = None) -> str:
 
 def line_at(text: str, at: int) -> int:
     """The 1-based line of the character `at`."""
-    return len(re.findall(r"\r\n|\r|\n", text[:at])) + 1
+    before = text[:at]
+    ends = len(re.findall(r"\r\n|\r|\n", before)) if "\r" in before else before.count("\n")
+    return ends + 1

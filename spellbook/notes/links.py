@@ -188,8 +188,11 @@ def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:
     is_defining = text.find("]:", note.body_at) >= 0
     places = [*_find_definitions(note, text, offsets, prose)] if is_defining else []
     comments: list[int] = []
+    has_comments = text.find("%%", note.body_at) >= 0
     for first, last in sorted(prose):
-        places += _find_in_prose(text, offsets[first], offsets[last], comments)
+        start, end = offsets[first], offsets[last]
+        if text.find("[", start, end) >= 0 or (has_comments and text.find("%%", start, end) >= 0):
+            places += _find_in_prose(text, start, end, comments)
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
     for place in sorted(places, key=lambda place: place[3]):
         at = bisect_right(hidden, (place[3], len(text))) - 1
@@ -215,8 +218,6 @@ def _find_definitions(note: Note, text: str, offsets: Sequence[int], prose: set[
 def _find_in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
     """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
     text = body[first:last]
-    if "[" not in text and "%%" not in text:
-        return
     code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
     closed = _Closed(body, first, last) if "[[" in text else ()
     opened = 0

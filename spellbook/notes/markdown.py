@@ -184,11 +184,12 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
 def heading_text(source: str) -> str:
     """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
     text = source[: 3 * _MOST_HEADING]
-    if not _MARKED.search(text):
-        return " ".join(text.split())[:_MOST_HEADING].rstrip()
-    text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
-    text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
-    return " ".join(_visible_text(_inline().parseInline(text)).split())[:_MOST_HEADING].rstrip()
+    if _MARKED.search(text):
+        text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
+        text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
+    if _MARKED.search(text):
+        text = _visible_text(_inline().parseInline(text))
+    return " ".join(text.split())[:_MOST_HEADING].rstrip()
 
 
 def _visible_text(tokens: Iterable[Token]) -> str:

@@ -83,6 +83,12 @@ _SAMPLED = 300
 _SAMPLED_OF_NOTE = 2_000
 """The most letters that are read of a note."""
 
+_LONG, _STEP = 1_000, 8
+"""Of a text of more letters than the first number, one of the second number is looked at first, to tell its script."""
+
+_SURELY = 3.0
+"""How many times the weight of the next script the first one has at least, in a sample of some hundred letters."""
+
 # A search for a set of letters is several times as fast as one for alternatives.
 _CODE = re.compile(
     r"[`~h](?:(?:(?<=^.)|(?<=^ .)|(?<=^  .)|(?<=^   .))"
@@ -121,13 +127,20 @@ def written_in(text: str) -> str:
     "" if it has no letters; code and addresses do not count.
     """
     prose = _CODE.sub(" ", text[:_PROSE])
-    # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
-    shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(prose).items()}
-    if not shares:
+    # Few long texts need more than a look at some of their letters.
+    script = (len(prose) > _LONG and _main_script(prose[::_STEP], _SURELY)) or _main_script(prose)
+    if not script:
         return ""
-    script = max(shares, key=lambda name: shares[name])
     known = "ko" if script == "hangul" else _language(" ".join(prose.split())[:_SAMPLED_OF_NOTE])
     return f"{script}:{known}" if _SCRIPTS.get(known, "latin") == script and known else script
+
+
+def _main_script(text: str, ahead: float = 1.0) -> str:
+    """Return the script of most of a text, "" if it has no letters or the script is not `ahead` times the next one."""
+    # One syllable or sign says as much as three Latin letters; and names are written in Latin in any text.
+    shares = {name: share if name == "latin" else 3 * share for name, share in terms.scripts(text).items()}
+    [first, second] = [*sorted(shares, key=lambda name: -shares[name]), "", ""][:2]
+    return first if first and shares[first] >= ahead * shares.get(second, 0) else ""
 
 
 def of_note(text: str) -> str:

@@ -110,6 +110,11 @@ def index_form(text: str) -> str:
     return text if text.isascii() else _change_runs(text, paired)
 
 
+def findable(text: str) -> str:
+    """Return a label or heading as the full-text index has it: its words, then the parts of its identifiers."""
+    return f"{index_form(text)} {parts(text)}".rstrip()
+
+
 def parts(text: str) -> str:
     """
     Return the additional words by which identifiers in `text` are found, each once.

@@ -171,8 +171,8 @@ class Folder:
             status = os.stat(place)
             folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
-                self.root.joinpath(*folder.split("/"))
+            if not stat.S_ISREG(status.st_mode) or (
+                folder and listing.real_path(self.root, folder) != os.path.join(self.root, *folder.split("/"))
             ):
                 return None
         except (OSError, PathOutsideVault):
@@ -197,7 +197,10 @@ class Folder:
         with self._open(path, gone) as file:
             status = os.fstat(file.fileno())
             check_size(path, status.st_size)
-            return file.read(MOST_BYTES + 1), stamp_of(status)
+            data = file.read(status.st_size + 1)  # room for the largest note would take longer to make than the file
+            if len(data) > status.st_size:
+                data += file.read(MOST_BYTES + 1 - len(data))
+            return data, stamp_of(status)
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
         """Yield a file of any kind and length in pieces of `size` bytes. Raises MemoryNotFound, UnreadableNote."""

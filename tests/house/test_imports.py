@@ -121,6 +121,7 @@ LATE_OWN = {
     "__main__.py": "a `reindex` with nothing to do does not load the command line",
     "archive/pages/fetch.py": "`guard` loads httpcore",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
+    "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
     "index/catalog/words.py": "`terms` compiles many patterns",
     "index/opened.py": "`local` imports `opened`",
     "index/sync.py": "a scan that finds nothing to read needs no parser",

@@ -145,7 +145,10 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
             True,
             id="the same with a row too long",
         ),
-        pytest.param("```py\n# a\n~~~\n  ```` \nb", False, id="fence"),
+        pytest.param("```py\n# a\n~~~\n  ```` \nb", True, id="fence"),
+        pytest.param("````\n```\n    ````\n```` x\n````", True, id="a fence with what does not close it"),
+        pytest.param("```\na\n\n", False, id="a fence of backticks that nobody closes"),
+        pytest.param(" ```\na\n ```\n", False, id="a fence that is indented"),
         pytest.param("~~~\n\n    ~~~\n", False, id="a fence that nobody closes"),
         pytest.param("> a\n> b\n>\n> [!c] d\n\ne", False, id="quote"),
         pytest.param("> a\nb", False, id="a quote that goes on lazily"),
@@ -157,7 +160,8 @@ def test_so_are_lists(items: list[str], newline: str, end: str) -> None:
 def test_what_is_taken_at_once(text: str, is_taken: bool) -> None:
     """A plain block is one token; anything else, and what only resembles one, is left to the parser's own rules."""
     first = markdown.block_parser().parse(f"{text}\n", {"most": math.inf, "rest": 0})[0]
-    assert (first.nesting == 0 and first.type in TAKEN) is is_taken
+    is_fence = first.type == "fence" and not first.markup
+    assert (is_fence or (first.nesting == 0 and first.type in TAKEN)) is is_taken
     assert [*blocks(text)] == plainly(text)
 
 

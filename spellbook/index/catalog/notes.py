@@ -9,19 +9,16 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.index.catalog import words
 from spellbook.index.catalog.links import StoredLinks
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile
-from spellbook.index.catalog.text_bytes import packed, packed_embedded
+from spellbook.index.catalog.tables import ADDED
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS
 from spellbook.notes.note import Fault, Stamp
 from spellbook.system.sqlite import Database, part
-
-if TYPE_CHECKING:
-    from spellbook.notes.chunks import Chunk
 
 _OF_A_ROW = (
     ValueError,
@@ -284,14 +281,13 @@ class Notes:
         connection.executemany(
             """
             INSERT INTO chunks
-                (chunk, note, same, key, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail, checksum)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                (chunk, note, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail, same, key, checksum)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)
             """,
-            [
-                (number, note, row.same, row.key or None, *_columns(row.chunk), words.checksum(*row.words))
-                for number, (note, row) in numbered
-            ],
+            [(number, note, *row[:-1]) for number, (note, row) in numbered],
         )
+        for sql in ADDED:
+            connection.execute(sql, {"last": last})
         words.add(connection, [(number, row.words) for number, (_, row) in numbered])
 
     def _revive(self, connection: sqlite3.Connection, keys: set[str]) -> None:
@@ -333,17 +329,12 @@ class Notes:
                     settled[note] = _path_id(path)
                 elif id is None:
                     settled.setdefault(note, _path_id(path))
-        connection.executemany("UPDATE notes SET id = NULL WHERE note = ?", [(note,) for note in settled])
+        connection.executemany(
+            "UPDATE notes SET id = NULL WHERE note = ? AND id IS NOT NULL", [(note,) for note in settled]
+        )
         connection.executemany(
             "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
         )
-
-
-def _columns(chunk: Chunk) -> tuple[object, ...]:
-    """Return a chunk's columns as they are stored."""
-    heading = " > ".join(chunk.heading)
-    place = chunk.suffix, chunk.ordinal, heading, chunk.line, chunk.end_line
-    return *place, packed(chunk.text), packed_embedded(chunk.embedded, heading, chunk.text), chunk.lead, chunk.tail
 
 
 def _path_id(path: str) -> str:

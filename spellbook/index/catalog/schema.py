@@ -9,15 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.index.catalog.words import Words
 from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
 from spellbook.text.unicode import digest_of
-
-if TYPE_CHECKING:
-    from spellbook.notes.chunks import Chunk
 
 _BLANK_LINES = "\r\n"
 
@@ -33,11 +30,25 @@ NO_TEXT = ""
 
 
 class ChunkRow(NamedTuple):
-    """A chunk to be stored; `words` are the columns of the full-text index, `same` the hash of its folded text."""
+    """
+    A chunk to be stored: its columns in the catalog, and last its columns in the full-text index.
 
-    chunk: Chunk
+    `text` is packed, see `text_bytes`; `embedded` are the lines above it where it is embedded, see `chunks.Chunk`;
+    `same` is the hash of its folded text.
+    """
+
+    suffix: str
+    ordinal: int
+    heading: str
+    line: int
+    end_line: int
+    text: bytes
+    embedded: str
+    lead: str
+    tail: str
     same: str
     key: str
+    checksum: int
     words: Words
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from spellbook.system.sqlite import run_script
 
-FORM = 22
+FORM = 23
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
@@ -105,21 +105,18 @@ _NOTES = """
 """
 
 _CHUNKS = """
-    -- Texts are packed, see `text_bytes`. A chunk that says nothing has no key, and so neither vector nor words.
+    -- Texts are packed, see `text_bytes`. `embedded` are the lines that precede the text where it is embedded. A chunk
+    -- that says nothing has no key, and so neither vector nor words. The check keeps a server of an older version,
+    -- which still runs, from adding what nobody could read.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
-        line INTEGER, end_line INTEGER, text TEXT, embedded TEXT, same TEXT, key TEXT,
+        line INTEGER, end_line INTEGER, text TEXT CHECK (typeof(text) = 'blob'), embedded TEXT, same TEXT, key TEXT,
         lead TEXT NOT NULL DEFAULT '', tail TEXT NOT NULL DEFAULT '', checksum INTEGER
     );
     CREATE INDEX chunks_note ON chunks (note, ordinal);
     CREATE INDEX chunks_key ON chunks (key);
     CREATE INDEX chunks_same ON chunks (same);
-    -- A server of an older version that still runs has no such function, so it cannot add what nobody could read.
-    CREATE TRIGGER chunk_packed BEFORE INSERT ON chunks WHEN typeof(new.text) <> 'blob' BEGIN
-        SELECT RAISE(ABORT, 'the text of a chunk is not packed') WHERE packed('') IS NOT NULL; END;
 
-    CREATE TRIGGER chunk_added AFTER INSERT ON chunks BEGIN
-        UPDATE meta SET value = value + 1 WHERE key = 'chunks'; END;
     CREATE TRIGGER chunk_dropped AFTER DELETE ON chunks BEGIN
         UPDATE meta SET value = value - 1 WHERE key = 'chunks'; END;
 
@@ -175,7 +172,13 @@ _VECTORS = """
 
 
 def _waits(table: str, label: str, pending: str, vectors: str, when: str = "", moved: str = "") -> str:
-    """Return the triggers by which the texts of `table` wait in `pending` until they are in `vectors`."""
+    """
+    Return the triggers by which the texts of `table` wait in `pending` until they are in `vectors`.
+
+    Of chunks, `ADDED` does what follows an insertion, by the batch: with a trigger, SQLite would keep a journal of the
+    pages that each row changes, which takes longer than the row.
+    """
+    when = f"WHEN {when}" if when else ""
     add = f"""
         INSERT OR IGNORE INTO {pending} (key, label)
             SELECT new.key, {label} WHERE NOT EXISTS (SELECT 1 FROM {vectors} WHERE key = new.key);
@@ -183,14 +186,15 @@ def _waits(table: str, label: str, pending: str, vectors: str, when: str = "", m
     drop = f"""
         DELETE FROM {pending} WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM {table} WHERE key = old.key);
     """
+    added = f"CREATE TRIGGER {table}_{pending}_added AFTER INSERT ON {table} {when} BEGIN {add} END;"
     return f"""
-    CREATE TRIGGER {table}_{pending}_added AFTER INSERT ON {table} {when} BEGIN {add} END;
+    {added if table != "chunks" else ""}
     CREATE TRIGGER {table}_{pending}_dropped AFTER DELETE ON {table} {when} BEGIN {drop} END;
     CREATE TRIGGER {table}_{pending}_rekeyed AFTER UPDATE OF key ON {table} {when} BEGIN {moved} {drop} {add} END;
     """
 
 
-_USED = "WHEN (SELECT value FROM meta WHERE key = 'second') <> ''"
+_USED = "(SELECT value FROM meta WHERE key = 'second') <> ''"
 _MOVED = "INSERT OR IGNORE INTO second (key, vector) SELECT new.key, vector FROM second WHERE key = old.key;"
 
 TABLES = "".join(
@@ -203,6 +207,19 @@ TABLES = "".join(
     ]
 )
 """The script that makes all tables in an empty file."""
+
+ADDED = (
+    "UPDATE meta SET value = value + (SELECT count(*) FROM chunks WHERE chunk > :last) WHERE key = 'chunks'",
+    """
+    INSERT OR IGNORE INTO pending (key) SELECT key FROM chunks WHERE chunk > :last
+        AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.key = chunks.key)
+    """,
+    f"""
+    INSERT OR IGNORE INTO second_pending (key) SELECT key FROM chunks WHERE chunk > :last
+        AND {_USED} AND NOT EXISTS (SELECT 1 FROM second WHERE second.key = chunks.key)
+    """,
+)
+"""What is done after chunks were added, those after the number `last`."""
 
 _SHORT = "CASE length(key) WHEN 64 THEN short_key(key) ELSE key END"
 _COMPACT = "CASE length(key) WHEN 64 THEN compact(vector) ELSE vector END"

@@ -23,9 +23,11 @@ NO_WORDS: Words = ("", "", "", "", "", "")
 _COLUMNS = "title, heading, keywords, questions, body, parts"
 
 
-def findable(text: str) -> str:
-    """Return a label or heading as the index stores it: its words, then the parts of its identifiers."""
-    return f"{body_words(text)} {part_words(text)}".rstrip()
+def heading_words(text: str) -> str:
+    """Return a label or heading as the index stores it; see `terms.findable`."""
+    from spellbook.text import terms
+
+    return terms.findable(text)
 
 
 def body_words(text: str) -> str:
@@ -107,7 +109,7 @@ def _labels(labels: str) -> Sequence[Sequence[str]]:
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "label_words": (3, _label_words),
-    "heading_words": (1, findable),
+    "heading_words": (1, heading_words),
     "body_words": (1, body_words),
     "part_words": (1, part_words),
     "words_checksum": (6, checksum),
