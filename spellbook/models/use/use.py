@@ -115,7 +115,10 @@ class UseOnnx:
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        raw = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
+        ids = [weights.FIRST, *self.ids(text), weights.LAST]
+        number = {id: place for place, id in enumerate(dict.fromkeys(ids))}
+        places = np.array([number[id] for id in ids], np.int32)
+        raw = self._session({"ids": np.array([[*number]], np.int32), "places": places})[0]
         unit: Vectors = raw / np.linalg.norm(raw)
         return unit
 
