@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spellbook.library.book import Spellbook
+from spellbook.system import processes
 from spellbook.system.heap import freeze
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Background:
     def __init__(self, book: Spellbook, called: threading.Event) -> None:
         self._book = book
         self._called = called
+        book.hand_over(processes.Watched(is_starting=True))  # no question needs to read a large vault
         self._watcher: Any = None
         self._publisher: Publisher | None = None
         self._stopped = threading.Event()

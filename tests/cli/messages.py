@@ -115,6 +115,7 @@ SENTENCES = {
     "cli/backup.py": {"_row", "_print_imported"},
     "cli/doctor.py": {"_compare_releases"},
     "library/evaluate.py": {"_failures"},
+    "library/upkeep.py": {"refresh"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},

@@ -51,6 +51,7 @@ def test_what_a_server_loaded_is_not_looked_at_again() -> None:
 import gc, threading
 from spellbook.server.background import Background
 class Book:
+    def hand_over(self, watched): pass
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
 import spellbook.server.app, spellbook.server.watcher
