@@ -255,6 +255,43 @@ def test_what_nobody_waits_for_steps_back():
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
+def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
+    """
+    While a question is being answered in this process, background embedding starts no further text, other embedding
+    does, and after a while it goes on all the same.
+    """
+
+    class Telling:
+        def passage(self, text):
+            begun.append(text)
+            may_end.wait(PATIENCE)
+            return np.full(384, 384**-0.5, np.float32)
+
+    def embed(texts):
+        with base.unhurried():
+            local.passages(texts)
+
+    begun, may_end = [], threading.Event()
+    local = LocalEngine("test", lambda: (Telling(), ""), "", threads=1)
+    monkeypatch.setattr(base, "PUT_OFF", 3600.0)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(embed, ["a", "b", "c"])
+        deadline = time.monotonic() + PATIENCE
+        while not begun:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with base.answering():
+            may_end.set()
+            local.passages(["asked for"])
+            time.sleep(0.1)  # long enough for it to begin
+            assert sorted(begun) == ["a", "asked for"]
+        done.result(PATIENCE)
+        assert sorted(begun) == ["a", "asked for", "b", "c"]
+        monkeypatch.setattr(base, "PUT_OFF", 0.01)
+        with base.answering():
+            pool.submit(embed, ["d"]).result(PATIENCE)
+
+
 def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
     """
     While a thread prepares a model, a question with an engine that is not loaded fails at once, one that is loaded
