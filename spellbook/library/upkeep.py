@@ -98,7 +98,7 @@ def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed:
         # This process may be able to do what an older version's watcher cannot.
         if reported is not None and (watched.is_current or (not reported and processes.is_watched(index.config.state))):
             return reported
-        if reported is None and _is_being_read(index, watched):
+        if reported is None and is_being_read(index, watched):
             return "the notes are being read for the first time, so some are not found yet"
         if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):
@@ -112,9 +112,9 @@ def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed:
     return ""
 
 
-def _is_being_read(index: Index, watched: processes.Watched) -> bool:
+def is_being_read(index: Index, watched: processes.Watched) -> bool:
     """Say whether a process is at the first scan of a vault, or about to be, that a question should not wait for."""
-    if not (watched.is_starting or processes.is_embedding(index.config.state)):
+    if index.catalog.is_read or not (watched.is_starting or processes.is_embedding(index.config.state)):
         return False
     return index.catalog.counts().notes > _MOST_UNREAD or len(index.vault.walk().files) > _MOST_UNREAD
 

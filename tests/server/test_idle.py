@@ -51,6 +51,7 @@ def test_what_a_server_loaded_is_not_looked_at_again() -> None:
 import gc, threading
 from spellbook.server.background import Background
 class Book:
+    index = watched = None
     def hand_over(self, watched): pass
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
@@ -61,6 +62,7 @@ class Watcher:
     def start(self): return self
     def stop(self, within): pass
 spellbook.server.watcher.Watcher = Watcher
+spellbook.server.background.upkeep.is_being_read = lambda index, watched: False
 called = threading.Event()
 called.set()
 Background(Book(), called)

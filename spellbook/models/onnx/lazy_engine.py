@@ -111,9 +111,9 @@ class LocalEngine(Generic[E]):
         with self._engine(is_patient=is_unhurried()) as engine, self._errors("failed"):
             return engine.query(clean(text))
 
-    def passages(self: LocalEngine[E5Engine], texts: Sequence[str]) -> list[Vectors]:
+    def passages(self: LocalEngine[E5Engine], texts: Sequence[str], *, is_patient: bool = True) -> list[Vectors]:
         """
-        Return the unit vector of each text, shape (width,). Raises EmbeddingError.
+        Return the unit vector of each text, shape (width,). Raises EmbeddingError, as `query` does if not `is_patient`.
 
         Where nobody waits, each thread gives way to questions between two texts: some 40 ms of e5, 3 of the encoder.
         """
@@ -124,7 +124,7 @@ class LocalEngine(Generic[E]):
                 give_way()
             return engine.passage(clean(text))
 
-        with self._engine() as engine, self._errors("failed"):
+        with self._engine(is_patient=is_patient) as engine, self._errors("failed"):
             if len(texts) == 1:
                 return [vector(texts[0])]
             from concurrent.futures import ThreadPoolExecutor

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from spellbook.models.base import Bytes, Scale, Vectors, unit
+from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
 from spellbook.models.e5.tokens import E5Tokeniser
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.models.onnx.runtime import OnnxSession
@@ -153,7 +153,7 @@ class USE:
 
         Raises EmbeddingError.
         """
-        raw = self._local.passages(texts) if texts else []
+        raw = self._local.passages(texts, is_patient=is_unhurried() or not query) if texts else []
         return np.array([calibration().apply(row, query) for row in raw], np.int8).reshape(-1, WIDTH)
 
     def embed_query(self, text: str) -> Vectors:
