@@ -318,7 +318,9 @@ class Watcher:
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
         while not self._stopping.wait(RELEASE_LOOK):
-            self._book.release(time.monotonic() - RELEASE_AFTER)
+            # Where nobody asks, the model is there for a saved note alone, which loads it again in .3 s.
+            unused = RELEASE_AFTER if self._book.loaded else RELEASE_LOOK
+            self._book.release(time.monotonic() - unused)
 
     @contextlib.contextmanager
     def _reporting(self, what: str) -> Iterator[None]:

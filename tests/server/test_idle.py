@@ -202,6 +202,21 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
         until(lambda: book.loaded is None)
 
 
+def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
+    """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
+    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    write_note("a.md", "text")
+    book.search("text")
+    local, _ = made()
+    with watcher.Watcher(book):
+        local.engine()
+        time.sleep(0.2)  # as long as many looks take
+        assert local.is_loaded
+        book.release(time.monotonic())
+        local.engine()
+        until(lambda: not local.is_loaded)
+
+
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):
     """A server loads no vectors and no model before the first tool call; then it does in the background."""
     write_note("a.md", "text")

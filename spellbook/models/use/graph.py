@@ -87,20 +87,12 @@ def _encoder(graph: OnnxGraph, weights: Mapping[str, Array]) -> None:
     for (size, before), value in zip(_BRANCHES, thirds, strict=True):
         for layer in (1, 2):
             # Quantized before it is shifted: the same numbers, a quarter of the bytes to copy.
-            rows, step, zero = graph.add_all("DynamicQuantizeLinear", [value], 3)
-            padded = add("Pad", [rows, ends(0, before, 0, 0, size - 1 - before, 0), zero])
+            whole, grain, zero = graph.add_all("DynamicQuantizeLinear", [value], 3)
+            padded = add("Pad", [whole, ends(0, before, 0, 0, size - 1 - before, 0), zero])
             shifted = [add("Slice", [padded, ends(at), add("Add", [length, ends(at)]), ends(1)]) for at in range(size)]
-            matrix, steps = rounded(weights[f"w{layer}_{size}"])
-            inputs = [
-                add("Concat", shifted, axis=2),
-                keep(matrix),
-                step,
-                keep(steps),
-                zero,
-                "",
-                keep(weights[f"b{layer}_{size}"]),
-            ]
-            seen = add("MatMulIntegerToFloat", inputs, MICROSOFT)
+            matrix, step = rounded(weights[f"w{layer}_{size}"])
+            factors = [add("Concat", shifted, axis=2), keep(matrix), grain, keep(step), zero, ""]
+            seen = add("MatMulIntegerToFloat", [*factors, keep(weights[f"b{layer}_{size}"])], MICROSOFT)
             value = add("Add", [add("Relu", [seen]), value])
         features.append(value)
     together = [add("Concat", features, axis=2), keep(weights["ln_g"]), keep(weights["ln_b"])]
