@@ -32,6 +32,9 @@ _EMBED_SECONDS = 2.0
 _MOST_UNREAD = 200
 """Files of a vault that was never read which a question reads itself, in .3 s; more are left to who reads them."""
 
+BEING_READ = "the notes are being read for the first time, so some are not found yet"
+"""What `refresh` says meanwhile."""
+
 PAST = "past"
 """The folder in the state folder for indexes of earlier states of the vault, a folder each; see `earlier`."""
 
@@ -99,7 +102,7 @@ def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed:
         if reported is not None and (watched.is_current or (not reported and processes.is_watched(index.config.state))):
             return reported
         if reported is None and is_being_read(index, watched):
-            return "the notes are being read for the first time, so some are not found yet"
+            return BEING_READ
         if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):
                 last.scan(index)

@@ -7,13 +7,13 @@ import time
 import pytest
 
 import spellbook
+from spellbook.library import limited
+from spellbook.library.upkeep import BEING_READ
 from spellbook.server.watcher import Watcher
 from spellbook.system import processes
 from spellbook.system.lock import held
 from spellbook.system.processes import Watched
 from tests.helpers import PATIENCE
-
-FIRST = "the notes are being read for the first time, so some are not found yet"
 
 
 @pytest.fixture
@@ -35,7 +35,8 @@ def test_what_another_process_reads_is_not_waited_for(large):
     """While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left."""
     with spellbook.open(large, embedder="hash") as book:
         with processes.present(book.config.state, processes.EMBEDDING):
-            assert found(book) == (0, FIRST)
+            assert found(book) == (0, BEING_READ)
+            assert found(limited.seen_by(book, "team")) == (0, BEING_READ)
         assert found(book) == (1, "")
 
 
@@ -53,7 +54,7 @@ def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
     """From the start of a server on a question leaves the first scan to its watcher, and finds all after it."""
     with spellbook.open(large, embedder="hash") as book:
         book.hand_over(Watched(is_starting=True))
-        assert found(book) == (0, FIRST)
+        assert found(book) == (0, BEING_READ)
         with Watcher(book):
             deadline = time.monotonic() + PATIENCE
             while not book.watched.is_current:
