@@ -214,9 +214,8 @@ def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Repo
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
     report = book.reindex(progress=_following(book, progress), **options)
-    if not report.is_nothing:
-        follow.start(book.index)
-    if report.is_nothing:
+    is_due = follow.start(book.index, is_new=not report.is_nothing)
+    if report.is_nothing and not is_due:  # else what catches up would break the seal
         again = replace(report, seconds=0.0)
         seal.put(*places, seen, output.summary(again), json_of(again.as_dict()))
     return report

@@ -108,8 +108,7 @@ class Spellbook(Reader):
     def refresh(self, *, embed: bool = False, look: bool = True) -> None:
         """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
         self.follow()
-        watching = self.watched.is_current
-        complaint = upkeep.refresh(self.index, self.last_look, watching=watching, embed=embed, look=look)
+        complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look)
         self.complaint = complaint if look else self.complaint
 
     def _look(self, *, embed: bool = False) -> None:

@@ -98,7 +98,8 @@ class LimitedReader(Reader):
         """Scan the vault for changes as the whole book does, and take them over."""
         self._whole.refresh(embed=embed, look=look)
         # The words of the complaint count all notes, or name one.
-        self.complaint = "the vault could not be looked at" if self._whole.complaint else ""
+        told = self._whole.complaint
+        self.complaint = "the vault could not be looked at" if told and told != upkeep.BEING_READ else told
         self._catch_up()
 
     def follow(self) -> None:

@@ -19,7 +19,7 @@ from spellbook.index.filters import NO_GUIDES, Filter, conditions
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
 from spellbook.library import doctor, upkeep
-from spellbook.models.base import unhurried
+from spellbook.models.base import answering, unhurried
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied, SpellbookError
 from spellbook.system.lazy import lazy
@@ -155,7 +155,7 @@ class Reader:
     ) -> Answer:
         request = question.question(verb, query, match, **options)
         is_by_words = request.mode == "keyword"
-        with self.meter.timed(verb) as taken:
+        with answering(), self.meter.timed(verb) as taken:
             self.refresh(embed=not is_by_words, look=look)
             loaded = self._searcher
             answer = loaded.ask(request)

@@ -29,6 +29,12 @@ _MOST_EMBEDDED = 64
 _EMBED_SECONDS = 2.0
 """A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
 
+_MOST_UNREAD = 200
+"""Files of a vault that was never read which a question reads itself, in .3 s; more are left to who reads them."""
+
+BEING_READ = "the notes are being read for the first time, so some are not found yet"
+"""What `refresh` says meanwhile."""
+
 PAST = "past"
 """The folder in the state folder for indexes of earlier states of the vault, a folder each; see `earlier`."""
 
@@ -78,12 +84,13 @@ class QuietLook:
             self.began, self.generation = began, index.catalog.generation
 
 
-def refresh(index: Index, last: QuietLook, *, watching: bool, embed: bool, look: bool = True) -> str:
+def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed: bool, look: bool = True) -> str:
     """
-    Scan the vault for changes, unless this process is `watching` it or another one does, or the `last` look will do.
+    Scan the vault for changes, unless this process has `watched` it or another one does, or the `last` look will do.
 
     With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan.
-    Return why the last scan failed, "" if it did not: search still answers from the index as it is.
+    Return why the last scan failed, or that the first one is under way, "" if neither is so: search still answers from
+    the index as it is.
     """
     try:
         finish_move(index)
@@ -92,8 +99,10 @@ def refresh(index: Index, last: QuietLook, *, watching: bool, embed: bool, look:
         with contextlib.suppress(Damaged):
             reported = index.catalog.looked if index.catalog.is_read else None
         # This process may be able to do what an older version's watcher cannot.
-        if reported is not None and (watching or (not reported and processes.is_watched(index.config.state))):
+        if reported is not None and (watched.is_current or (not reported and processes.is_watched(index.config.state))):
             return reported
+        if reported is None and is_being_read(index, watched):
+            return BEING_READ
         if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):
                 last.scan(index)
@@ -104,6 +113,13 @@ def refresh(index: Index, last: QuietLook, *, watching: bool, embed: bool, look:
         with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
             embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""
+
+
+def is_being_read(index: Index, watched: processes.Watched) -> bool:
+    """Say whether a process is at the first scan of a vault, or about to be, that a question should not wait for."""
+    if index.catalog.is_read or not (watched.is_starting or processes.is_embedding(index.config.state)):
+        return False
+    return index.catalog.counts().notes > _MOST_UNREAD or len(index.vault.walk().files) > _MOST_UNREAD
 
 
 def scan(index: Index) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from itertools import pairwise
@@ -28,6 +29,15 @@ _MOST_LETTERS = 2_000
 Scale = tuple[tuple[float, float], ...]
 """Points (cosine, score), rising, between which a score is drawn linearly."""
 
+
+PUT_OFF = 0.25
+"""Seconds that a question may put off a text that nobody waits for, so that many questions do not end the embedding."""
+
+_POLL = 0.005
+"""Seconds between looks at whether a question is being answered. By hand."""
+
+questions: set[object] = set()
+"""One for each question that is being answered in this process."""
 
 _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
@@ -124,6 +134,23 @@ def unhurried() -> Iterator[None]:
 def is_unhurried() -> bool:
     """Say whether this is within `unhurried`."""
     return _unhurried.get()
+
+
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """Within this context a question is being answered, and what nobody waits for gives way."""
+    questions.add(mark := object())
+    try:
+        yield
+    finally:
+        questions.discard(mark)
+
+
+def give_way() -> None:
+    """Wait while a question is being answered in this process, `PUT_OFF` seconds at most."""
+    until = time.monotonic() + PUT_OFF
+    while questions and time.monotonic() < until:
+        time.sleep(_POLL)
 
 
 def vector_key(fingerprint: str, text: str) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
+from spellbook.system import processes
+from spellbook.system.errors import SpellbookError
 from spellbook.system.heap import freeze
 
 if TYPE_CHECKING:
@@ -21,11 +25,16 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Watches the vault, and loads model and vectors only after the first call: an idle server must stay small."""
+    """
+    Watches the vault, and loads model and vectors only after the first call: an idle server must stay small.
+
+    What a large vault needs that was never read is loaded beside its first scan.
+    """
 
     def __init__(self, book: Spellbook, called: threading.Event) -> None:
         self._book = book
         self._called = called
+        book.hand_over(processes.Watched(is_starting=True))  # no question needs to read a large vault
         self._watcher: Any = None
         self._publisher: Publisher | None = None
         self._stopped = threading.Event()
@@ -53,11 +62,18 @@ class Background:
             from spellbook.server import publisher
 
             self._publisher = publisher.started(self._book)
-        self._called.wait()
-        if self._stopped.wait(CALL_SECONDS):
-            return
+        if not self._is_being_read():
+            self._called.wait()
+            if self._stopped.wait(CALL_SECONDS):
+                return
         try:
             self._book.warm_up()
         except Exception as error:  # the first search reports it to the client
             _log.warning("Warming up failed: %s", error)
         freeze()
+
+    def _is_being_read(self) -> bool:
+        """Say whether a large vault is read for the first time: its texts need the models in any case, so soon."""
+        with suppress(SpellbookError):
+            return upkeep.is_being_read(self._book.index, self._book.watched)
+        return False

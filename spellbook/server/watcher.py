@@ -113,7 +113,7 @@ class Watcher:
         self._next_try = 0.0
         self._look_seconds = 0.0
         self._logged: dict[str, str] = {}
-        self._state = processes.Watched()
+        self._state = processes.Watched(is_starting=True)
         self._ready: Held | None = None
         self._follow_after = 0.0
 
@@ -146,6 +146,7 @@ class Watcher:
     def _watch(self) -> None:
         # The lock is taken and released by this thread; the kernel frees it if the process dies.
         while (lock := take(self._book.config.state / processes.ELECTED)) is None:
+            self._hand_over(is_starting=False)
             if self._stopping.wait(_ELECTION):
                 return
         self._is_elected = True
@@ -177,6 +178,7 @@ class Watcher:
                         )
         finally:
             self._is_elected = False
+            self._hand_over(is_starting=False)
             self._retract()
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_unseen("")
@@ -259,10 +261,10 @@ class Watcher:
             complaint = self._say("look", error)
             with contextlib.suppress(SpellbookError):
                 self._book.index.catalog.set_looked(complaint)  # for whoever relies on this watcher
-            self._hand_over(complaint=complaint)
+            self._hand_over(complaint=complaint, is_starting=False)
             return False
         if full:  # a look at some files says nothing of the others
-            self._state = replace(self._state, complaint=self._say("look", None))
+            self._state = replace(self._state, complaint=self._say("look", None), is_starting=False)
             self._book.hand_over(self._state)  # also if only the book met something
         return True
 
@@ -316,7 +318,9 @@ class Watcher:
     def _rest(self) -> None:
         """Keep a process small that is not asked: several clients may hold one open all day."""
         while not self._stopping.wait(RELEASE_LOOK):
-            self._book.release(time.monotonic() - RELEASE_AFTER)
+            # Where nobody asks, the model is there for a saved note alone, which loads it again in .3 s.
+            unused = RELEASE_AFTER if self._book.loaded else RELEASE_LOOK
+            self._book.release(time.monotonic() - unused)
 
     @contextlib.contextmanager
     def _reporting(self, what: str) -> Iterator[None]:

@@ -55,10 +55,12 @@ class Watched:
 
     `is_current`: the index follows the vault, so nobody else needs to scan.
     `complaint`: why the last scan failed, or "".
+    `is_starting`: it is about to do the first scan, or at it.
     """
 
     is_current: bool = False
     complaint: str = ""
+    is_starting: bool = False
 
 
 @contextlib.contextmanager

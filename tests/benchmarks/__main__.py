@@ -36,6 +36,7 @@ PARTS = (
     "shapes",
     "pages",
     "load",
+    "minute",
 )
 """Modules of this package that have `figures(folder, sizes)`."""
 

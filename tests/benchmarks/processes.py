@@ -28,12 +28,12 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.library.book import Spellbook
 from spellbook.server.names import TOOLSETS
-from spellbook.server.watcher import FULL_LOOK, QUIET, SETTLE_AFTER
+from spellbook.server.watcher import FULL_LOOK, QUIET, RELEASE_LOOK, SETTLE_AFTER
 from tests.benchmarks.children import Server
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.table import Figure, Ratio
-from tests.benchmarks.timing import medians, processor, seconds
+from tests.benchmarks.timing import medians, processor, resident, seconds
 
 _ROUNDS = 15
 _SAVES = 7
@@ -174,6 +174,7 @@ def watching(bench: Bench) -> Iterator[Figure]:
     try:
         with bench.book() as book:
             _until(book.is_watched)
+            before = resident(child.pid)
             saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][
                 1:
             ]  # the first one loads the model
@@ -184,10 +185,14 @@ def watching(bench: Bench) -> Iterator[Figure]:
             followed = statistics.median(_followed(bench, book.index) for _ in range(_FOLLOWED))
         yield Figure("watcher: saved note in Chroma", followed, most=5)
         time.sleep(6)  # Chroma and the cache catch up
-        before, started = processor(child.pid), time.perf_counter()
+        used, started = processor(child.pid), time.perf_counter()
         time.sleep(2 * FULL_LOOK)
-        idle = (processor(child.pid) - before) / (time.perf_counter() - started)
+        idle = (processor(child.pid) - used) / (time.perf_counter() - started)
         yield Figure("watcher: idle CPU", idle * 100, "%", most=0.5)
+        time.sleep(2 * RELEASE_LOOK - 2 * FULL_LOOK)
+        after = resident(child.pid)
+        also = f"{before:.0f} MB before the first save"
+        yield Figure("watcher: memory two minutes after saves", after, "MB", most=before + 10, also=also)
     finally:
         child.terminate()
         child.communicate(timeout=15)

@@ -60,7 +60,10 @@ OF_SYSTEM = (
 )  # fmt: skip
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
-CONSTANTS = {"editing/repair_links.py": ("MOVED", "NAMED", "ALIAS", "TITLED")}
+CONSTANTS = {
+    "editing/repair_links.py": ("MOVED", "NAMED", "ALIAS", "TITLED"),
+    "library/upkeep.py": ("BEING_READ",),
+}
 """Constants that are sentences, by their module."""
 
 WITH_OR = ("Did you mean {0} or {1}?", "Did you mean {0} or {1}? {2}", "{0}; did you mean {1} or {2}?")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from platformdirs import user_state_path
@@ -20,9 +21,11 @@ from platformdirs import user_state_path
 from spellbook.cli import main
 from spellbook.index import seal
 from spellbook.index.seal import nothing_to_do
+from spellbook.index.vectors import follow
+from spellbook.models.hash import HashEmbedder
 from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
-from tests.helpers import PATIENCE, finished, python
+from tests.helpers import PATIENCE, finished, opened, python
 
 SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
 
@@ -328,6 +331,21 @@ def test_a_change_in_any_folder_breaks_the_seal(sealed, write_note):
         assert seal.answer(str(sealed)) == sentence
     sealed.joinpath("new").mkdir()
     assert seal.answer(str(sealed)) is None
+
+
+def test_what_still_catches_up_is_not_sealed(vault, write_note):
+    """While a process catches Chroma up, which would break a seal, none is stored; afterwards one is, and lasts."""
+    write_note("a.md", "text", age=100)
+    (vault / ".spellbook").mkdir()
+    reindex(vault, "--words-only")
+    with FileLock(state(vault) / "chroma-follow.lock"):
+        for _ in range(5):
+            reindex(vault)
+            assert seal.answer(str(vault)) is None
+    sentence = sealing(vault)
+    with opened(vault, HashEmbedder()) as index:
+        assert not follow.is_due(index)
+    assert seal.answer(str(vault)) == sentence
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

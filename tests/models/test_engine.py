@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
-from spellbook.models.e5 import e5, engine, prepare, verify, weights
+from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
 from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.search import packing
@@ -192,6 +192,16 @@ def test_ties_are_cut_as_in_the_whole_text(fast, known):
     ]
 
 
+def test_a_word_is_cut_the_same_whatever_was_cut_before(fast, prepared):
+    """Words that were cut in other texts are looked up, and the ids are those of a tokeniser that knows none."""
+    [file] = (prepared / "models").glob("e5-*/tokens.npz")
+    texts = [*TEXTS, LONG, "#fff; " * 50 + "-" * 30, "-" * 30 + " #fff; " * 600 + "-" * 30, *(["word " * 600] * 2)]
+    known = tokens.E5Tokeniser(file)
+    assert [known(text) for text in (*texts, *texts[::-1])] == [
+        tokens.E5Tokeniser(file)(text) for text in (*texts, *texts[::-1])
+    ]
+
+
 # -- vectors
 
 
@@ -243,6 +253,43 @@ def test_what_nobody_waits_for_steps_back():
         local.passages(["a", "b"])
     assert min(seen) >= 10
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
+
+
+def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
+    """
+    While a question is being answered in this process, background embedding starts no further text, other embedding
+    does, and after a while it goes on all the same.
+    """
+
+    class Telling:
+        def passage(self, text):
+            begun.append(text)
+            may_end.wait(PATIENCE)
+            return np.full(384, 384**-0.5, np.float32)
+
+    def embed(texts):
+        with base.unhurried():
+            local.passages(texts)
+
+    begun, may_end = [], threading.Event()
+    local = LocalEngine("test", lambda: (Telling(), ""), "", threads=1)
+    monkeypatch.setattr(base, "PUT_OFF", 3600.0)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(embed, ["a", "b", "c"])
+        deadline = time.monotonic() + PATIENCE
+        while not begun:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with base.answering():
+            may_end.set()
+            local.passages(["asked for"])
+            time.sleep(0.1)  # long enough for it to begin
+            assert sorted(begun) == ["a", "asked for"]
+        done.result(PATIENCE)
+        assert sorted(begun) == ["a", "asked for", "b", "c"]
+        monkeypatch.setattr(base, "PUT_OFF", 0.01)
+        with base.answering():
+            pool.submit(embed, ["d"]).result(PATIENCE)
 
 
 def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):

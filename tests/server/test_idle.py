@@ -51,6 +51,8 @@ def test_what_a_server_loaded_is_not_looked_at_again() -> None:
 import gc, threading
 from spellbook.server.background import Background
 class Book:
+    index = watched = None
+    def hand_over(self, watched): pass
     def warm_up(self):
         gc.loaded = [[] for _ in range(100_000)]
 import spellbook.server.app, spellbook.server.watcher
@@ -60,6 +62,7 @@ class Watcher:
     def start(self): return self
     def stop(self, within): pass
 spellbook.server.watcher.Watcher = Watcher
+spellbook.server.background.upkeep.is_being_read = lambda index, watched: False
 called = threading.Event()
 called.set()
 Background(Book(), called)
@@ -197,6 +200,21 @@ def test_a_watcher_lets_go(book, write_note, monkeypatch):
     book.search("text")
     with watcher.Watcher(book):
         until(lambda: book.loaded is None)
+
+
+def test_where_nobody_asks_the_model_goes_with_the_next_look(book, write_note, monkeypatch):
+    """What was loaded to embed a saved note goes soon where nobody asks, and stays where somebody asked lately."""
+    monkeypatch.setattr(watcher, "RELEASE_LOOK", 0.01)
+    write_note("a.md", "text")
+    book.search("text")
+    local, _ = made()
+    with watcher.Watcher(book):
+        local.engine()
+        time.sleep(0.2)  # as long as many looks take
+        assert local.is_loaded
+        book.release(time.monotonic())
+        local.engine()
+        until(lambda: not local.is_loaded)
 
 
 def test_a_server_loads_nothing_before_it_is_asked(book, write_note):

@@ -15,8 +15,9 @@ from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, unit
 from spellbook.system.lazy import np, npt
 
-_BLOCK = 4_096
-"""Rows that are taken in, or made float32 for a product, at a time: 4 MB."""
+_BLOCK = 256
+"""Rows that are taken in, or made float32 for a product, at a time: with 4,096, whose 4 MB are new to the processor's
+caches and to the memory of the process each time, 45,000 rows take 71 instead of 12 ms of processor time."""
 
 
 class StandIn:
@@ -35,8 +36,8 @@ class StandIn:
         gone out of use since: the caller drops them.
         """
         rows = self._refresh()
-        named, query = np.array(rows.keys), unit(question)
-        chosen = np.arange(len(named)) if keys is None else np.flatnonzero(np.isin(named, list(keys)))
+        query, every = unit(question), np.arange(len(rows.keys))
+        chosen = every if keys is None else np.flatnonzero(np.isin(np.array(rows.keys), list(keys)))
         cosines = np.concatenate([np.empty(0, np.float32), *(unit(block) @ query for block in rows.blocks)])
         top = chosen[np.argsort(-cosines[chosen], kind="stable")[:limit]]
         return [(rows.keys[row], float(cosines[row])) for row in top.tolist()]
@@ -53,6 +54,9 @@ class StandIn:
                 rows = _Rows(state, 0, (), [])
             if pending:
                 last = catalog.second.last()
+                if rows.seq == last:
+                    self._rows = rows
+                    return rows
                 since = rows.seq if rows.seq <= last else 0  # a catalog that was begun anew
                 keys, blocks = list(rows.keys if since else ()), list(rows.blocks if since else ())
                 known = set(keys)

@@ -25,6 +25,22 @@ _BLANK = "▁"
 _UNKNOWN = 10.0
 """By how much the log probability of a letter that no piece has is below that of any piece."""
 
+_SHORT = 16
+"""Letters of the longest words whose pieces are kept."""
+
+_MOST_KEPT = 20_000
+"""Words whose pieces are kept, some 4 MB; then they are learnt anew."""
+
+_WITHIN = 512
+"""Pieces of a text in front of a word that is looked up."""
+
+_CLEAR = 0.05
+"""
+By how much one way must be more probable than another for this to be so after every such text.
+
+The sum of 512 pieces is below 2^14, where an addition is rounded by at most .0005; a short word takes 17 at most.
+"""
+
 _NONE: dict[str, int] = {}
 _LONGER = -1
 """Stands for a piece where only longer ones begin so."""
@@ -48,18 +64,31 @@ class E5Tokeniser:
         # Pieces by their first two letters. Few of these groups occur in notes, so each is read at its first use.
         pairs = map("".join, zip(begins[::2], begins[1::2], strict=True))
         self._begins: dict[str, int | dict[str, int]] = dict(zip(pairs, range(1, len(self._groups)), strict=True))
+        # Words with the ids that they have in any text. Most words of a text were in another one before.
+        self._kept: dict[str, list[int]] = {}
 
     def __call__(self, text: str) -> list[int]:
         """Return the ids of `text`, without those that begin and end it; all of them, however long it is."""
         ids: list[int] = []
-        total = array("f", [0.0])
+        total, summed = array("f", [0.0]), 0
+        kept, scores = self._kept, self._scores
         for word in re.sub(" {2,}", " ", text.translate(self._replaced)).removeprefix(" ").split(" "):
-            ids += self._cut(_BLANK + word, total)
+            if len(ids) > _WITHIN or (path := kept.get(word)) is None:
+                for piece in ids[summed:]:
+                    total[0] += scores[piece]
+                path, is_clear = self._cut(_BLANK + word, total)
+                summed = len(ids) + len(path)
+                if is_clear and len(word) <= _SHORT and len(ids) <= _WITHIN:
+                    if len(kept) >= _MOST_KEPT:
+                        kept.clear()
+                    kept[word] = path
+            ids += path
         return ids
 
-    def _cut(self, word: str, total: array[float]) -> list[int]:
+    def _cut(self, word: str, total: array[float]) -> tuple[list[int], bool]:
         """
-        Return the ids of `word`, and add its score to `total`, the sum of the words before it.
+        Return the ids of `word`, and whether it is cut so after other texts; add its score to `total`, of the words
+        before it.
 
         This is the Viterbi algorithm over the ends of pieces. What is stored in an array of "f" is rounded to single
         precision: a way that is better only before it is rounded is not taken.
@@ -69,6 +98,7 @@ class E5Tokeniser:
         best[0] = total[0]
         last, begin = [0] * (size + 1), [0] * (size + 1)
         begins, letters, scores, unknown = self._begins, self._letters, self._scores, self._unknown
+        is_clear = True
         for start in range(size):
             so_far = best[start]
             piece: int | None = letters.get(word[start], unknown)
@@ -78,10 +108,14 @@ class E5Tokeniser:
             if isinstance(pieces, int):
                 pieces = begins[pair] = self._group(pieces)
             while piece is not None:
-                if piece != _LONGER and (value := so_far + scores[piece]) > (before := best[end]):
-                    best[end] = value
-                    if best[end] > before:
-                        last[end], begin[end] = piece, start
+                if piece != _LONGER:
+                    value, before = so_far + scores[piece], best[end]
+                    if -_CLEAR < value - before < _CLEAR:
+                        is_clear = False
+                    if value > before:
+                        best[end] = value
+                        if best[end] > before:
+                            last[end], begin[end] = piece, start
                 if end == size:
                     break
                 end += 1
@@ -91,7 +125,7 @@ class E5Tokeniser:
         while end:
             path.append(last[end])
             end = begin[end]
-        return path[::-1]
+        return path[::-1], is_clear
 
     def _group(self, number: int) -> dict[str, int]:
         """Return pieces that begin alike with their ids, and what longer ones of them begin with."""

@@ -81,11 +81,12 @@ class OnnxGraph:
         self._nodes.append(b"".join(fields) + _field(7, domain))
         return names
 
-    def encoded(self, width: int) -> bytes:
-        """Return the whole file: a graph from `ids` to `result`."""
+    def encoded(self, width: int, *lists: str) -> bytes:
+        """Return the whole file: a graph from `ids`, (1, n), and `lists`, one axis each, all int32, to `result`."""
         parts = [*(_field(1, node) for node in self._nodes), _field(2, "spellbook")]
         parts += [_field(5, array) for array in self._arrays]
-        parts += [_field(11, _tensor("ids", _INT32, "tokens")), _field(12, _tensor(self.result, FLOAT, width))]
+        parts += [_field(11, _tensor(name, _INT32, name)) for name in lists]
+        parts += [_field(11, _tensor("ids", _INT32, 1, "tokens")), _field(12, _tensor(self.result, FLOAT, 1, width))]
         sets = _field(8, _field(2, _OPERATORS_SINCE)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
         return _field(1, _FILE_SINCE) + _field(7, b"".join(parts)) + sets
 
@@ -119,9 +120,8 @@ def _setting(name: str, value: float | list[int]) -> bytes:
     return _field(1, name) + b"".join(_field(8, number) for number in value) + _field(20, 7)
 
 
-def _tensor(name: str, kind: int, size: int | str) -> bytes:
-    last = _field(2, size) if isinstance(size, str) else _field(1, size)
-    shape = _field(1, _field(1, 1)) + _field(1, last)
+def _tensor(name: str, kind: int, *sizes: int | str) -> bytes:
+    shape = b"".join(_field(1, _field(2 if isinstance(size, str) else 1, size)) for size in sizes)
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, shape)))
 
 

@@ -10,7 +10,7 @@ from spellbook.models import places, prepared
 from spellbook.models.e5 import tokens
 from spellbook.models.use import graph, weights
 
-FORM = 2
+FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from spellbook.models.base import Bytes, Scale, Vectors, unit
+from spellbook.models.base import Bytes, Scale, Vectors, is_unhurried, unit
 from spellbook.models.e5.tokens import E5Tokeniser
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.models.onnx.runtime import OnnxSession
@@ -115,7 +115,10 @@ class UseOnnx:
 
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
-        raw = self._session({"ids": np.array([[weights.FIRST, *self.ids(text), weights.LAST]], np.int32)})[0]
+        ids = [weights.FIRST, *self.ids(text), weights.LAST]
+        number = {id: place for place, id in enumerate(dict.fromkeys(ids))}
+        places = np.array([number[id] for id in ids], np.int32)
+        raw = self._session({"ids": np.array([[*number]], np.int32), "places": places})[0]
         unit: Vectors = raw / np.linalg.norm(raw)
         return unit
 
@@ -150,7 +153,7 @@ class USE:
 
         Raises EmbeddingError.
         """
-        raw = self._local.passages(texts) if texts else []
+        raw = self._local.passages(texts, is_patient=is_unhurried() or not query) if texts else []
         return np.array([calibration().apply(row, query) for row in raw], np.int8).reshape(-1, WIDTH)
 
     def embed_query(self, text: str) -> Vectors:

@@ -1,0 +1,76 @@
+"""A large vault that is read for the first time: a question does not wait until all of it is read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import spellbook
+from spellbook.library import limited
+from spellbook.library.upkeep import BEING_READ
+from spellbook.server.watcher import Watcher
+from spellbook.system import processes
+from spellbook.system.lock import held
+from spellbook.system.processes import Watched
+from tests.helpers import PATIENCE
+
+
+@pytest.fixture
+def large(vault):
+    """A vault of 201 notes, one of which has a zebra."""
+    for number in range(200):
+        (vault / f"{number}.md").write_text(f"note {number}")
+    (vault / "z.md").write_text("zebra")
+    return vault
+
+
+def found(book):
+    """Return how many notes a question finds, and why it may not find all."""
+    answer = book.find("zebra")
+    return len(answer.hits), answer.index.reason
+
+
+def test_what_another_process_reads_is_not_waited_for(large):
+    """While a process reads a large vault, a question reads nothing and says so; afterwards it reads what is left."""
+    with spellbook.open(large, embedder="hash") as book:
+        with processes.present(book.config.state, processes.EMBEDDING):
+            assert found(book) == (0, BEING_READ)
+            assert found(limited.seen_by(book, "team")) == (0, BEING_READ)
+        assert found(book) == (1, "")
+
+
+def test_a_small_vault_is_read_at_once(large):
+    """With 200 notes or fewer a question reads them itself, and finds all."""
+    (large / "0.md").unlink()
+    with (
+        spellbook.open(large, embedder="hash") as book,
+        processes.present(book.config.state, processes.EMBEDDING),
+    ):
+        assert found(book) == (1, "")
+
+
+def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
+    """From the start of a server on a question leaves the first scan to its watcher, and finds all after it."""
+    with spellbook.open(large, embedder="hash") as book:
+        book.hand_over(Watched(is_starting=True))
+        assert found(book) == (0, BEING_READ)
+        with Watcher(book):
+            deadline = time.monotonic() + PATIENCE
+            while not book.watched.is_current:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert found(book) == (1, "")
+            assert not book.watched.is_starting
+
+
+def test_a_watcher_that_waits_for_another_one_promises_nothing(large):
+    """Where another process is the watcher, and does not read, a question reads the vault itself."""
+    with spellbook.open(large, embedder="hash") as book, held(book.config.state / processes.ELECTED):
+        book.hand_over(Watched(is_starting=True))
+        with Watcher(book):
+            deadline = time.monotonic() + PATIENCE
+            while book.watched.is_starting:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert found(book) == (1, "")
