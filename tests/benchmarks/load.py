@@ -86,6 +86,7 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
         try:
             assert server.stderr is not None
             url = next(line.strip() for line in server.stderr if line.startswith("http"))
+            asyncio.run(_first(url, given))
             started = Spent.now(server.pid)
             seen = asyncio.run(crowd(url, given, sizes.seconds))
             spent, memory = Spent.now(server.pid).since(started), peak(server.pid)
@@ -94,8 +95,8 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
             server.terminate()
     yield from _of_crowd(seen, spent, memory)
     asked = f"{CLIENTS} people who ask once a minute"
-    also = f"p99 {share(waited, 0.99) * 1e3:,.0f} ms, {len(waited):,} questions"
-    yield Figure(f"search, {asked}, p50", share(waited, 0.5), also=also)
+    yield Figure(f"search, {asked}, p50", share(waited, 0.5), most=0.05, also=f"{len(waited):,} questions")
+    yield Figure(f"search, {asked}, p99", share(waited, 0.99), most=0.15)
 
 
 def _of_crowd(seen: Seen, spent: Spent, memory: float) -> Iterator[Figure]:
@@ -115,6 +116,13 @@ def _of_crowd(seen: Seen, spent: Spent, memory: float) -> Iterator[Figure]:
     yield Figure(f"errors, {clients}", sum(seen.errors.values()), "", most=0, also=told)
     yield Figure(f"answers of another's token, {clients}", seen.leaks, "", most=0)
     yield Figure(f"peak memory of the server, {clients}", memory, "MB")
+
+
+async def _first(url: str, given: dict[str, str]) -> None:
+    """Ask once with each token, so that the vectors are loaded, and the notes that the second one sees indexed."""
+    for token in given.values():
+        async with _Connection(url, token) as connection:
+            await connection.ask("GET", _search("river"))
 
 
 async def crowd(url: str, given: dict[str, str], seconds: float) -> Seen:
