@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
@@ -61,7 +62,7 @@ _FIRST = ("id", "topic", "category", "keywords", "questions", "entities", "impor
 """Keys with which a note's frontmatter begins, in this order; `updated` follows them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """A checked chunk: its text and its frontmatter, without `id` and dates."""
 
@@ -73,13 +74,13 @@ class Memory:
         """The folder of its note in the vault."""
         return f"{self.meta['category']}/{self.meta['topic']}"
 
-    @property
+    @cached_property
     def given_title(self) -> str:
         """The title in its frontmatter or its first `#` heading, "" if it has neither."""
         headings = (block.text for block in blocks(self.text) if block.kind == "heading" and block.level == 1)
         return str(self.meta.get("title") or next(filter(None, headings), ""))
 
-    @property
+    @cached_property
     def title(self) -> str:
         """
         The title of its note: the given one, else its first sentence or heading, without markup.

@@ -69,9 +69,10 @@ class LimitedReader(Reader):
     def __init__(self, whole: Spellbook, settings: Config, sees: str) -> None:
         self.sees = sees
         self._whole = whole
-        self._guard = threading.RLock()
+        self._guard = threading.Lock()
         self._source = whole.index
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
+        self._scanned: tuple[str, int] | None = None
         self._is_opening = True  # an event loop may wait for this; the first verb, in a thread, fills the index
         super().__init__(settings, Index.open(settings, whole.index, sees))
         self._is_opening = False
@@ -116,20 +117,27 @@ class LimitedReader(Reader):
         self.meter.flush()
         self._own.close()
 
+    def _now(self) -> tuple[int, int, int]:
+        """Return what changes with the vault's index; one that was begun anew counts from 0, and has another seq."""
+        source = self._whole.index
+        return id(source), source.catalog.generation, source.catalog.vectors.seq
+
     def _catch_up(self) -> None:
         """Update the index from the vault's own. Raises StorageError: no answer comes from an older index."""
-        source = self._whole.index
+        if self._seen == self._now():
+            return
         with self._guard:
-            # A catalog that was begun anew counts its generations from 0, and has another seq.
-            now = (source.catalog.generation, source.catalog.vectors.seq)
-            if self._source is source and self._seen == now:
+            source, now = self._whole.index, self._now()
+            if self._seen == now:  # another thread has done it
                 return
-            is_other, self._source, self._seen = self._source is not source, source, now  # `scan` uses `index`
-            try:
-                if is_other:
-                    self.use(self._own.with_models(source))
+            if self._source is not source:
+                before, self._own, self.loaded = self._own, self._own.with_models(source), None
+                self.config, self._source = self._own.config, source
+                before.chroma.close()
+                self._scanned = None
+            changes = source.catalog.changes.catalog, source.catalog.changes.last
+            if self._scanned != changes:  # a new vector alone changes no note
                 upkeep.scan(self._own)
-                embed.copy_vectors(self._own, source.catalog)
-            except BaseException:
-                self._source, self._seen = self._own, None
-                raise
+                self._scanned = changes
+            embed.copy_vectors(self._own, source.catalog)
+            self._seen = now

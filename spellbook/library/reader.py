@@ -282,9 +282,13 @@ class Reader:
 
     # -- state
 
-    def log(self, most: int | None = 20) -> list[Entry]:
-        """Return the changes that tools and commands made in the vault, newest first; none where they lie elsewhere."""
-        return self.index.vault.journal.entries(most)
+    def log(self, most: int | None = 20, path: str = "") -> list[Entry]:
+        """
+        Return the changes that tools and commands made in the vault, or at a `path`, newest first.
+
+        None where they lie elsewhere.
+        """
+        return self.index.vault.journal.entries(most, path)
 
     def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""

@@ -234,6 +234,15 @@ def dump(value: object, style: str | None = None) -> str:
     """Return `value` as YAML on one line, for use after `key: `; `style` is the preferred quote for text."""
     if isinstance(value, dt.datetime | dt.date):
         return value.isoformat()
+    text = yaml.dump(
+        value, Dumper=_dumper(style), allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False
+    )
+    return text.strip(" \n").removesuffix("...").strip(" \n")
+
+
+@cache
+def _dumper(style: str | None) -> type[yaml.SafeDumper]:
+    """Return what writes values with this quote for text."""
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
@@ -246,10 +255,7 @@ def dump(value: object, style: str | None = None) -> str:
             return self.represent_scalar("tag:yaml.org,2002:str", data, style=chosen)
 
     Dumper.add_representer(str, Dumper.represent_text)
-    text = yaml.dump(
-        value, Dumper=Dumper, allow_unicode=True, default_flow_style=True, width=float("inf"), sort_keys=False
-    )
-    return text.strip(" \n").removesuffix("...").strip(" \n")
+    return Dumper
 
 
 def line_at(text: str, at: int) -> int:

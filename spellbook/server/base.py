@@ -17,6 +17,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
+from spellbook.server.threads import computing
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import declare as verbs
@@ -36,14 +37,19 @@ _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 
 
-def threaded(tool: Callable[P, str]) -> Callable[P, Awaitable[str]]:
-    """Run a tool in a thread; a SpellbookError reaches the model with its code and hint."""
+def threaded(tool: Callable[P, str], *, computes: bool = False) -> Callable[P, Awaitable[str]]:
+    """
+    Run a tool in a thread, one that only `computes` in one of a few; a SpellbookError reaches the model with its code
+    and hint.
+    """
 
     @wraps(tool)
     async def run(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
-            return await anyio.to_thread.run_sync(partial(tool, *args, **kwargs), abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(
+                partial(tool, *args, **kwargs), abandon_on_cancel=True, limiter=computing() if computes else None
+            )
         except SpellbookError as error:
             raise ToolError(_as_text(error)) from error
         except Exception as error:
@@ -69,7 +75,7 @@ def adder(mcp: MCPServer) -> Callable[..., None]:
         tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
     ) -> None:
         # A structured copy of the answer would cost its tokens twice.
-        run: Any = threaded(tool)
+        run: Any = threaded(tool, computes=annotations is READ)
         run.__signature__ = signature(tool, verb, names)
         run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
         description = inspect.getdoc(tool)  # without its indentation, which costs tokens

@@ -178,7 +178,7 @@ class Database:
 
     def _inode(self) -> int:
         try:
-            return self.file.stat().st_ino
+            return os.stat(self.file).st_ino
         except OSError:
             return 0
 

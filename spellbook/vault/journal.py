@@ -337,11 +337,14 @@ class Journal:
 
     # -- reading
 
-    def entries(self, most: int | None = None) -> list[Entry]:
-        """Return entries, newest first, at most `most`."""
-        rows = self._database.rows("SELECT * FROM entries ORDER BY entry DESC LIMIT ?", (-1 if most is None else most,))
-        undone = self._undone()
-        return [self._read(row, undone) for row in rows]
+    def entries(self, most: int | None = None, path: str = "") -> list[Entry]:
+        """Return entries, newest first, at most `most`; with a `path` those that changed the file there."""
+        where = "WHERE entry IN (SELECT entry FROM changes WHERE path = :path)" if path else ""
+        sql = f"SELECT * FROM entries {where} ORDER BY entry DESC LIMIT :most"
+        rows = self._database.rows(sql, {"path": path, "most": -1 if most is None else most})
+        undone = self._undone() if rows else set()
+        entries = [self._read(row, undone) for row in rows]
+        return [each for each in entries if not path or path in {trace.path for trace in each.traces}]
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""

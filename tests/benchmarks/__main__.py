@@ -44,7 +44,7 @@ PARTS = (
 def main() -> None:
     """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
-    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds)
+    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds, given.seconds)
     rows: list[Figure | Failure] = []
     started, load = time.monotonic(), _load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
@@ -99,6 +99,9 @@ def _arguments() -> argparse.Namespace:
         type=int,
         default=usual.rounds,
         help="queries and edits of the memory test; 0 skips it (%(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=usual.seconds, help="seconds for which many clients ask (%(default)s)"
     )
     return parser.parse_args()
 

@@ -36,7 +36,7 @@ class Figure:
     """
     A row of the table. Seconds are printed as s or ms, every other `unit` unchanged.
 
-    `most` and the bounds of `ratio` are the aim; `also` is printed after the value.
+    `most`, `least` and the bounds of `ratio` are the aim; `also` is printed after the value.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Figure:
     most: float = math.inf
     ratio: Ratio | None = None
     also: str = ""
+    least: float = -math.inf
 
     @property
     def aim(self) -> str:
@@ -55,6 +56,7 @@ class Figure:
                 (
                     self.ratio.aim if self.ratio else "",
                     f"≤ {told(self.most, self.unit)}" if self.most < math.inf else "",
+                    f"≥ {told(self.least, self.unit)}" if self.least > -math.inf else "",
                 ),
             )
         )
@@ -62,7 +64,8 @@ class Figure:
     @property
     def met(self) -> bool | None:
         """Whether all aims are met; None without an aim."""
-        return (self.value <= self.most and (self.ratio is None or self.ratio.met)) if self.aim else None
+        within = self.least <= self.value <= self.most and (self.ratio is None or self.ratio.met)
+        return within if self.aim else None
 
     @property
     def row(self) -> str:

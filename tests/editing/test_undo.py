@@ -408,6 +408,16 @@ def test_old_entries_are_let_go(tmp_path):
     journal.close()
 
 
+def test_the_entries_of_a_file(tmp_path):
+    """Those that changed a file are found by its path, newest first, however many others came after."""
+    journal = Journal(tmp_path)
+    for path in ("a.md", "b.md", "a.md", "b.md", "b.md"):
+        journal.note([Change(path, b"old", b"new")])
+    assert [[entry.id for entry in journal.entries(most, "a.md")] for most in (None, 1)] == [[3, 1], [3]]
+    assert journal.entries(None, "c.md") == []
+    journal.close()
+
+
 def test_the_journal_stays_within_its_bytes(tmp_path):
     """
     The oldest entries are removed first; the newest can always be undone, if it is too large at least by removing what

@@ -616,5 +616,20 @@ def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[
             small.taken()
 
 
+def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Callable[..., Path]) -> None:
+    """What embeds a text has a limited book take over its vector, and scan nothing; a change of a note does."""
+    write_note("a.md", "The harbour.", privacy_scope="team")
+    with books.open(vault, embedder="hash") as book:
+        book.refresh()
+        team = limited.seen_by(book, "team")
+        scanned = [team.index.looked_at()]
+        book.reindex()
+        assert team.state().pending == 0
+        scanned.append(team.index.looked_at())
+        book.scribe({"text": "The quay is swept on Mondays.", "metadata": {"topic": "quay"}}, labels="derived")
+        scanned.append(team.index.looked_at())
+    assert scanned[0] == scanned[1] < scanned[2]
+
+
 def keys(book: Reader) -> list[str]:
     return book.index.catalog.keys(())

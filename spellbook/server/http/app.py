@@ -48,7 +48,7 @@ def make(served: Served, rules: AccessRules | None = None, *, live: bool = True)
                 tasks.cancel_scope.cancel()
 
     app = Starlette(
-        routes=[*pages.ROUTES, *api.routes(), *admin.ROUTES],
+        routes=[*api.routes(), *pages.ROUTES, *admin.ROUTES],  # they are tried one after the other
         lifespan=lifespan,
         exception_handlers={
             SpellbookError: faults.of_spellbook,

@@ -86,7 +86,7 @@ class Endpoint:
     waits: bool = False
     """Whether the verb waits for other machines."""
     is_shared: bool = False
-    """Whether equal requests of one caller that wait for a thread are answered once."""
+    """Whether equal requests that wait for a thread, of callers who see the same, are answered once."""
     needs: Literal["", "vault", "files"] = ""
     """What it needs beside the index: "vault" is a machine that can write notes, "files" the files of this one."""
 
@@ -130,7 +130,7 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
         who.require(endpoint.right)
         is_handed = endpoint.needs == "vault" and served.is_published
         if endpoint.is_shared:
-            key = endpoint.path, request.url.query, who, who.id
+            key = endpoint.path, request.scope["query_string"], who.sees, who.vaults
             answer = await once(key, _run, endpoint, request, served, who, body)
             return Response(answer.body, answer.status_code, dict(answer.headers))
         usual = in_thread if endpoint.right == "read" else writing

@@ -265,7 +265,14 @@ class Guard:
         try:
             if rules.is_open:
                 return Caller()
-            if rules.is_local and self._tokens.is_empty:
+            token, cookie = _credentials(headers)
+            caller = None
+            if token or cookie:
+                digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
+                if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
+                    self._check_failures(address)
+                caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
+            if caller is None and rules.is_local and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
                     raise _refusal(
                         401,
@@ -275,18 +282,12 @@ class Guard:
                         _BEARER,
                     )
                 return Caller()
-            token, cookie = _credentials(headers)
-            if not token and not cookie:
-                return None
-            digest = sha256((token or cookie).encode("utf-8", "replace")).digest()
-            if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
-                self._check_failures(address)
-            caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
         except StorageError as error:
             raise _refusal(500, error.code, error.message, error.hint) from error
         if caller is None:
-            self._accepted.pop(digest, None)
-            self.failed(address)
+            if token or cookie:
+                self._accepted.pop(digest, None)
+                self.failed(address)
             return None
         self._accepted[digest] = None
         while len(self._accepted) > _MOST_ACCEPTED:

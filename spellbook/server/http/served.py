@@ -22,12 +22,9 @@ from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
+from spellbook.server.threads import computing, limiter
 
 T = TypeVar("T")
-
-_COMPUTING = 4
-"""Threads that compute at a time. Python runs one of them, and more of them take turns more often: with forty, two
-hundred clients got two thirds of the answers, and waited longer for each."""
 
 _WRITING = 2
 """Threads that write at a time. The catalog takes one writer; a second one may read and parse meanwhile."""
@@ -82,7 +79,7 @@ def caller_of(request: Request) -> Caller:
 
 async def in_thread(verb: Callable[..., T], *args: Any) -> T:
     """Run a verb, which may read files and compute, in one of a few worker threads."""
-    return await anyio.to_thread.run_sync(verb, *args, limiter=limiter(_computing, _COMPUTING))
+    return await anyio.to_thread.run_sync(verb, *args, limiter=computing())
 
 
 async def waiting(verb: Callable[..., T], *args: Any) -> T:
@@ -126,13 +123,3 @@ def _queue() -> dict[Hashable, asyncio.Task[Any]]:
 
 _queued: RunVar[dict[Hashable, asyncio.Task[Any]]] = RunVar("spellbook.queued")
 _writers: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.writers")
-_computing: RunVar[anyio.CapacityLimiter] = RunVar("spellbook.computing")
-
-
-def limiter(variable: RunVar[anyio.CapacityLimiter], threads: int) -> anyio.CapacityLimiter:
-    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
-    try:
-        return variable.get()
-    except LookupError:
-        variable.set(bound := anyio.CapacityLimiter(threads))
-        return bound

@@ -1,4 +1,4 @@
-"""Equal questions that wait for a thread are answered once, and a write waits for no question."""
+"""All doors share a few threads, equal questions that wait for one are answered once, and a write waits for none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import anyio
+import httpx
 import pytest
 
-from spellbook.server.http.served import in_thread, once, writing
+from spellbook.library.book import Spellbook
+from spellbook.server.base import threaded
+from spellbook.server.http.app import make
+from spellbook.server.http.served import Served, in_thread, once, writing
 from tests.helpers import PATIENCE
 
 ran: Counter[str] = Counter()
@@ -73,6 +77,31 @@ async def test_equal_questions_in_the_queue_are_answered_once():
 
 
 @pytest.mark.anyio
+async def test_who_sees_the_same_shares_an_answer(book: Spellbook):
+    """Equal questions of two tokens that see all are answered once, and that of one that sees less by itself."""
+    served = Served(book)
+    given = [served.tokens.add("a"), served.tokens.add("b"), served.tokens.add("c", sees="team")]
+    statuses: list[int] = []
+    transport = httpx.ASGITransport(make(served, live=False))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+
+        async def ask(token: str) -> None:
+            headers = {"authorization": f"Bearer {token}"}
+            statuses.append((await client.get("/api/search?q=river", headers=headers)).status_code)
+
+        async with anyio.create_task_group() as group:
+
+            async def meanwhile() -> None:
+                for token in given:
+                    group.start_soon(ask, token)
+                await anyio.wait_all_tasks_blocked()
+
+            await busy(meanwhile)
+    counts = [reader.meter.read()[0]["search"].count for reader in (book, *book.beside)]
+    assert (statuses, counts) == ([200] * 3, [1, 1])
+
+
+@pytest.mark.anyio
 async def test_who_goes_away_takes_no_answer_from_others():
     """If the first of several equal questions is given up, the others are answered."""
     ran.clear()
@@ -130,3 +159,24 @@ async def test_a_write_waits_for_no_question():
             assert await writing(answer, "write") == ("write", ran["write"])
 
     await busy(meanwhile)
+
+
+@pytest.mark.anyio
+async def test_agents_and_browsers_wait_in_one_queue():
+    """A tool that only reads waits while questions have all threads; one that may take long does not."""
+    ran.clear()
+
+    def tool(name: str) -> str:
+        return answer(name)[0]
+
+    async with anyio.create_task_group() as group:
+
+        async def meanwhile() -> None:
+            group.start_soon(threaded(tool, computes=True), "reads")
+            with anyio.fail_after(PATIENCE):
+                assert await threaded(tool)("long") == "long"
+            await anyio.wait_all_tasks_blocked()
+            assert ran == {"long": 1}
+
+        await busy(meanwhile)
+    assert ran == {"long": 1, "reads": 1}

@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from spellbook import __version__
 from spellbook.server.http.guard import API
-from spellbook.server.http.served import Served, limiter, served_of
+from spellbook.server.http.served import Served, served_of
+from spellbook.server.threads import limiter
 
 _looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 _LOOKING = 2

@@ -22,9 +22,6 @@ _MOST_ENTRIES = 20
 _LOOKED_BACK = 50
 """Latest entries that are searched for one just made: other processes may have added some since."""
 
-_LOOKED_THROUGH = 1_000
-"""Entries of the journal that are looked through for those of one note."""
-
 
 def note(call: Call, as_of: str) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
@@ -77,8 +74,7 @@ def _relations(around: Around) -> dict[str, list[str]]:
 
 def entries(book: Reader, most: int, path: str = "") -> list[dict[str, Any]]:
     """Return the latest entries of the journal, or those that changed the file at `path`."""
-    log = book.log(_LOOKED_THROUGH if path else most)
-    return [each.as_dict() for each in log if not path or path in {trace.path for trace in each.traces}][:most]
+    return [each.as_dict() for each in book.log(most, path)]
 
 
 def entry_of(book: Reader, verb: str, path: str = "") -> int | None:

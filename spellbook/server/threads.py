@@ -1,0 +1,26 @@
+"""The few threads in which all doors compute, so that a crowd of agents waits its turn as one of browsers does."""
+
+from __future__ import annotations
+
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+
+_COMPUTING = 4
+"""Threads that compute at a time. Python runs one of them, and more of them take turns more often: with forty, two
+hundred clients got two thirds of the answers, and waited longer for each."""
+
+_computing: RunVar[CapacityLimiter] = RunVar("spellbook.computing")
+
+
+def computing() -> CapacityLimiter:
+    """Return the limiter of this event loop for what computes: first come is first served."""
+    return limiter(_computing, _COMPUTING)
+
+
+def limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:
+    """Return the limiter of this event loop for one kind of work; `variable` keeps it."""
+    try:
+        return variable.get()
+    except LookupError:
+        variable.set(bound := CapacityLimiter(threads))
+        return bound
