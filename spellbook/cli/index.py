@@ -11,7 +11,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -203,7 +203,7 @@ def _following(book: Spellbook, progress: Progress | None) -> Progress:
     return report
 
 
-def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Report:
+def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
     """
     Re-index, and let Chroma catch up in a child process that goes on alone.
 
@@ -213,12 +213,13 @@ def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Repo
 
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
-    report = book.reindex(progress=_following(book, progress), **options)
+    report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     if not report.is_nothing:
         follow.start(book.index)
-    if report.is_nothing:
+    if replace(report, pending=0 if words_only else report.pending).is_nothing:
         again = replace(report, seconds=0.0)
-        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()))
+        file = seal.WORDS if words_only else seal.FILE
+        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
     return report
 
 

@@ -79,7 +79,7 @@ class Nearest:
             most = wanted * times
             near = matrix.nearest(vector, most) if matrix is not None else self._approximately(vector, most, reasons)
             texts = self._chunks_of(near, limits, wanted)
-            if len(texts) >= wanted or (len(near) < most and matrix is not None):
+            if len(texts) >= wanted or len(near) < most:  # there are no more vectors
                 return texts
         keys = self._index.catalog.keys(limits)
         near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)
