@@ -220,7 +220,9 @@ def test_json_is_what_the_long_way_prints(sealed):
     assert printed[0].partition('"generation"')[2] == longer.partition('"generation"')[2]
 
 
-@pytest.mark.parametrize("options", [["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
+@pytest.mark.parametrize(
+    "options", [["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]]
+)
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
     """The shortcut handles the plain forms of the command; click handles all others."""
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
