@@ -36,6 +36,7 @@ PARTS = (
     "shapes",
     "pages",
     "load",
+    "large",
 )
 """Modules of this package that have `figures(folder, sizes)`."""
 
@@ -43,7 +44,7 @@ PARTS = (
 def main() -> None:
     """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
-    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds)
+    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds, given.large)
     rows: list[Figure | Failure] = []
     started, load = time.monotonic(), _load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
@@ -99,6 +100,7 @@ def _arguments() -> argparse.Namespace:
         default=usual.rounds,
         help="queries and edits of the memory test; 0 skips it (%(default)s)",
     )
+    parser.add_argument("--large", type=int, default=usual.large, help="notes in the large vault (%(default)s)")
     return parser.parse_args()
 
 

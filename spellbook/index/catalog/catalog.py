@@ -208,9 +208,7 @@ class Catalog:
         """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",").astype(
-            np.int32
-        )
+        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int32, sep=",")
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
         """
