@@ -35,8 +35,8 @@ class StandIn:
         gone out of use since: the caller drops them.
         """
         rows = self._refresh()
-        # Not `block @ query`: its threads would wait for those that embed meanwhile. To divide by the lengths afterwards,
-        # not before, takes a quarter of the time.
+        # Not `block @ query`: its threads would wait for those that embed meanwhile. Divided by the lengths last, which
+        # takes a quarter of the time.
         query = unit(question)
         products = (np.vecdot(block.astype(np.float32), query) / lengths for block, lengths in rows.blocks)
         cosines = np.concatenate([np.empty(0, np.float32), *products])
