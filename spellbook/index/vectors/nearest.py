@@ -192,7 +192,7 @@ class Nearest:
         """
         chroma = self._index.chroma
         seen = chroma.seq
-        is_asked = bool(self._index.config.chroma_url) or chroma.rows <= ASKED
+        is_asked = 0 < chroma.rows and (bool(self._index.config.chroma_url) or chroma.rows <= ASKED)
         unseen = self._index.catalog.vectors.changes(seen, BEHIND + 1) if is_asked else []
         if is_asked and len(unseen) <= BEHIND:
             try:
