@@ -43,7 +43,6 @@ def figures(folder: Path, sizes: Sizes) -> Iterator[Figure]:
     yield from changed(bench, sizes.large)
     with bench.book() as book:
         make_vectors_up(book)
-        book.index.catalog.set_looked()
     yield catalog(bench, "catalog with all vectors")
     yield from served(bench, "with all vectors")
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from spellbook.index import local, sync
+from spellbook.index import embed, local, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
 from spellbook.search import weights
@@ -34,6 +34,22 @@ def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, writ
         for _ in range(2):  # the second time they are kept
             assert [count(word) for word in words] == [common + 1, 1, 0]
             assert engine.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
+
+
+def test_counts_are_kept_until_a_note_changes(vault, write_note):
+    """While texts are embedded no word is counted again; after a change of a note it is."""
+    write_note("a.md", "a zebra")
+    with opened(vault) as index:
+        sync.scan(index)
+        engine, word, generation = index.engine(), phrase("zebra"), index.catalog.generation
+        assert engine.frequencies([word], False)(word) == 1
+        embed.embed_texts(index)
+        assert index.catalog.generation > generation
+        assert engine.frequencies([word], False)(word) == 1
+        assert engine._frequency.cache_info().misses == 1
+        write_note("b.md", "another zebra")
+        sync.scan(index)
+        assert engine.frequencies([word], False)(word) == 2
 
 
 def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(vault, write_note, monkeypatch):
