@@ -22,13 +22,13 @@ _COUNTED = 4_000
 
 _NUMBERED = 64
 """Words whose chunks are kept."""
-_MOST_NUMBERED = 4_000
+MOST_NUMBERED = 4_000
 """The most chunks of a word that is counted by their numbers, which are asked for later: `weights.MOST_COMMON`."""
 
-_COMMON = 8
+COMMON = 8
 """In a vault with more than `exact_most` chunks, a word in more than one of so many finds none beside rarer words."""
 
-_WEIGHED = 1_000
+WEIGHED = 1_000
 """
 There, at least so many chunks are weighed by bm25, if words are in eight times as many: those whose words are worth
 most by their idf. Of 320 questions over 195,000 and 781,000 chunks all find the same ten so, and all but one the same
@@ -94,7 +94,7 @@ class Local:
         """Return the last change of a note, and the most chunks of a word whose numbers are kept until the next."""
         chunks = self._catalog.counts().chunks
         is_large = chunks > self._exact_most
-        return self._catalog.changes.last, max(_MOST_NUMBERED, chunks // _COMMON if is_large else 0)
+        return self._catalog.changes.last, max(MOST_NUMBERED, chunks // COMMON if is_large else 0)
 
     def match(
         self, expression: Expression, limits: Sequence[Condition], limit: int, also: Sequence[int] = ()
@@ -117,15 +117,15 @@ class Local:
         change, most = self._kept()
         words = [self._numbers(change, str(part), most) for part in parts]
         rare = [numbers for numbers in words if 0 < len(numbers) <= most]
-        if not rare or sum(map(len, words)) <= 8 * _WEIGHED:
+        if not rare or sum(map(len, words)) <= 8 * WEIGHED:
             return None
         worth = np.zeros(1 + max(int(numbers[-1]) for numbers in rare), np.float32)
         for numbers in rare:
             worth[numbers] += idf(total, len(numbers))
         chosen = having = np.flatnonzero(worth > 0)
-        if len(having) > _WEIGHED:
+        if len(having) > WEIGHED:
             worth = worth[having]
-            chosen = having[worth >= np.sort(worth)[-_WEIGHED]]  # so many are alike that to partition takes longer
+            chosen = having[worth >= np.sort(worth)[-WEIGHED]]  # so many are alike that to partition takes longer
         is_common = any(len(numbers) > most for numbers in words)
         if len(chosen) < limit or not (is_common or 2 * len(chosen) < len(having)):
             return None

@@ -36,7 +36,7 @@ def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, writ
             assert engine.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
 
 
-def test_counts_are_kept_until_a_note_changes(vault, write_note):
+def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
     """While texts are embedded no word is counted again; after a change of a note it is."""
     write_note("a.md", "a zebra")
     with opened(vault) as index:
@@ -45,8 +45,9 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note):
         assert engine.frequencies([word], False)(word) == 1
         embed.embed_texts(index)
         assert index.catalog.generation > generation
-        assert engine.frequencies([word], False)(word) == 1
-        assert engine._frequency.cache_info().misses == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(Catalog, "frequency", lambda *_: pytest.fail("it was counted again"))
+            assert engine.frequencies([word], False)(word) == 1
         write_note("b.md", "another zebra")
         sync.scan(index)
         assert engine.frequencies([word], False)(word) == 2
@@ -54,9 +55,9 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note):
 
 def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(vault, write_note, monkeypatch):
     """The best are those of all that match; where a filter leaves few of them, or for one word alone, all are weighed."""
-    monkeypatch.setattr(local, "_WEIGHED", 20)
-    monkeypatch.setattr(local, "_COMMON", 2)
-    monkeypatch.setattr(local, "_MOST_NUMBERED", 10)
+    monkeypatch.setattr(local, "WEIGHED", 20)
+    monkeypatch.setattr(local, "COMMON", 2)
+    monkeypatch.setattr(local, "MOST_NUMBERED", 10)
     for i in range(200):
         words = "zebra " + "heron " * (i % 4 == 0) + "owl " * (i % 8 == 0)
         write_note(f"{i % 2}/{i}.md", f"# {i}\n\n{words * (1 + i % 3)}")
