@@ -11,7 +11,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -203,7 +203,7 @@ def _following(book: Spellbook, progress: Progress | None) -> Progress:
     return report
 
 
-def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Report:
+def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_only: bool) -> Report:
     """
     Re-index, and let Chroma catch up in a child process that goes on alone.
 
@@ -213,11 +213,13 @@ def _reindex(book: Spellbook, progress: Progress | None, **options: Any) -> Repo
 
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
-    report = book.reindex(progress=_following(book, progress), **options)
+    report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
     is_due = follow.start(book.index, is_new=not report.is_nothing)
-    if report.is_nothing and not is_due:  # else what catches up would break the seal
+    is_nothing = replace(report, pending=0 if words_only else report.pending).is_nothing
+    if is_nothing and not is_due:  # else what catches up would break the seal
         again = replace(report, seconds=0.0)
-        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()))
+        file = seal.WORDS if words_only else seal.FILE
+        seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
     return report
 
 

@@ -17,6 +17,9 @@ from spellbook.settings.translate import translated
 FILE = "seal"
 """The file in the folder of the index that holds what to print, as a sentence and as JSON, and what was seen."""
 
+WORDS = f"words.{FILE}"
+"""The same of a `reindex --words-only`: then texts may wait for their vectors."""
+
 LOOKED = "looked"
 """The file there whose time is that of the last look."""
 
@@ -30,21 +33,23 @@ def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
     at = arguments.index("--vault") if "--vault" in arguments[:-1] else len(arguments)
     options = arguments[:at] + arguments[at + 2 :]
+    file = WORDS if "--words-only" in options else FILE
+    options = [option for option in options if option != "--words-only"]
     if options[:1] != ["reindex"] or options[1:] not in _SHORT or "SPELLBOOK_CONTAINER" in os.environ:
         return False
-    text = answer("".join(arguments[at + 1 : at + 2]), as_json="--json" in options)
+    text = answer("".join(arguments[at + 1 : at + 2]), as_json="--json" in options, file=file)
     if text and "--quiet" not in options:
         print(text if "--json" in options else translated(text), flush=True)
     return bool(text)
 
 
-def answer(named: str, *, as_json: bool = False) -> str | None:
+def answer(named: str, *, as_json: bool = False, file: str = FILE) -> str | None:
     """Return what a `reindex` of the vault that `named` means would say; None if there is no valid seal."""
     try:
         root = os.path.realpath(paths.vault(named))
         state = paths.state(root)
-        with open(os.path.join(state, FILE), "rb") as file:
-            sentence, text, seen = file.readline(), file.readline(), file.read()
+        with open(os.path.join(state, file), "rb") as kept:
+            sentence, text, seen = kept.readline(), kept.readline(), kept.read()
     except (OSError, ValueError):
         return None
     if not seen or seen != look(root, state):
@@ -72,11 +77,11 @@ def look(root: str, state: str) -> bytes:
         return b""
 
 
-def put(root: str, state: str, seen: bytes, sentence: str, as_json: str) -> None:
+def put(root: str, state: str, seen: bytes, sentence: str, as_json: str, file: str = FILE) -> None:
     """Seal what was `seen` before a run with nothing to do, if it still looks so, with what to print of the run."""
     if seen and look(root, state) == seen:
-        with suppress(OSError), open(os.path.join(state, FILE), "wb") as file:  # half a seal is none
-            file.write(f"{sentence}\n{as_json}\n".encode() + seen)
+        with suppress(OSError), open(os.path.join(state, file), "wb") as kept:  # half a seal is none
+            kept.write(f"{sentence}\n{as_json}\n".encode() + seen)
 
 
 def _tree(root: str, ending: str) -> Iterator[tuple[str, list[str]]]:

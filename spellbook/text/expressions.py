@@ -74,6 +74,13 @@ def phrases(tree: Expression, column: str = "") -> Iterator[tuple[Phrase, str]]:
             yield from phrases(part, column)
 
 
+def alternatives(tree: Expression) -> tuple[Expression, ...]:
+    """Return the parts of a tree that any of them fulfils; none of another tree."""
+    if isinstance(tree, Without):
+        return tuple(Without(tree.column, part) for part in alternatives(tree.part))
+    return tree.parts if isinstance(tree, AnyOf) else ()
+
+
 def _inner(part: Expression) -> str:
     is_one = isinstance(part, Phrase) or (isinstance(part, AnyOf | AllOf) and len(part.parts) == 1)
     return str(part) if is_one else f"({part})"

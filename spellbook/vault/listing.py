@@ -112,11 +112,14 @@ def real_path(root: Path, path: str) -> str:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return the stamp in a file's status."""
-    # Some disks number files up to 2^64 and beyond, and know dates after 2262; SQLite counts to 2^63.
-    mtime_ns, ctime_ns = (max(-_MOST, min(time, _MOST)) for time in (status.st_mtime_ns, status.st_ctime_ns))
+    size, mtime_ns, inode, ctime_ns = status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
     if os.name == "nt":
         ctime_ns = 0  # there it is when the file was made
-    return Stamp(min(status.st_size, _MOST), mtime_ns, status.st_ino & _MOST, ctime_ns)
+    if not (-_MOST < mtime_ns < _MOST and -_MOST < ctime_ns < _MOST and inode < _MOST and size < _MOST):
+        # Some disks number files up to 2^64 and beyond, and know dates after 2262; SQLite counts to 2^63.
+        mtime_ns, ctime_ns = (max(-_MOST, min(time, _MOST)) for time in (mtime_ns, ctime_ns))
+        size, inode = min(size, _MOST), inode & _MOST
+    return Stamp(size, mtime_ns, inode, ctime_ns)
 
 
 def _look_at(root: Path, entry: os.DirEntry[str], path: str, faults: list[Fault]) -> Stamp | None:

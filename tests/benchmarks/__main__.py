@@ -37,6 +37,7 @@ PARTS = (
     "pages",
     "load",
     "minute",
+    "large",
 )
 """Modules of this package that have `figures(folder, sizes)`."""
 
@@ -44,7 +45,7 @@ PARTS = (
 def main() -> None:
     """Measure the requested parts and print the table, even after a failure or Ctrl-C."""
     given = _arguments()
-    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds, given.seconds)
+    sizes = Sizes(given.notes, given.chunks, tuple(given.growth), given.rounds, given.seconds, given.large)
     rows: list[Figure | Failure] = []
     started, load = time.monotonic(), _load()
     with tempfile.TemporaryDirectory(prefix="spellbook-bench-", ignore_cleanup_errors=True) as place:
@@ -103,6 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=usual.seconds, help="seconds for which many clients ask (%(default)s)"
     )
+    parser.add_argument("--large", type=int, default=usual.large, help="notes in the large vault (%(default)s)")
     return parser.parse_args()
 
 

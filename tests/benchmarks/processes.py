@@ -70,7 +70,7 @@ class Bench:
             subprocess.run([*git, *arguments], check=True)
         self.run("reindex", "--words-only", "--quiet")
         with self.book() as book:
-            _make_vectors_up(book)
+            make_vectors_up(book)
         self.run("reindex", "--quiet")
         time.sleep(SETTLE_AFTER + 0.5)
         for _ in range(2):
@@ -94,7 +94,7 @@ class Bench:
         return word
 
 
-def _make_vectors_up(book: Spellbook) -> None:
+def make_vectors_up(book: Spellbook) -> None:
     drawn = np.random.default_rng(1)
     width = len(book.index.embedder.embed_query("how wide"))
     while keys := book.index.catalog.waiting.in_order()[:2_000]:
@@ -173,7 +173,7 @@ def watching(bench: Bench) -> Iterator[Figure]:
     child = subprocess.Popen([*bench.spellbook, "watch"], env=bench.variables, stderr=subprocess.PIPE)
     try:
         with bench.book() as book:
-            _until(book.is_watched)
+            until(book.is_watched)
             before = resident(child.pid)
             saved = [_save(bench, book.index.catalog.file) for _ in range(_SAVES + 1)][
                 1:
@@ -200,10 +200,10 @@ def watching(bench: Bench) -> Iterator[Figure]:
 
 def _followed(bench: Bench, index: Index) -> float:
     """Save a note and return the seconds until Chroma has its new chunk and its metadata."""
-    _until(lambda: not follow.is_due(index))
+    until(lambda: not follow.is_due(index))
     before, start = index.catalog.changes.last, time.perf_counter()
     bench.edit()
-    _until(lambda: index.catalog.changes.last != before and not follow.is_due(index))
+    until(lambda: index.catalog.changes.last != before and not follow.is_due(index))
     return time.perf_counter() - start
 
 
@@ -215,9 +215,9 @@ def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
         word = bench.edit()
         start = time.perf_counter()
         # Poll the tables that search reads, without the cost of a search.
-        chunk = _until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
+        chunk = until(lambda: connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (word,)).fetchone())
         by_words = time.perf_counter() - start
-        _until(
+        until(
             lambda: connection.execute(
                 "SELECT 1 FROM chunks JOIN vectors USING (key) WHERE chunk = ?", chunk
             ).fetchone()
@@ -225,7 +225,7 @@ def _save(bench: Bench, catalog: Path) -> tuple[float, float]:
         return by_words, time.perf_counter() - start
 
 
-def _until(happens: Callable[[], Any], within: float = 60.0) -> Any:
+def until(happens: Callable[[], Any], within: float = 60.0) -> Any:
     deadline = time.monotonic() + within
     while not (found := happens()):
         if time.monotonic() > deadline:

@@ -7,8 +7,11 @@ import weakref
 
 import pytest
 
-from spellbook.index import sync
+from spellbook.index import embed, local, sync
+from spellbook.index.catalog.catalog import Catalog
+from spellbook.index.filters import conditions
 from spellbook.search import weights
+from spellbook.text.expressions import AnyOf
 from spellbook.text.terms import phrase
 from tests.helpers import opened
 
@@ -31,6 +34,58 @@ def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, writ
         for _ in range(2):  # the second time they are kept
             assert [count(word) for word in words] == [common + 1, 1, 0]
             assert engine.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
+
+
+def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
+    """While texts are embedded no word is counted again; after a change of a note it is."""
+    write_note("a.md", "a zebra")
+    with opened(vault) as index:
+        sync.scan(index)
+        engine, word, generation = index.engine(), phrase("zebra"), index.catalog.generation
+        assert engine.frequencies([word], False)(word) == 1
+        embed.embed_texts(index)
+        assert index.catalog.generation > generation
+        with monkeypatch.context() as patched:
+            patched.setattr(Catalog, "frequency", lambda *_: pytest.fail("it was counted again"))
+            assert engine.frequencies([word], False)(word) == 1
+        write_note("b.md", "another zebra")
+        sync.scan(index)
+        assert engine.frequencies([word], False)(word) == 2
+
+
+def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(vault, write_note, monkeypatch):
+    """The best are those of all that match; where a filter leaves few of them, or for one word alone, all are weighed."""
+    monkeypatch.setattr(local, "WEIGHED", 20)
+    monkeypatch.setattr(local, "COMMON", 2)
+    monkeypatch.setattr(local, "MOST_NUMBERED", 10)
+    for i in range(200):
+        words = "zebra " + "heron " * (i % 4 == 0) + "owl " * (i % 8 == 0)
+        write_note(f"{i % 2}/{i}.md", f"# {i}\n\n{words * (1 + i % 3)}")
+    any_of, most = AnyOf(tuple(map(phrase, ("zebra", "heron", "owl")))), 12
+    odd = conditions({"path": "1/"})
+    weighed = []
+    match = Catalog.match
+
+    def noted(self, expression, limits, limit, also=(), among=None):
+        weighed.append(among and len(among))
+        return match(self, expression, limits, limit, also, among)
+
+    for exact_most, expected in ((1_000, [None]), (1, [25])):
+        with opened(vault, exact_most=exact_most) as index:
+            sync.scan(index)
+            engine, all_of_them = index.engine(), index.catalog.match(str(any_of), (), most)
+            also = [number for number, _ in index.catalog.match("zebra", odd, 3)]
+            monkeypatch.setattr(Catalog, "match", noted)
+            found = engine.match(any_of, (), most, also)
+            assert weighed == expected
+            assert found[:most] == all_of_them
+            assert {number for number, _ in found[most:]} == {*also}
+            assert len(engine.match(any_of, odd, most)) == most
+            assert weighed[-1] is None
+            engine.match(AnyOf((phrase("zebra"),)), (), most)
+            assert weighed[-1] is None
+            monkeypatch.setattr(Catalog, "match", match)
+            weighed.clear()
 
 
 @pytest.mark.parametrize("is_used", [False, True])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spellbook.index import embed, sync
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
 from spellbook.index.vectors import chroma, follow, nearest
 from spellbook.index.vectors.nearest import Nearest
@@ -98,6 +99,31 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
     assert len(found(index, searcher=known)) == 30
     assert len(known.sketches) == 100
     assert not index.chroma.seq
+
+
+@pytest.mark.parametrize("index", ["chroma"], indirect=True)
+@pytest.mark.parametrize(("most", "is_asked"), [(NOTES, True), (NOTES - 1, False)])
+def test_chroma_is_asked_as_long_as_it_takes_little_memory(index, monkeypatch, most, is_asked):
+    """Above so many vectors sketches answer, although Chroma has all of them."""
+    assert index.chroma.rows == NOTES
+    monkeypatch.setattr(nearest, "ASKED", most)
+    searcher = Nearest(index)
+    assert len(found(index, searcher=searcher)) == 30
+    assert (searcher.sketches is None) == is_asked
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_while_most_texts_have_no_vector_no_list_of_the_vault_is_made(vault, write_note, monkeypatch, count):
+    """If fewer texts than wanted have a vector, these are all that is looked for."""
+    for i in range(40):
+        write_note(f"{i:02}.md", f"lighthouse {i}")
+    with opened(vault, exact_most=1) as index:
+        sync.scan(index)
+        embed.embed_and_store(
+            index, index.catalog.waiting.texts(index.catalog.waiting.in_order()[-count:] * bool(count))
+        )
+        monkeypatch.setattr(Catalog, "keys", lambda *_: pytest.fail("all keys were listed"))
+        assert len(Nearest(index).chunks(index.embedder.embed_query("lighthouse"), (), 30, [])) == count
 
 
 @pytest.mark.parametrize("index", ["sketches"], indirect=True)

@@ -164,12 +164,17 @@ def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path,
         assert seal.answer(str(sealed)) is None
 
 
-def test_texts_that_wait_for_their_vectors_are_not_sealed(sealed, write_note):
-    """No seal is stored while texts are pending."""
+def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, write_note):
+    """While texts are pending, only a run with `--words-only` has nothing to do."""
     write_note("c.md", "third", age=100)
-    for _ in range(2):
-        reindex(sealed, "--words-only")
-        assert seal.answer(str(sealed)) is None
+    said = [reindex(sealed, "--words-only") for _ in range(3)]
+    assert not nothing_to_do(["--vault", str(sealed), "reindex"])
+    printed, modules = run("--vault", sealed, "reindex", "--words-only")
+    assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]
+    assert printed[0][:-6] == said[-1][:-6]
+    assert "click" not in modules
+    reindex(sealed)
+    assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
 
 
 def run(*arguments, **environment):
@@ -218,9 +223,11 @@ def test_json_is_what_the_long_way_prints(sealed):
     assert printed[0].partition('"generation"')[2] == longer.partition('"generation"')[2]
 
 
-@pytest.mark.parametrize("options", [["--full"], ["--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]])
+@pytest.mark.parametrize(
+    "options", [["--full"], ["--full", "--words-only"], ["--quiet", "--json"], ["--nonsense"], ["more"]]
+)
 def test_what_else_is_asked_goes_the_long_way(sealed, options):
-    """The shortcut handles three plain forms of the command; click handles all others."""
+    """The shortcut handles the plain forms of the command; click handles all others."""
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])

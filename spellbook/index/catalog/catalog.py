@@ -163,12 +163,18 @@ class Catalog:
         return [key for (key,) in self._rows(sql, values)]
 
     def match(
-        self, expression: str, conditions: Sequence[Condition], limit: int, also: Sequence[int] = ()
+        self,
+        expression: str,
+        conditions: Sequence[Condition],
+        limit: int,
+        also: Sequence[int] = (),
+        among: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
         """
         Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
 
-        The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
+        The `limit` best come first, of the chunks `among` if given, then those of the chunks `also` that match and meet
+        `conditions`.
         """
         others = [condition for condition in conditions if condition != NO_GUIDES]
         where, values = in_sql(self._database, others)
@@ -176,6 +182,9 @@ class Catalog:
         if len(others) < len(conditions):
             # Guides have few chunks. To join each matching row with its note takes as long as bm25 does.
             where += f" AND words.rowid NOT IN ({OF_GUIDES})"
+        if among is not None:
+            where += " AND +words.rowid IN (SELECT value FROM json_each(:among))"
+            values["among"] = json.dumps([*among, *also])
         # One query for both: finding the matching rows is what takes the time.
         first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._matches(
@@ -195,11 +204,11 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
+    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int32]:
         """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
+        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int32, sep=",")
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
         """

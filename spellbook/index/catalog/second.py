@@ -85,10 +85,14 @@ class Second:
         """Return the seq of the latest vector, 0 if there is none."""
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM second")[0][0])
 
-    def standing_in(self, since: int = 0) -> Iterator[tuple[str, bytes]]:
-        """Yield key and vector of the texts of chunks that have no vector of the embedder yet, those after `since`."""
-        # All are found by what is pending, the latest few by their seq.
-        tables = "second CROSS JOIN pending" if since else "pending CROSS JOIN second"
+    def standing_in(self, since: int, pending: int) -> Iterator[tuple[str, bytes]]:
+        """
+        Yield key and vector of the texts of chunks that have no vector of the embedder yet, those after `since`.
+
+        `pending` says how many have none.
+        """
+        # All are found by what is pending, the latest few by their seq. A new vault has fewer vectors than that.
+        tables = "second CROSS JOIN pending" if since or self.last() < pending else "pending CROSS JOIN second"
         return self._database.stream(
             f"SELECT key, vector FROM {tables} USING (key) WHERE NOT pending.label AND seq > ? ORDER BY seq", (since,)
         )

@@ -134,11 +134,11 @@ class NoteVectors:
         labels: dict[str, list[tuple[str, str]]] = {}
         for path, kind, key in self._index.catalog.labels.of(missing):
             labels.setdefault(path, []).append((kind, key))
-        read = 0
+        wanted = (key for rows in members.values() for _, key in rows if key != NO_TEXT)
+        read = self._nearest.vectors(wanted, _MOST_READ)  # in one call for all
         for path, rows in members.items():
             keys = {key for _, key in rows if key != NO_TEXT}
-            vectors, stored = self._nearest.vectors(keys, _MOST_READ - read)
-            read += stored
+            vectors = [read[key] for key in keys if key in read]
             note = _VectorsOfNote(rows[0][0], rows[-1][0], _mean(vectors), tuple(labels.get(path, ())))
             notes[path] = note
             is_whole = len(vectors) == len(keys)  # else more come

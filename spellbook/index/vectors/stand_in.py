@@ -26,7 +26,7 @@ class StandIn:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._guard = threading.Lock()
-        self._rows = _Rows("", 0, (), [])
+        self._rows = _Rows("", 0, (), ())
 
     def nearest(self, question: Bytes, limit: int, keys: Collection[str] | None = None) -> list[tuple[str, float]]:
         """
@@ -36,10 +36,15 @@ class StandIn:
         gone out of use since: the caller drops them.
         """
         rows = self._refresh()
-        query, every = unit(question), np.arange(len(rows.keys))
-        chosen = every if keys is None else np.flatnonzero(np.isin(np.array(rows.keys), list(keys)))
-        cosines = np.concatenate([np.empty(0, np.float32), *(unit(block) @ query for block in rows.blocks)])
-        top = chosen[np.argsort(-cosines[chosen], kind="stable")[:limit]]
+        # Not `block @ query`: its threads would wait for those that embed meanwhile. Divided by the lengths last, which
+        # takes a quarter of the time.
+        query = unit(question)
+        products = (np.vecdot(block.astype(np.float32), query) / lengths for block, lengths in rows.blocks)
+        cosines = np.concatenate([np.empty(0, np.float32), *products])
+        named = np.arange(len(cosines)) if keys is None else np.flatnonzero(np.isin(rows.keys, list(keys)))
+        if limit < len(named):
+            named = named[cosines[named] >= np.partition(cosines[named], -limit)[-limit]]
+        top = named[np.argsort(-cosines[named], kind="stable")[:limit]]
         return [(rows.keys[row], float(cosines[row])) for row in top.tolist()]
 
     def _refresh(self) -> _Rows:
@@ -49,31 +54,27 @@ class StandIn:
             pending = catalog.counts().pending
             # Another embedder has other keys, and other vectors have other numbers.
             state = f"{catalog.fingerprint} {catalog.second.fingerprint}"
-            rows = self._rows
-            if not pending or rows.state != state or len(rows.keys) > 2 * pending + 1_000:
-                rows = _Rows(state, 0, (), [])
-            if pending:
-                last = catalog.second.last()
-                if rows.seq == last:
-                    self._rows = rows
-                    return rows
-                since = rows.seq if rows.seq <= last else 0  # a catalog that was begun anew
-                keys, blocks = list(rows.keys if since else ()), list(rows.blocks if since else ())
-                known = set(keys)
-                fresh = (row for row in catalog.second.standing_in(since) if row[0] not in known)
-                left = islice(fresh, max(0, most - len(keys)))
+            rows, last = self._rows, catalog.second.last() if pending else 0
+            # Not one that is larger than it need be, or of a catalog that was begun anew.
+            if rows.state != state or len(rows.keys) > 2 * pending + 1_000 or rows.seq > last:
+                rows = _Rows(state, 0, (), ())
+            if rows.seq < last and len(rows.keys) < most:
+                keys, blocks, known = list(rows.keys), list(rows.blocks), set(rows.keys)
+                waiting = catalog.second.standing_in(rows.seq, pending)
+                left = islice((row for row in waiting if row[0] not in known), most - len(keys))
                 while some := list(islice(left, _BLOCK)):
                     keys += [key for key, _ in some]
-                    blocks.append(np.frombuffer(b"".join(vector for _, vector in some), np.int8).reshape(len(some), -1))
+                    block = np.frombuffer(b"".join(vector for _, vector in some), np.int8).reshape(len(some), -1)
+                    blocks.append((block, np.maximum(np.linalg.norm(block.astype(np.float32), axis=1), 1e-9)))
                 rows = _Rows(state, last, tuple(keys), blocks)
             self._rows = rows
             return rows
 
 
 class _Rows(NamedTuple):
-    """One state of the vectors; a search goes on with the one it began with."""
+    """One state of the vectors, in blocks with their lengths; a search goes on with the one it began with."""
 
     state: str
     seq: int
-    keys: tuple[str, ...]
-    blocks: Sequence[npt.NDArray[np.int8]]
+    keys: Sequence[str]
+    blocks: Sequence[tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]]
