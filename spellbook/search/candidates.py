@@ -125,7 +125,7 @@ class Lookup:
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
             dated = retrieve.by_meaning(engine, vector, scale, (*limits, time.condition), wanted, reasons)
-            unranked = {number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()}
+            unranked = {number: (chunk, leg._replace(rank=0)) for number, (chunk, leg) in dated.items()}
             self.semantic = {**unranked, **self.semantic}
         near = [*self.semantic, *engine.named(vector, limits)]
         if self.text.second is not None and pending:

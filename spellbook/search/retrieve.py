@@ -19,7 +19,7 @@ from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import QueryWord, Question
-from spellbook.search.text_scores import Both, Leg, OfNote
+from spellbook.search.text_scores import Leg, OfNote, joined
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
 from spellbook.text.expressions import AnyOf, Expression
@@ -240,16 +240,16 @@ def of_notes(
     shares = _share_of_words(engine, words, about)
     notes = {}
     for path, note in about.items():
-        labels: dict[str, tuple[float, Both]] = {}
+        labels: dict[str, float] = {}
         for kind, key, cosine in note.labels:
-            both = Both(None if cosine is None else score(cosine, scale), by_second.get(key))
-            value = both.joined(weights.SCORE.first, weights.SCORE.unknown_label_cost)
-            if value is not None and value >= labels.get(kind, (0.0, both))[0]:
-                labels[kind] = value, both
-        best = {kind: both for kind, (_, both) in labels.items()}
+            first = None if cosine is None else score(cosine, scale)
+            value = joined(first, by_second.get(key), weights.SCORE.first, weights.SCORE.unknown_label_cost)
+            if value is not None and value >= labels.get(kind, 0.0):
+                labels[kind] = value
         is_several = note.last > note.first  # else the chunk itself is the whole note
         whole = score(note.whole, scale) if note.whole is not None and is_several else None
-        notes[path] = OfNote(best.get(TITLE), None if unprompted else best.get(QUESTION), whole, shares.get(path))
+        question = None if unprompted else labels.get(QUESTION)
+        notes[path] = OfNote(labels.get(TITLE), question, whole, shares.get(path))
     return notes
 
 

@@ -55,7 +55,7 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             if _is_other_work(old, new):
                 others.add(path)
             else:
-                new.replaces.add(path)
+                new.replaces |= {path}
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
     for candidate in candidates:
         if candidate.chunk.path not in superseded and is_superseded(candidate.chunk):

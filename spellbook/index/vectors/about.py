@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
@@ -36,8 +37,7 @@ _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoteCosines:
+class NoteCosines(NamedTuple):
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
