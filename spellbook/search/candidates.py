@@ -183,8 +183,8 @@ class Lookup:
             leg = words.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
             if scripts is not None:
-                foreign = own.foreign(scripts, leg.score if leg else 0.0)
-                second = second if second is not None and scripts.is_read else None
+                foreign = own.foreign(chunk, scripts, leg.score if leg else 0.0)
+                second = second if second is not None and scripts.is_read(chunk) else None
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

@@ -107,13 +107,14 @@ class Candidate:
     note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
     what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `by_text` has
     the score by each text of a question of several. `changes` are the adjustments; most are never shown, so their
-    reasons may be made when they are read. `last` is the end of `order`, once it was asked for.
+    reasons may be made when they are read. `fused` are the weights of its legs. `last` is the end of `order`, once it
+    was asked for.
     """
 
     chunk: StoredChunk
     matches: Sequence[Match]
     score: float = 0.0
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    fused: tuple[float, float] = (0.0, 0.0)
     changes: tuple[tuple[str | Callable[[], str], float], ...] = ()
     translations: Mapping[str, str] = field(default_factory=dict)
     instead: str = ""
@@ -135,7 +136,8 @@ class Candidate:
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
         """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
-        return {name: share.as_dict() for name, share in self.shares.items()}
+        scored = [_scored(match, *self.fused) for match in self.matches]
+        return {name: share.as_dict() for name, share in _shares(scored, *self.fused).items()}
 
     @property
     def adjustments(self) -> list[dict[str, Any]]:
@@ -182,7 +184,7 @@ class Candidate:
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
     """
-    Score each candidate by the weighted sum of its legs, with credit for another language; return the best first.
+    Score each candidate by the weighted sum of its legs, with credit for another language; return them as they come.
 
     Of several texts the best two count, by the mean of their scores.
     """
@@ -190,8 +192,9 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
     semantic, keyword = (0.0, 1.0) if by_words_only else legs
     fused = list(candidates)
     for candidate in fused:
-        _join(candidate, [_scored(match, semantic, keyword) for match in candidate.matches], semantic, keyword)
-    return sorted(fused, key=lambda candidate: candidate.order)
+        candidate.fused = semantic, keyword
+        _join(candidate, [_scored(match, semantic, keyword) for match in candidate.matches])
+    return fused
 
 
 class Scored(NamedTuple):
@@ -218,18 +221,11 @@ def _scored(match: Match, semantic: float, keyword: float) -> Scored:
     return Scored(score, credit, of_kind, match, meaning, words)
 
 
-def _join(candidate: Candidate, scored: Sequence[Scored], semantic: float, keyword: float) -> None:
-    """Give a candidate the mean of its best scores, as shares of the legs."""
-    best = sorted(scored, key=lambda one: -one.score)[: weights.JOINED] if len(scored) > 1 else scored
-    candidate.shares = shares = {}
-    for name, weight, of_texts in (
-        ("semantic", semantic, [(one.match.semantic, one.meaning) for one in best]),
-        ("keyword", keyword, [(one.match.keyword, one.words) for one in best]),
-    ):
-        leg, parts = of_texts[0] if len(best) == 1 else _mean_parts(of_texts)
-        if parts[0]:
-            shares[name] = share = Share.of(leg, parts, weight)
-            candidate.score = round(candidate.score + share.share, 4)
+def _join(candidate: Candidate, scored: Sequence[Scored]) -> None:
+    """Give a candidate the mean of its best scores."""
+    for share in _shares(scored, *candidate.fused).values():
+        candidate.score = round(candidate.score + share.share, 4)
+    best = _best(scored)
     if credit := _mean([one.credit for one in best]):
         candidate.add("in another language", credit)
     if of_kind := _mean([one.of_kind for one in best]):
@@ -237,6 +233,22 @@ def _join(candidate: Candidate, scored: Sequence[Scored], semantic: float, keywo
         candidate.add(f"names a {', '.join(named)}", of_kind)
     if len(scored) > 1:
         candidate.by_text = {one.match.text: round(one.score, 4) for one in scored}
+
+
+def _best(scored: Sequence[Scored]) -> Sequence[Scored]:
+    return sorted(scored, key=lambda one: -one.score)[: weights.JOINED] if len(scored) > 1 else scored
+
+
+def _shares(scored: Sequence[Scored], semantic: float, keyword: float) -> dict[str, Share]:
+    """Return the shares of the legs in the mean of the best scores."""
+    best, shares = _best(scored), {}
+    by_meaning = [(one.match.semantic, one.meaning) for one in best]
+    by_words = [(one.match.keyword, one.words) for one in best]
+    for name, weight, of_texts in (("semantic", semantic, by_meaning), ("keyword", keyword, by_words)):
+        leg, parts = of_texts[0] if len(of_texts) == 1 else _mean_parts(of_texts)
+        if parts[0]:
+            shares[name] = Share(leg, parts, weight)
+    return shares
 
 
 def _mean_parts(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:

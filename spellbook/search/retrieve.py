@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
@@ -37,8 +36,10 @@ _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "p
 What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
 nDCG@10 from a vault of twelve languages.
 """
-_REMEMBERED = 1_000
-"""Chunks whose scripts and language are kept, with up to 800 letters of each: the same ones come up again."""
+_LATIN = {"latin": 1.0}
+"""The scripts of most texts."""
+_REMEMBERED = 20_000
+"""Chunks whose scripts and language are kept, 100 to 400 bytes each: then their texts need not be looked at again."""
 
 
 def _as_it_is(expression: Expression) -> Expression:
@@ -287,14 +288,14 @@ class TextScripts:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    def foreign(self, chunk: ChunkScripts, words: float) -> float:
+    def foreign(self, chunk: StoredChunk, written: ChunkScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
-        own = chunk.scripts
+        own = written.scripts
         foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
         is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
-        return 1.0 if is_open and chunk.language not in {"", self.language} else foreign
+        return 1.0 if is_open and written.language(chunk) not in {"", self.language} else foreign
 
     @property
     def is_read(self) -> bool:
@@ -309,20 +310,24 @@ ANY_LANGUAGE = TextScripts({}, "")
 class ChunkScripts:
     """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
 
+    __slots__ = ("_is_ascii", "_language", "key", "scripts")
+
     def __init__(self, chunk: StoredChunk) -> None:
         text = chunk.text
-        self.scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
-        self._is_ascii, self._begins = text.isascii(), text[:_SAMPLED]
+        scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
+        self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
+        self._is_ascii = text.isascii()
+        self._language: str | None = None
 
-    @cached_property
-    def language(self) -> str:
-        """Its language, if several have its script."""
-        return languages.language(self._begins)
+    def language(self, chunk: StoredChunk) -> str:
+        """Return the language of the chunk, if several have its script."""
+        if self._language is None:
+            self._language = languages.language(chunk.text)
+        return self._language
 
-    @cached_property
-    def is_read(self) -> bool:
-        """Whether the second encoder knows its scripts and its language."""
-        return self._is_ascii or (_is_known(self.scripts) and self.language in _LANGUAGES)
+    def is_read(self, chunk: StoredChunk) -> bool:
+        """Return whether the second encoder knows its scripts and its language."""
+        return self._is_ascii or (_is_known(self.scripts) and self.language(chunk) in _LANGUAGES)
 
 
 def _is_known(scripts: Mapping[str, float]) -> bool:
@@ -331,16 +336,16 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
 
 
 class ScriptsCache:
-    """How chunks are written; some that were asked for lately are kept."""
+    """How chunks are written; those that were asked for lately are kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], ChunkScripts] = {}
+        self._kept: dict[int, ChunkScripts] = {}
 
     def of(self, chunk: StoredChunk) -> ChunkScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
-        at = chunk.number, chunk.key  # a catalog that is begun anew gives the same numbers to other texts
-        if (known := self._kept.get(at)) is None:
+        known = self._kept.get(chunk.number)
+        if known is None or known.key != chunk.key:  # a catalog that is begun anew gives the same numbers to other texts
             if len(self._kept) >= _REMEMBERED:
                 self._kept.clear()
-            known = self._kept[at] = ChunkScripts(chunk)
+            known = self._kept[chunk.number] = ChunkScripts(chunk)
         return known

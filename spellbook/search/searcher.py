@@ -258,6 +258,7 @@ class Searcher:
         reranker = self._index.reranker
         if reranker is None or question.mode == "keyword" or not fused:
             return
+        fused = sorted(fused, key=lambda candidate: candidate.order)
         first = fused[: weights.RERANKED]
         texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
         try:
@@ -267,23 +268,26 @@ class Searcher:
 
     def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
         """Return the chosen as hits with their words, backlinks, tokens, and what else passed of their notes."""
-        linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
+        if not chosen:
+            return []
         numbers = [one.chunk.number for one in chosen]
-        tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
         further: dict[str, list[StoredChunk]] = {}
         for one in passed:
             if one.chunk.number not in numbers:
                 further.setdefault(one.chunk.path, []).append(one.chunk)
-        found = [
-            replace(
-                one.hit(),
-                backlinks=linked[one.chunk.path],
-                tokens=tokens.get(one.chunk.number),
-                further=tuple(further.pop(one.chunk.path, ())),
-            )
-            for one in chosen
-        ]
-        return self._with_words(ranked, found)
+        with self.engine.reading():
+            linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
+            tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
+            found = [
+                replace(
+                    one.hit(),
+                    backlinks=linked[one.chunk.path],
+                    tokens=tokens.get(one.chunk.number),
+                    further=tuple(further.pop(one.chunk.path, ())),
+                )
+                for one in chosen
+            ]
+            return self._with_words(ranked, found)
 
     def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have."""

@@ -135,17 +135,16 @@ class Match:
 
 
 class Share(NamedTuple):
-    """The share of a leg in a score: `weight` times the sum of its `parts`, and rounded the `share` itself."""
+    """A leg's share in a score: `weight` times the sum of its `parts`."""
 
     leg: Leg | None
     parts: Parts
     weight: float
-    share: float
 
-    @classmethod
-    def of(cls, leg: Leg | None, parts: Parts, weight: float) -> Share:
-        """Return the share of a leg with these parts."""
-        return cls(leg, parts, weight, round(weight * sum(parts[1]), 4))
+    @property
+    def share(self) -> float:
+        """The share itself, rounded."""
+        return round(self.weight * sum(self.parts[1]), 4)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as an answer shows it; the rounded parts add up to the share."""

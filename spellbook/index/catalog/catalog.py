@@ -482,8 +482,8 @@ class Catalog:
         chunks = []
         for row in rows:
             keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            text, parsed = text_bytes.unpacked(row[7]), (list_of(keywords), list_of(tags), mapping_of(meta))
-            chunks.append(StoredChunk._make((*row[:7], text, *row[8:16], *parsed, *row[19:])))
+            parsed = list_of(keywords), list_of(tags), mapping_of(meta)
+            chunks.append(StoredChunk._make((*row[:16], *parsed, *row[19:])))
         return chunks
 
 
