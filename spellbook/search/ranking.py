@@ -105,10 +105,9 @@ class Candidate:
 
     `matches` say what each text of the question has to do with it, the question itself first. `translations` of its
     note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
-    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `by_text` has
-    the score by each text of a question of several. `changes` are the adjustments; most are never shown, so their
-    reasons may be made when they are read. `fused` are the weights of its legs. `last` is the end of `order`, once it
-    was asked for.
+    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are
+    the weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they
+    are read. `last` is the end of `order`, once it was asked for.
     """
 
     chunk: StoredChunk
@@ -120,7 +119,6 @@ class Candidate:
     instead: str = ""
     superseded: Superseded | None = None
     replaces: frozenset[str] = frozenset()
-    by_text: Mapping[str, float] = field(default_factory=dict)
     last: tuple[str, str] | None = None
 
     @property
@@ -136,8 +134,22 @@ class Candidate:
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
         """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
-        scored = [_scored(match, *self.fused) for match in self.matches]
-        return {name: share.as_dict() for name, share in _shares(scored, *self.fused).items()}
+        legs = zip(("semantic", "keyword"), _legs(self.best()), self.fused, strict=True)
+        return {name: Share(leg, parts, weight).as_dict() for name, (leg, parts), weight in legs if parts[0]}
+
+    def scored(self) -> list[Scored]:
+        """Return the scores by each text."""
+        return [_scored(match, *self.fused) for match in self.matches]
+
+    def best(self) -> list[Scored]:
+        """Return the scores that count: of several texts the best ones."""
+        scored = self.scored()
+        return scored if len(scored) == 1 else sorted(scored, key=lambda one: -one.score)[: weights.JOINED]
+
+    @property
+    def by_text(self) -> dict[str, float]:
+        """The score by each text of a question of several."""
+        return {one.match.text: round(one.score, 4) for one in self.scored()} if len(self.matches) > 1 else {}
 
     @property
     def adjustments(self) -> list[dict[str, Any]]:
@@ -172,8 +184,8 @@ class Candidate:
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
         why = {**self.legs, "adjustments": self.adjustments}
-        if self.by_text:
-            why["texts"] = [{"text": text, "score": score} for text, score in self.by_text.items()]
+        if by_text := self.by_text:
+            why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
         if self.translations:
             why["translations"] = dict(self.translations)
         if self.superseded or is_superseded(self.chunk):
@@ -193,7 +205,15 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
     fused = list(candidates)
     for candidate in fused:
         candidate.fused = semantic, keyword
-        _join(candidate, [_scored(match, semantic, keyword) for match in candidate.matches])
+        best = candidate.best()
+        (_, meaning), (_, words) = _legs(best)
+        score = round(semantic * sum(meaning[1]), 4)
+        candidate.score = round(score + round(keyword * sum(words[1]), 4), 4)
+        if credit := _mean([one.credit for one in best]):
+            candidate.add("in another language", credit)
+        if of_kind := _mean([one.of_kind for one in best]):
+            named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
+            candidate.add(f"names a {', '.join(named)}", of_kind)
     return fused
 
 
@@ -217,38 +237,14 @@ def _scored(match: Match, semantic: float, keyword: float) -> Scored:
         if match.foreign and meaning[0]:
             credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
         of_kind = match.keyword.of_kind if match.keyword else 0.0
-    score = semantic * by_meaning + keyword * by_words + credit + of_kind
-    return Scored(score, credit, of_kind, match, meaning, words)
+    return Scored(semantic * by_meaning + keyword * by_words + credit + of_kind, credit, of_kind, match, meaning, words)
 
 
-def _join(candidate: Candidate, scored: Sequence[Scored]) -> None:
-    """Give a candidate the mean of its best scores."""
-    for share in _shares(scored, *candidate.fused).values():
-        candidate.score = round(candidate.score + share.share, 4)
-    best = _best(scored)
-    if credit := _mean([one.credit for one in best]):
-        candidate.add("in another language", credit)
-    if of_kind := _mean([one.of_kind for one in best]):
-        named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
-        candidate.add(f"names a {', '.join(named)}", of_kind)
-    if len(scored) > 1:
-        candidate.by_text = {one.match.text: round(one.score, 4) for one in scored}
-
-
-def _best(scored: Sequence[Scored]) -> Sequence[Scored]:
-    return sorted(scored, key=lambda one: -one.score)[: weights.JOINED] if len(scored) > 1 else scored
-
-
-def _shares(scored: Sequence[Scored], semantic: float, keyword: float) -> dict[str, Share]:
-    """Return the shares of the legs in the mean of the best scores."""
-    best, shares = _best(scored), {}
+def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:
+    """Return the legs by meaning and by words of the best texts, with the means of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     by_words = [(one.match.keyword, one.words) for one in best]
-    for name, weight, of_texts in (("semantic", semantic, by_meaning), ("keyword", keyword, by_words)):
-        leg, parts = of_texts[0] if len(of_texts) == 1 else _mean_parts(of_texts)
-        if parts[0]:
-            shares[name] = Share(leg, parts, weight)
-    return shares
+    return [of_texts[0] if len(best) == 1 else _mean_parts(of_texts) for of_texts in (by_meaning, by_words)]
 
 
 def _mean_parts(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
@@ -333,7 +329,7 @@ def adjust(
 def _changes(
     chunk: StoredChunk, lives: Lives, use: Use | None, now: float
 ) -> tuple[list[tuple[str, float, bool]], tuple[float, float] | None]:
-    """Return what a note adds to the scores of its chunks: reason, share, whether it is told if it adds nothing; age."""
+    """Return what a note adds to its chunks' scores (reason, share, whether it is told even if it is 0), and its age."""
     changes = []
     if chunk.importance != 0.5:
         share = weights.IMPORTANCE * (chunk.importance - 0.5)

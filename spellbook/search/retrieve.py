@@ -147,8 +147,9 @@ def by_words(
         result = {}
         for number in {**scores, **of_kind}:
             share = scores.get(number, 0.0) / most if most else 0.0
-            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0))
-            result[number] = Leg(ranks.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4)), *own)
+            score, beyond = (share, 0.0) if share <= 1 else (1.0, round(share - 1, 4))
+            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0)) if same or kinds else ()
+            result[number] = Leg(ranks.get(number, 0), score, beyond, *own)
         return result
 
     def more(numbers: Sequence[int]) -> dict[int, Leg]:
@@ -344,7 +345,8 @@ class ScriptsCache:
     def of(self, chunk: StoredChunk) -> ChunkScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
         known = self._kept.get(chunk.number)
-        if known is None or known.key != chunk.key:  # a catalog that is begun anew gives the same numbers to other texts
+        # A catalog that is begun anew gives the same numbers to other texts.
+        if known is None or known.key != chunk.key:
             if len(self._kept) >= _REMEMBERED:
                 self._kept.clear()
             known = self._kept[chunk.number] = ChunkScripts(chunk)

@@ -103,8 +103,10 @@ class Match:
             names, values = _ASKED, (question - weights.QUESTION_COST,)
         if not names or whole is None:
             return names, values
-        share = 1 - blend.whole
-        return (*names, NOTE), (*[share * value for value in values], blend.whole * whole)
+        share, of_note = 1 - blend.whole, blend.whole * whole
+        if len(values) == 1:
+            return (*names, NOTE), (share * values[0], of_note)
+        return (*names, NOTE), (share * values[0], share * values[1], of_note)
 
     def words(self) -> Parts:
         """Return the score by words as its parts: the chunk, and its whole note. None if neither has any."""
