@@ -159,7 +159,8 @@ class Candidate:
 
     def add(self, reason: str | Callable[[], str], share: float, *, even_nothing: bool = False) -> None:
         """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
-        share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
+        whole = self.score + share
+        share = round((0.0 if whole < 0 else 1.0 if whole > 1 else whole) - self.score, 4)
         if share or even_nothing:
             self.changes = (*self.changes, (reason, share))
             self.score = round(self.score + share, 4)
@@ -206,19 +207,22 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
     for candidate in fused:
         candidate.fused = semantic, keyword
         best = candidate.best()
-        (_, meaning), (_, words) = _legs(best)
-        score = round(semantic * sum(meaning[1]), 4)
-        candidate.score = round(score + round(keyword * sum(words[1]), 4), 4)
-        if credit := _mean([one.credit for one in best]):
+        if len(best) == 1:
+            _, credit, of_kind, _, _, _, by_meaning, by_words = best[0]
+        else:
+            credit, of_kind = _mean([one.credit for one in best]), _mean([one.of_kind for one in best])
+            by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
+        candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
+        if credit:
             candidate.add("in another language", credit)
-        if of_kind := _mean([one.of_kind for one in best]):
+        if of_kind:
             named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
             candidate.add(f"names a {', '.join(named)}", of_kind)
     return fused
 
 
 class Scored(NamedTuple):
-    """A text's score of a chunk; in it, the credits for another language and for a kind of things, and the parts."""
+    """A text's score of a chunk; in it, the credits for another language and for a kind of things, parts and sums."""
 
     score: float
     credit: float
@@ -226,6 +230,8 @@ class Scored(NamedTuple):
     match: Match
     meaning: Parts
     words: Parts
+    by_meaning: float
+    by_words: float
 
 
 def _scored(match: Match, semantic: float, keyword: float) -> Scored:
@@ -237,7 +243,8 @@ def _scored(match: Match, semantic: float, keyword: float) -> Scored:
         if match.foreign and meaning[0]:
             credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
         of_kind = match.keyword.of_kind if match.keyword else 0.0
-    return Scored(semantic * by_meaning + keyword * by_words + credit + of_kind, credit, of_kind, match, meaning, words)
+    score = semantic * by_meaning + keyword * by_words + credit + of_kind
+    return Scored(score, credit, of_kind, match, meaning, words, by_meaning, by_words)
 
 
 def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:
@@ -329,7 +336,7 @@ def adjust(
 def _changes(
     chunk: StoredChunk, lives: Lives, use: Use | None, now: float
 ) -> tuple[list[tuple[str, float, bool]], tuple[float, float] | None]:
-    """Return what a note adds to its chunks' scores (reason, share, whether it is told even if it is 0), and its age."""
+    """Return what a note adds to its chunks' scores (reason, share, told even if 0), and its age."""
     changes = []
     if chunk.importance != 0.5:
         share = weights.IMPORTANCE * (chunk.importance - 0.5)
