@@ -56,16 +56,15 @@ class Found:
             reasons.append("searched by words only: another process indexes this vault with another embedder")
         has_second = any(text.second is not None for text in texts)
         if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
-            texts = [
-                replace(text, second=None) for text in texts
-            ]  # its vectors are another encoder's, if there are any
+            # Its vectors are another encoder's, if there are any.
+            texts = [replace(text, second=None) for text in texts]
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
         self._engine, self._written, self._limits, self._reasons, self._time = engine, written, limits, reasons, time
         self._lookups = [Lookup(engine, index, question, text, wanted) for text in texts]
 
     def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
-        """Look for candidates; return them in no order and without a score, the chunks `wanted`, by number, among them."""
+        """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
         near, first = list(wanted), self._lookups[0]
         for lookup in self._lookups:
             time = self._time if lookup is first else None

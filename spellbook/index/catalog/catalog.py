@@ -482,7 +482,8 @@ class Catalog:
         chunks = []
         for row in rows:
             keywords, tags, meta = next(iter(rest[row[2]]), ("[]", "[]", "{}")) if row[2] in rest else row[16:19]
-            chunks.append(StoredChunk(*row[:16], list_of(keywords), list_of(tags), mapping_of(meta), *row[19:]))
+            parsed = list_of(keywords), list_of(tags), mapping_of(meta)
+            chunks.append(StoredChunk._make((*row[:16], *parsed, *row[19:])))
         return chunks
 
 
