@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,8 +39,8 @@ nDCG@10 from a vault of twelve languages.
 """
 _LATIN = {"latin": 1.0}
 """The scripts of most texts."""
-_REMEMBERED = 20_000
-"""Chunks whose scripts and language are kept, 100 to 400 bytes each: then their texts need not be looked at again."""
+_REMEMBERED = 1_000
+"""Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
 
 
 def _as_it_is(expression: Expression) -> Expression:
@@ -340,7 +341,7 @@ class ScriptsCache:
     """How chunks are written; those that were asked for lately are kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, ChunkScripts] = {}
+        self._kept: OrderedDict[int, ChunkScripts] = OrderedDict()
 
     def of(self, chunk: StoredChunk) -> ChunkScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
@@ -348,6 +349,6 @@ class ScriptsCache:
         # A catalog that is begun anew gives the same numbers to other texts.
         if known is None or known.key != chunk.key:
             if len(self._kept) >= _REMEMBERED:
-                self._kept.clear()
+                self._kept.popitem(last=False)
             known = self._kept[chunk.number] = ChunkScripts(chunk)
         return known
