@@ -14,7 +14,6 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 from spellbook.system.lazy import np, npt
@@ -170,12 +169,14 @@ def label_key(fingerprint: str, kind: str, text: str) -> str:
 
 def score(cosine: float, scale: Scale) -> float:
     """Return a cosine as a score in 0..1 on an embedder's scale."""
-    if cosine <= scale[0][0]:
-        return scale[0][1]
-    for (low, a), (high, b) in pairwise(scale):
+    low, a = scale[0]
+    if cosine <= low:
+        return a
+    for high, b in scale:
         if cosine <= high:
             return a + (b - a) * (cosine - low) / (high - low)
-    return scale[-1][1]
+        low, a = high, b
+    return a
 
 
 def unit(kept: Bytes) -> Vectors:

@@ -31,59 +31,76 @@ class QueryText:
     second: Bytes | None = None
 
 
-def gather(
-    engine: Engine,
-    index: Source,
-    question: Question,
-    texts: Sequence[QueryText],
-    limits: Sequence[Condition],
-    wanted: Sequence[int],
-    reasons: list[str],
-    written: retrieve.ScriptsCache,
-    time: When | None = None,
-) -> Ranked:
+class Found:
     """
-    Return the candidates of a question's `texts`, the question first, in no order and without a score.
+    What the texts of a question, itself first, find in an index; `reasons` get why that may not be all.
 
-    The chunks `wanted`, by number, are among them. `time` is what the question says of time. `written` knows the
-    languages of chunks.
+    `time` is what the question says of time. `written` knows the languages of chunks.
     """
-    counts = engine.counts()
-    guides = engine.guides() if NO_GUIDES in limits else 0
-    if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
-        texts = [QueryText(text.text) for text in texts]
-        reasons.append("searched by words only: another process indexes this vault with another embedder")
-    has_second = any(text.second is not None for text in texts)
-    if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
-        texts = [replace(text, second=None) for text in texts]  # its vectors are another encoder's, if there are any
-    pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
-    wanted_each = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-    lookups = [Lookup(engine, index, question, text, wanted_each) for text in texts]
-    near = list(wanted)
-    for lookup in lookups:
-        near += lookup.by_meaning(limits, reasons, time if lookup is lookups[0] else None, pending=counts.pending > 0)
-    for lookup in lookups:
-        near += lookup.by_words(limits, list(dict.fromkeys(near)), counts.chunks, guides)
-    numbers = list(dict.fromkeys(near))
-    known = {number: chunk for lookup in lookups for number, (chunk, _) in lookup.semantic.items()}
-    known |= {chunk.number: chunk for chunk in engine.by_number([number for number in numbers if number not in known])}
-    chunks = [known[number] for number in numbers if number in known]
-    compares = any(lookup.compares_languages for lookup in lookups)
-    how_written = [written.of(chunk) for chunk in chunks] if compares else []
-    rows: dict[str, bytes] = {}
-    matches = [lookup.matches(chunks, how_written, rows) for lookup in lookups]
-    first = lookups[0]
-    return Ranked(
-        [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)],
-        counts,
-        reasons,
-        first.words.words,
-        first.expected,
-        first.text.vector,
-        first.words.quotes,
-        guides=guides,
-        further=tuple(word for lookup in lookups[1:] for word in lookup.words.words),
-    )
+
+    def __init__(
+        self,
+        engine: Engine,
+        index: Source,
+        question: Question,
+        texts: Sequence[QueryText],
+        limits: Sequence[Condition],
+        reasons: list[str],
+        written: retrieve.ScriptsCache,
+        time: When | None = None,
+    ) -> None:
+        self.counts = engine.counts()
+        self.guides = engine.guides() if NO_GUIDES in limits else 0
+        if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
+            texts = [QueryText(text.text) for text in texts]
+            reasons.append("searched by words only: another process indexes this vault with another embedder")
+        has_second = any(text.second is not None for text in texts)
+        if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
+            # Its vectors are another encoder's, if there are any.
+            texts = [replace(text, second=None) for text in texts]
+        pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
+        wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
+        self._engine, self._written, self._limits, self._reasons, self._time = engine, written, limits, reasons, time
+        self._lookups = [Lookup(engine, index, question, text, wanted) for text in texts]
+
+    def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
+        """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
+        near, first = list(wanted), self._lookups[0]
+        for lookup in self._lookups:
+            time = self._time if lookup is first else None
+            near += lookup.by_meaning(self._limits, self._reasons, time, pending=self.counts.pending > 0)
+        for lookup in self._lookups:
+            near += lookup.by_words(self._limits, list(dict.fromkeys(near)), self.counts.chunks, self.guides)
+        return self.of(list(dict.fromkeys(near)))
+
+    def of(self, numbers: Sequence[int]) -> list[Candidate]:
+        """Return these chunks, by number, as candidates; call `candidates` first."""
+        if not numbers:
+            return []
+        known = {number: chunk for lookup in self._lookups for number, (chunk, _) in lookup.semantic.items()}
+        missing = [number for number in numbers if number not in known]
+        known |= {chunk.number: chunk for chunk in self._engine.by_number(missing)}
+        chunks = [known[number] for number in numbers if number in known]
+        compares = any(lookup.compares_languages for lookup in self._lookups)
+        how_written = [self._written.of(chunk) for chunk in chunks] if compares else []
+        rows: dict[str, bytes] = {}
+        matches = [lookup.matches(chunks, how_written, rows) for lookup in self._lookups]
+        return [Candidate(chunk, of_texts) for chunk, *of_texts in zip(chunks, *matches, strict=True)]
+
+    def state(self) -> Ranked:
+        """Return what was looked for, without candidates."""
+        first, *others = self._lookups
+        return Ranked(
+            [],
+            self.counts,
+            self._reasons,
+            first.words.words,
+            first.expected,
+            first.text.vector,
+            first.words.quotes,
+            guides=self.guides,
+            further=tuple(word for lookup in others for word in lookup.words.words),
+        )
 
 
 class Lookup:
@@ -125,7 +142,7 @@ class Lookup:
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
             dated = retrieve.by_meaning(engine, vector, scale, (*limits, time.condition), wanted, reasons)
-            unranked = {number: (chunk, replace(leg, rank=0)) for number, (chunk, leg) in dated.items()}
+            unranked = {number: (chunk, leg._replace(rank=0)) for number, (chunk, leg) in dated.items()}
             self.semantic = {**unranked, **self.semantic}
         near = [*self.semantic, *engine.named(vector, limits)]
         if self.text.second is not None and pending:
@@ -183,8 +200,8 @@ class Lookup:
             leg = words.get(chunk.number)
             second, foreign = by_second.get(chunk.key), 0.0
             if scripts is not None:
-                foreign = own.foreign(scripts, leg.score if leg else 0.0)
-                second = second if second is not None and scripts.is_read else None
+                foreign = own.foreign(chunk, scripts, leg.score if leg else 0.0)
+                second = second if second is not None and scripts.is_read(chunk) else None
             note = notes.get(chunk.path, NOTHING)
             matches.append(Match(scores.get(chunk.number), leg, foreign, note, second, expected, self.text.text))
         return matches

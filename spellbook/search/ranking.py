@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
@@ -18,7 +19,7 @@ from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
 from spellbook.search.related import Superseded
-from spellbook.search.text_scores import Leg, Match, Share
+from spellbook.search.text_scores import NO_PARTS, Leg, Match, Parts, Share
 from spellbook.text.quoting import counted
 
 T = TypeVar("T")
@@ -104,20 +105,21 @@ class Candidate:
 
     `matches` say what each text of the question has to do with it, the question itself first. `translations` of its
     note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
-    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `by_text` has
-    the score by each text of a question of several.
+    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are
+    the weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they
+    are read. `last` is the end of `order`, once it was asked for.
     """
 
     chunk: StoredChunk
     matches: Sequence[Match]
     score: float = 0.0
-    shares: dict[str, Share] = field(default_factory=dict)
-    adjustments: list[dict[str, Any]] = field(default_factory=list)
+    fused: tuple[float, float] = (0.0, 0.0)
+    changes: tuple[tuple[str | Callable[[], str], float], ...] = ()
     translations: Mapping[str, str] = field(default_factory=dict)
     instead: str = ""
     superseded: Superseded | None = None
-    replaces: set[str] = field(default_factory=set)
-    by_text: Mapping[str, float] = field(default_factory=dict)
+    replaces: frozenset[str] = frozenset()
+    last: tuple[str, str] | None = None
 
     @property
     def semantic(self) -> Leg | None:
@@ -132,13 +134,35 @@ class Candidate:
     @property
     def legs(self) -> dict[str, dict[str, Any]]:
         """Return the legs as an answer shows them: rank, score, share, and the parts that add up to the share."""
-        return {name: share.as_dict() for name, share in self.shares.items()}
+        legs = zip(("semantic", "keyword"), _legs(self.best()), self.fused, strict=True)
+        return {name: Share(leg, parts, weight).as_dict() for name, (leg, parts), weight in legs if parts[0]}
 
-    def add(self, reason: str, share: float, *, even_nothing: bool = False) -> None:
+    def scored(self) -> list[Scored]:
+        """Return the scores by each text."""
+        return [_scored(match, *self.fused) for match in self.matches]
+
+    def best(self) -> list[Scored]:
+        """Return the scores that count: of several texts the best ones."""
+        scored = self.scored()
+        return scored if len(scored) == 1 else sorted(scored, key=lambda one: -one.score)[: weights.JOINED]
+
+    @property
+    def by_text(self) -> dict[str, float]:
+        """The score by each text of a question of several."""
+        return {one.match.text: round(one.score, 4) for one in self.scored()} if len(self.matches) > 1 else {}
+
+    @property
+    def adjustments(self) -> list[dict[str, Any]]:
+        """Return the adjustments as an answer shows them."""
+        said = [(reason if isinstance(reason, str) else reason(), share) for reason, share in self.changes]
+        return [{"reason": reason, "share": share} for reason, share in said]
+
+    def add(self, reason: str | Callable[[], str], share: float, *, even_nothing: bool = False) -> None:
         """Add `share` to the score, within 0..1, and record the reason unless it adds nothing."""
-        share = round(min(1.0, max(0.0, self.score + share)) - self.score, 4)
+        whole = self.score + share
+        share = round((0.0 if whole < 0 else 1.0 if whole > 1 else whole) - self.score, 4)
         if share or even_nothing:
-            self.adjustments.append({"reason": reason, "share": share})
+            self.changes = (*self.changes, (reason, share))
             self.score = round(self.score + share, 4)
 
     def evidence(self) -> float:
@@ -150,17 +174,19 @@ class Candidate:
     @property
     def order(self) -> tuple[float, float, float, str, str]:
         """Sort key: best first, and newest first among equals."""
-        newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
-        beyond = self.keyword.beyond if self.keyword else 0.0
+        first = self.matches[0]
+        if self.last is None:
+            newest = (self.chunk.updated or self.chunk.created or "").translate(_BACKWARDS) or "\U0010ffff"
+            self.last = newest, self.chunk.id
         # Titles lift equal notes to 1 together. The last digits of a cosine say nothing.
-        text = round(self.semantic.score, 4) if self.semantic else 0.0
-        return -self.score, -beyond, -text, newest, self.chunk.id
+        text = round(first.semantic.score, 4) if first.semantic else 0.0
+        return -self.score, -first.keyword.beyond if first.keyword else 0.0, -text, *self.last
 
     def hit(self) -> Hit:
         """Return it as a hit with its whole text."""
         why = {**self.legs, "adjustments": self.adjustments}
-        if self.by_text:
-            why["texts"] = [{"text": text, "score": score} for text, score in self.by_text.items()]
+        if by_text := self.by_text:
+            why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
         if self.translations:
             why["translations"] = dict(self.translations)
         if self.superseded or is_superseded(self.chunk):
@@ -171,7 +197,7 @@ class Candidate:
 
 def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = False) -> list[Candidate]:
     """
-    Score each candidate by the weighted sum of its legs, with credit for another language; return the best first.
+    Score each candidate by the weighted sum of its legs, with credit for another language; return them as they come.
 
     Of several texts the best two count, by the mean of their scores.
     """
@@ -179,54 +205,61 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
     semantic, keyword = (0.0, 1.0) if by_words_only else legs
     fused = list(candidates)
     for candidate in fused:
-        scored = []
-        for match in candidate.matches:
-            meaning, words = match.meaning() if semantic else {}, match.words() if keyword else {}
-            by_meaning, by_words = sum(meaning.values()), sum(words.values())
-            # The estimated score by words, if the chunk were in the question's language.
-            credit = match.foreign * weights.CREDITED * by_meaning - by_words if meaning and semantic and keyword else 0
-            credit = keyword * max(0.0, credit)
-            of_kind = match.keyword.of_kind if match.keyword and semantic and keyword else 0.0
-            score = semantic * by_meaning + keyword * by_words + credit + of_kind
-            scored.append(Scored(score, credit, of_kind, match, meaning, words))
-        _join(candidate, scored, semantic, keyword)
-    return sorted(fused, key=lambda candidate: candidate.order)
+        candidate.fused = semantic, keyword
+        best = candidate.best()
+        if len(best) == 1:
+            _, credit, of_kind, _, _, _, by_meaning, by_words = best[0]
+        else:
+            credit, of_kind = _mean([one.credit for one in best]), _mean([one.of_kind for one in best])
+            by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
+        candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
+        if credit:
+            candidate.add("in another language", credit)
+        if of_kind:
+            named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
+            candidate.add(f"names a {', '.join(named)}", of_kind)
+    return fused
 
 
 class Scored(NamedTuple):
-    """A text's score of a chunk; in it, the credits for another language and for a kind of things, and the parts."""
+    """A text's score of a chunk; in it, the credits for another language and for a kind of things, parts and sums."""
 
     score: float
     credit: float
     of_kind: float
     match: Match
-    meaning: Mapping[str, float]
-    words: Mapping[str, float]
+    meaning: Parts
+    words: Parts
+    by_meaning: float
+    by_words: float
 
 
-def _join(candidate: Candidate, scored: Sequence[Scored], semantic: float, keyword: float) -> None:
-    """Give a candidate the mean of its best scores, as shares of the legs."""
-    best = sorted(scored, key=lambda one: -one.score)[: weights.JOINED] if len(scored) > 1 else scored
+def _scored(match: Match, semantic: float, keyword: float) -> Scored:
+    meaning, words = match.meaning() if semantic else NO_PARTS, match.words() if keyword else NO_PARTS
+    by_meaning, by_words = sum(meaning[1]), sum(words[1])
+    credit = of_kind = 0.0
+    if semantic and keyword:
+        # The estimated score by words, if the chunk were in the question's language.
+        if match.foreign and meaning[0]:
+            credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
+        of_kind = match.keyword.of_kind if match.keyword else 0.0
+    score = semantic * by_meaning + keyword * by_words + credit + of_kind
+    return Scored(score, credit, of_kind, match, meaning, words, by_meaning, by_words)
+
+
+def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:
+    """Return the legs by meaning and by words of the best texts, with the means of their parts."""
     by_meaning = [(one.match.semantic, one.meaning) for one in best]
     by_words = [(one.match.keyword, one.words) for one in best]
-    for name, weight, of_texts in (("semantic", semantic, by_meaning), ("keyword", keyword, by_words)):
-        if len(best) == 1:
-            leg, parts = of_texts[0]
-        else:
-            names = dict.fromkeys(part for _, parts in of_texts for part in parts)
-            parts = {part: _mean([known.get(part, 0.0) for _, known in of_texts]) for part in names}
-            leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
-        if parts:
-            share = Share(leg, parts, weight)
-            candidate.shares[name] = share
-            candidate.score = round(candidate.score + share.share, 4)
-    if credit := _mean([one.credit for one in best]):
-        candidate.add("in another language", credit)
-    if of_kind := _mean([one.of_kind for one in best]):
-        named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
-        candidate.add(f"names a {', '.join(named)}", of_kind)
-    if len(scored) > 1:
-        candidate.by_text = {one.match.text: round(one.score, 4) for one in scored}
+    return [of_texts[0] if len(best) == 1 else _mean_parts(of_texts) for of_texts in (by_meaning, by_words)]
+
+
+def _mean_parts(of_texts: Sequence[tuple[Leg | None, Parts]]) -> tuple[Leg | None, Parts]:
+    """Return the best leg of several texts, and the mean of each part."""
+    known = [dict(zip(*parts, strict=True)) for _, parts in of_texts]
+    names = tuple(dict.fromkeys(name for parts in known for name in parts))
+    leg = min((leg for leg, _ in of_texts if leg), key=lambda leg: leg.rank or math.inf, default=None)
+    return leg, (names, tuple(_mean([parts.get(name, 0.0) for parts in known]) for name in names))
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -284,25 +317,43 @@ def adjust(
     counted from its last use: file times change with every clone of the vault.
     """
     lives = Lives.of(half_lives)
+    of_note: dict[str, tuple[list[tuple[str, float, bool]], tuple[float, float] | None]] = {}
     for candidate in candidates:
         chunk, base = candidate.chunk, candidate.score
         if not base:
             continue
-        if chunk.importance != 0.5:
-            candidate.add(f"importance {chunk.importance:g}", weights.IMPORTANCE * (chunk.importance - 0.5))
-        if result := outcome(chunk):
-            candidate.add(f"outcome {result}", weights.OUTCOMES[result], even_nothing=True)
-        use = uses.get(chunk.note)
-        if use is not None:
-            fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
-            opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
-            candidate.add(f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh)
-        if chunk.meta.get("pinned") is True:
-            candidate.add("pinned", weights.PINNED)
-        elif aged := age(chunk, lives, use, now):
+        if (known := of_note.get(chunk.path)) is None:
+            known = of_note[chunk.path] = _changes(chunk, lives, uses.get(chunk.note), now)
+        changes, aged = known
+        for reason, share, even_nothing in changes:
+            candidate.add(reason, share, even_nothing=even_nothing)
+        if aged:
             days, left = aged
-            candidate.add(f"{counted(round(days), 'day')} old", -weights.FADED * base * (1 - left))
+            candidate.add(partial(_old, days), -weights.FADED * base * (1 - left))
     return sorted(candidates, key=lambda candidate: candidate.order)
+
+
+def _changes(
+    chunk: StoredChunk, lives: Lives, use: Use | None, now: float
+) -> tuple[list[tuple[str, float, bool]], tuple[float, float] | None]:
+    """Return what a note adds to its chunks' scores (reason, share, told even if 0), and its age."""
+    changes = []
+    if chunk.importance != 0.5:
+        share = weights.IMPORTANCE * (chunk.importance - 0.5)
+        changes.append((f"importance {chunk.importance:g}", share, False))
+    if result := outcome(chunk):
+        changes.append((f"outcome {result}", weights.OUTCOMES[result], True))
+    if use is not None:
+        fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
+        opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
+        changes.append((f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh, False))
+    if chunk.meta.get("pinned") is True:
+        changes.append(("pinned", weights.PINNED, False))
+    return changes, age(chunk, lives, use, now)
+
+
+def _old(days: float) -> str:
+    return f"{counted(round(days), 'day')} old"
 
 
 def is_superseded(chunk: StoredChunk) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
 from spellbook.index.engine import Engine
@@ -19,7 +19,7 @@ from spellbook.index.vectors.about import NoteCosines
 from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import QueryWord, Question
-from spellbook.search.text_scores import Both, Leg, OfNote
+from spellbook.search.text_scores import Leg, OfNote, joined
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
 from spellbook.text.expressions import AnyOf, Expression
@@ -37,8 +37,10 @@ _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "p
 What the second encoder knows; "" is a script's only language. Asked in others, or of texts in others, it takes .02
 nDCG@10 from a vault of twelve languages.
 """
+_LATIN = {"latin": 1.0}
+"""The scripts of most texts."""
 _REMEMBERED = 1_000
-"""Chunks whose scripts and language are kept, with up to 800 letters of each: the same ones come up again."""
+"""Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
 
 
 def _as_it_is(expression: Expression) -> Expression:
@@ -146,8 +148,9 @@ def by_words(
         result = {}
         for number in {**scores, **of_kind}:
             share = scores.get(number, 0.0) / most if most else 0.0
-            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0))
-            result[number] = Leg(ranks.get(number, 0), min(1.0, share), max(0.0, round(share - 1, 4)), *own)
+            score, beyond = (share, 0.0) if share <= 1 else (1.0, round(share - 1, 4))
+            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0)) if same or kinds else ()
+            result[number] = Leg(ranks.get(number, 0), score, beyond, *own)
         return result
 
     def more(numbers: Sequence[int]) -> dict[int, Leg]:
@@ -240,16 +243,16 @@ def of_notes(
     shares = _share_of_words(engine, words, about)
     notes = {}
     for path, note in about.items():
-        labels: dict[str, tuple[float, Both]] = {}
+        labels: dict[str, float] = {}
         for kind, key, cosine in note.labels:
-            both = Both(None if cosine is None else score(cosine, scale), by_second.get(key))
-            value = both.joined(weights.SCORE.first, weights.SCORE.unknown_label_cost)
-            if value is not None and value >= labels.get(kind, (0.0, both))[0]:
-                labels[kind] = value, both
-        best = {kind: both for kind, (_, both) in labels.items()}
+            first = None if cosine is None else score(cosine, scale)
+            value = joined(first, by_second.get(key), weights.SCORE.first, weights.SCORE.unknown_label_cost)
+            if value is not None and value >= labels.get(kind, 0.0):
+                labels[kind] = value
         is_several = note.last > note.first  # else the chunk itself is the whole note
         whole = score(note.whole, scale) if note.whole is not None and is_several else None
-        notes[path] = OfNote(best.get(TITLE), None if unprompted else best.get(QUESTION), whole, shares.get(path))
+        question = None if unprompted else labels.get(QUESTION)
+        notes[path] = OfNote(labels.get(TITLE), question, whole, shares.get(path))
     return notes
 
 
@@ -287,14 +290,14 @@ class TextScripts:
         """Return the scripts and the language of a question."""
         return cls(terms.scripts(text), languages.language(text))
 
-    def foreign(self, chunk: ChunkScripts, words: float) -> float:
+    def foreign(self, chunk: StoredChunk, written: ChunkScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
         if not self.scripts:
             return 0.0
-        own = chunk.scripts
+        own = written.scripts
         foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
         is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
-        return 1.0 if is_open and chunk.language not in {"", self.language} else foreign
+        return 1.0 if is_open and written.language(chunk) not in {"", self.language} else foreign
 
     @property
     def is_read(self) -> bool:
@@ -309,20 +312,24 @@ ANY_LANGUAGE = TextScripts({}, "")
 class ChunkScripts:
     """The scripts that a chunk is written in, with their shares, and its language, told where it matters."""
 
+    __slots__ = ("_is_ascii", "_language", "key", "scripts")
+
     def __init__(self, chunk: StoredChunk) -> None:
         text = chunk.text
-        self.scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
-        self._is_ascii, self._begins = text.isascii(), text[:_SAMPLED]
+        scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
+        self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
+        self._is_ascii = text.isascii()
+        self._language: str | None = None
 
-    @cached_property
-    def language(self) -> str:
-        """Its language, if several have its script."""
-        return languages.language(self._begins)
+    def language(self, chunk: StoredChunk) -> str:
+        """Return the language of the chunk, if several have its script."""
+        if self._language is None:
+            self._language = languages.language(chunk.text)
+        return self._language
 
-    @cached_property
-    def is_read(self) -> bool:
-        """Whether the second encoder knows its scripts and its language."""
-        return self._is_ascii or (_is_known(self.scripts) and self.language in _LANGUAGES)
+    def is_read(self, chunk: StoredChunk) -> bool:
+        """Return whether the second encoder knows its scripts and its language."""
+        return self._is_ascii or (_is_known(self.scripts) and self.language(chunk) in _LANGUAGES)
 
 
 def _is_known(scripts: Mapping[str, float]) -> bool:
@@ -331,16 +338,17 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
 
 
 class ScriptsCache:
-    """How chunks are written; some that were asked for lately are kept."""
+    """How chunks are written; those that were asked for lately are kept."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], ChunkScripts] = {}
+        self._kept: OrderedDict[int, ChunkScripts] = OrderedDict()
 
     def of(self, chunk: StoredChunk) -> ChunkScripts:
         """Return the scripts of a chunk, told from a sample of it and of its headings, and its language."""
-        at = chunk.number, chunk.key  # a catalog that is begun anew gives the same numbers to other texts
-        if (known := self._kept.get(at)) is None:
+        known = self._kept.get(chunk.number)
+        # A catalog that is begun anew gives the same numbers to other texts.
+        if known is None or known.key != chunk.key:
             if len(self._kept) >= _REMEMBERED:
-                self._kept.clear()
-            known = self._kept[at] = ChunkScripts(chunk)
+                self._kept.popitem(last=False)
+            known = self._kept[chunk.number] = ChunkScripts(chunk)
         return known

@@ -20,8 +20,8 @@ from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import candidates, packing, ranking, related, retrieve, successors, translations, weights, when
-from spellbook.search.candidates import QueryText
+from spellbook.search import packing, ranking, related, retrieve, successors, translations, weights, when
+from spellbook.search.candidates import Found, QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.system.errors import EmbeddingError
@@ -113,26 +113,22 @@ class Searcher:
         texts = [self._read(question.text, meant, question.mode, reasons)]
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
-        def gather(numbers: Sequence[int]) -> Ranked:
-            return candidates.gather(
-                self.engine, self._index, question, texts, limits, numbers, reasons, self._written, time_named
-            )
-
         with self.engine.reading():
-            gathered = gather(wanted)
-            superseded = self._superseded(gathered.candidates, filter)
-            if living := self._successors(question, gathered.candidates, superseded, limits):
-                gathered = gather((*wanted, *living))
-            notes = (one.chunk.note for one in gathered.candidates)
+            found = Found(self.engine, self._index, question, texts, limits, reasons, self._written, time_named)
+            listed = found.candidates(wanted)
+            superseded = self._superseded(listed, filter)
+            listed += found.of(self._successors(question, listed, superseded, limits))
+            notes = (one.chunk.note for one in listed)
             uses = self.engine.uses(notes) if self._index.config.count_use else {}
-        ranked = ranking.fuse(gathered.candidates, question.mode, by_words_only=gathered.vector is None)
+        state = found.state()
+        ranked = ranking.fuse(listed, question.mode, by_words_only=state.vector is None)
         self._rerank(question, ranked, reasons)
         ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, self._clock())
         if time_named:
             ranked = when.prefer(ranked, time_named)
         ranked = successors.supersede(ranked, superseded)
         return replace(
-            gathered,
+            state,
             candidates=ranked,
             alike=self._alike(ranked),
             is_cached=is_cached,
@@ -258,6 +254,7 @@ class Searcher:
         reranker = self._index.reranker
         if reranker is None or question.mode == "keyword" or not fused:
             return
+        fused = sorted(fused, key=lambda candidate: candidate.order)
         first = fused[: weights.RERANKED]
         texts = [f"{one.chunk.title}\n{one.chunk.heading}\n{one.chunk.text}"[:_RERANK_LETTERS] for one in first]
         try:
@@ -267,23 +264,26 @@ class Searcher:
 
     def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
         """Return the chosen as hits with their words, backlinks, tokens, and what else passed of their notes."""
-        linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
+        if not chosen:
+            return []
         numbers = [one.chunk.number for one in chosen]
-        tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
         further: dict[str, list[StoredChunk]] = {}
         for one in passed:
             if one.chunk.number not in numbers:
                 further.setdefault(one.chunk.path, []).append(one.chunk)
-        found = [
-            replace(
-                one.hit(),
-                backlinks=linked[one.chunk.path],
-                tokens=tokens.get(one.chunk.number),
-                further=tuple(further.pop(one.chunk.path, ())),
-            )
-            for one in chosen
-        ]
-        return self._with_words(ranked, found)
+        with self.engine.reading():
+            linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
+            tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
+            found = [
+                replace(
+                    one.hit(),
+                    backlinks=linked[one.chunk.path],
+                    tokens=tokens.get(one.chunk.number),
+                    further=tuple(further.pop(one.chunk.path, ())),
+                )
+                for one in chosen
+            ]
+            return self._with_words(ranked, found)
 
     def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have."""
@@ -329,7 +329,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
     best: dict[str, Candidate] = {}
     for candidate in ranked.candidates:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
-        if min(candidate.score, candidate.evidence()) >= weights.NEAR:
+        if candidate.score >= weights.NEAR and candidate.evidence() >= weights.NEAR:
             best.setdefault(candidate.chunk.path, candidate)
     near = translations.merge([*best.values()], question.text, ranked.alike)
     return ranking.choose(near, min(weights.CLOSEST, question.limit))

@@ -39,7 +39,7 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
     lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that only says of
     itself that it is superseded, or whose successor is hidden, loses a share of its score.
     """
-    if not superseded and not any(is_superseded(one.chunk) for one in candidates):
+    if not superseded and not any(map(is_superseded, {one.chunk.path: one.chunk for one in candidates}.values())):
         return [*candidates]
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -55,7 +55,7 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             if _is_other_work(old, new):
                 others.add(path)
             else:
-                new.replaces.add(path)
+                new.replaces |= {path}
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
     for candidate in candidates:
         if candidate.chunk.path not in superseded and is_superseded(candidate.chunk):

@@ -6,7 +6,6 @@ All scores are in 0..1. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,9 +15,14 @@ from spellbook.search.weights import Blend
 TEXT, NOTE, TITLE, QUESTION = "text", "note", "title", "question"
 """Names of the parts of a leg's share: what the chunk, its note, its title and a question of the note add."""
 
+Parts = tuple[tuple[str, ...], tuple[float, ...]]
+"""The parts of a score: their names and their values."""
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+NO_PARTS: Parts = ((), ())
+_TEXT, _TITLED, _ASKED, _WITH_NOTE = (TEXT,), (TEXT, TITLE), (QUESTION,), (TEXT, NOTE)
+
+
+class Leg(NamedTuple):
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score.
 
@@ -34,28 +38,25 @@ class Leg:
     of_kind: float = 0.0
 
 
-class Both(NamedTuple):
-    """The scores of a text by the embedder and by the second encoder; None where one of them did not read it."""
+def joined(first: float | None, second: float | None, share: float, cost: float) -> float | None:
+    """
+    Return one score of a text by the embedder and the second encoder, None where one did not read it.
 
-    first: float | None
-    second: float | None = None
-
-    def joined(self, share: float, cost: float) -> float | None:
-        """Return one score: `share` of it is the first's. What the second does not know costs `cost` at most."""
-        if self.first is None or self.second is None:
-            return self.second if self.first is None else self.first
-        return max(self.first - cost, share * self.first + (1 - share) * self.second)
+    `share` of it is the first's. What the second does not know costs `cost` at most.
+    """
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first - cost, share * first + (1 - share) * second)
 
 
-@dataclass(frozen=True, slots=True)
-class OfNote:
+class OfNote(NamedTuple):
     """
     Scores of a candidate's note: its title, the nearest of the questions it names, and its whole text by meaning; the
     question's words that any of its chunks contains. None where it has no vector, or where there are no words.
     """
 
-    title: Both | None = None
-    question: Both | None = None
+    title: float | None = None
+    question: float | None = None
     whole: float | None = None
     words: float | None = None
 
@@ -82,37 +83,39 @@ class Match:
     expected: float | None = None
     text: str = ""
 
-    def meaning(self, blend: Blend = weights.SCORE) -> dict[str, float]:
+    def meaning(self, blend: Blend = weights.SCORE) -> Parts:
         """
         Return the score by meaning as its parts: the text, its note's title or a question of it, the whole note.
 
-        Where one of them has no vector, the others count in its place; empty if none has one.
+        Where one of them has no vector, the others count in its place; no parts if none has one.
         """
-        note = self.note
-        text = Both(self.semantic.score if self.semantic else None, self.second)
-        own = text.joined(blend.first, blend.unknown_cost)
-        title = note.title and note.title.joined(blend.first, blend.unknown_label_cost)
-        question = note.question and note.question.joined(blend.first, blend.unknown_label_cost)
-        best, parts = (-1.0, {}) if own is None else (own, {TEXT: own})
+        title, question, whole, _ = self.note
+        first = self.semantic.score if self.semantic else None
+        own = joined(first, self.second, blend.first, blend.unknown_cost)
+        best = -1.0 if own is None else own
+        names, values = NO_PARTS if own is None else (_TEXT, (own,))
         if title is not None:
             of_text = 0.0 if own is None else (1 - blend.titled) * own
             of_title = (title if own is None else blend.titled * title) - blend.title_cost
             if of_text + of_title > best:
-                best, parts = of_text + of_title, {TEXT: of_text, TITLE: of_title}
+                best, names, values = of_text + of_title, _TITLED, (of_text, of_title)
         if question is not None and question - weights.QUESTION_COST > best:
-            parts = {QUESTION: question - weights.QUESTION_COST}
-        if not parts or note.whole is None:
-            return parts
-        return {**{name: (1 - blend.whole) * part for name, part in parts.items()}, NOTE: blend.whole * note.whole}
+            names, values = _ASKED, (question - weights.QUESTION_COST,)
+        if not names or whole is None:
+            return names, values
+        share, of_note = 1 - blend.whole, blend.whole * whole
+        if len(values) == 1:
+            return (*names, NOTE), (share * values[0], of_note)
+        return (*names, NOTE), (share * values[0], share * values[1], of_note)
 
-    def words(self) -> dict[str, float]:
-        """Return the score by words as its parts: the chunk, and its whole note. Empty if neither has any."""
-        here = self.keyword.score if self.keyword else 0.0
-        if self.note.words is None:
-            return {TEXT: here} if self.keyword else {}
-        if not (self.keyword or self.note.words):
-            return {}
-        return {TEXT: (1 - weights.NOTE_WORDS) * here, NOTE: weights.NOTE_WORDS * self.note.words}
+    def words(self) -> Parts:
+        """Return the score by words as its parts: the chunk, and its whole note. None if neither has any."""
+        here, of_note = self.keyword.score if self.keyword else 0.0, self.note.words
+        if of_note is None:
+            return (_TEXT, (here,)) if self.keyword else NO_PARTS
+        if not (self.keyword or of_note):
+            return NO_PARTS
+        return _WITH_NOTE, ((1 - weights.NOTE_WORDS) * here, weights.NOTE_WORDS * of_note)
 
     def evidence(self) -> float:
         """
@@ -122,11 +125,11 @@ class Match:
         answers contains most of them, or its note does. If it has none of them, as with another language, their absence
         means nothing.
         """
-        words = sum(self.words().values())
-        parts = self.meaning(weights.EVIDENCE)
-        if not parts:
+        words = sum(self.words()[1])
+        names, parts = self.meaning(weights.EVIDENCE)
+        if not names:
             return words
-        meaning = sum(parts.values())
+        meaning = sum(parts)
         if self.expected is None:
             return meaning
         missing = weights.EXPECTED * self.expected * (1 - self.foreign)
@@ -137,22 +140,22 @@ class Share(NamedTuple):
     """A leg's share in a score: `weight` times the sum of its `parts`."""
 
     leg: Leg | None
-    parts: Mapping[str, float]
+    parts: Parts
     weight: float
 
     @property
     def share(self) -> float:
         """The share itself, rounded."""
-        return round(self.weight * sum(self.parts.values()), 4)
+        return round(self.weight * sum(self.parts[1]), 4)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as an answer shows it; the rounded parts add up to the share."""
-        rounded = {name: round(self.weight * part, 4) for name, part in self.parts.items()}
+        rounded = {name: round(self.weight * part, 4) for name, part in zip(*self.parts, strict=True)}
         most = max(rounded, key=lambda name: rounded[name])
         rounded[most] = round(rounded[most] + self.share - sum(rounded.values()), 4)
         return {
             "rank": (self.leg.rank or None) if self.leg else None,
-            "score": round(sum(self.parts.values()), 4),
+            "score": round(sum(self.parts[1]), 4),
             "share": self.share,
             "parts": {name: part for name, part in rounded.items() if part},
             **({"synonyms": list(self.leg.same)} if self.leg and self.leg.same else {}),

@@ -45,6 +45,7 @@ def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Cand
             and alike(one, other) >= weights.SAYS_THE_SAME
         )
 
+    is_merged = False
     for candidate in candidates:
         if candidate.chunk.path not in members:
             continue
@@ -53,6 +54,7 @@ def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Cand
         if twin is None:
             others.append(candidate)
             continue
+        is_merged = True
         shown, left = twin, candidate
         if fits(candidate) and not fits(twin) and candidate.score >= twin.score - weights.IN_ITS_LANGUAGE:
             shown, left = candidate, twin
@@ -61,4 +63,5 @@ def merge(candidates: Sequence[Candidate], text: str, alike: Alike) -> list[Cand
         left.instead = shown.chunk.path
         code = language_of(left).rpartition(":")[2]
         shown.translations = {**left.translations, left.chunk.path: code, **shown.translations}
-    return sorted((one for one in candidates if not one.instead), key=lambda one: one.order)
+    left_over = [one for one in candidates if not one.instead]
+    return sorted(left_over, key=lambda one: one.order) if is_merged else left_over

@@ -160,6 +160,7 @@ def declared(value: object) -> str:
     return _in_form(match["code"]) if match else ""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def marked(path: str) -> tuple[str, str]:
     """Return a path without its language mark (`guide.ko.md`, `ko/guide.md`), and the language as `written_in` does."""
     match = _MARK.search(path)

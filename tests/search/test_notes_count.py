@@ -13,7 +13,7 @@ from spellbook.search import weights
 from spellbook.search.question import Question
 from spellbook.search.ranking import Candidate, fuse
 from spellbook.search.searcher import Searcher
-from spellbook.search.text_scores import Both, Match, OfNote
+from spellbook.search.text_scores import Match, OfNote, joined
 from tests.helpers import Counting, opened
 from tests.search.test_ranking import candidate
 
@@ -27,8 +27,7 @@ def ranked(index, text, mode="both", **options):
 def of_note(semantic, keyword=None, second=None, words=None, expected=0.5, whole=None, **scores):
     """A candidate with these scores of its text and its note, ranked alone."""
     one = candidate("a.md", semantic, keyword)
-    labels = {name: None if value is None else Both(value) for name, value in scores.items()}
-    note = OfNote(**labels, whole=whole, words=words)
+    note = OfNote(**scores, whole=whole, words=words)
     made = Candidate(one.chunk, [Match(one.semantic, one.keyword, 0.0, note, second, expected)])
     return fuse([made], "both")[0]
 
@@ -67,10 +66,10 @@ def test_without_a_vector_of_its_own_a_text_has_what_its_note_has():
 
 def test_a_second_encoder_confirms_or_denies_within_bounds():
     """What it does not know loses little, and no text is surer for it or less sure than by the embedder alone."""
-    assert Both(0.8, None).joined(0.6, 0.2) == 0.8
-    assert Both(None, 0.8).joined(0.6, 0.2) == 0.8
-    assert Both(0.8, 0.0).joined(0.6, 0.2) == pytest.approx(0.8 - 0.2)
-    assert Both(0.5, 0.9).joined(0.6, 0.2) == pytest.approx(0.5 + 0.4 * 0.4)
+    assert joined(0.8, None, 0.6, 0.2) == 0.8
+    assert joined(None, 0.8, 0.6, 0.2) == 0.8
+    assert joined(0.8, 0.0, 0.6, 0.2) == pytest.approx(0.8 - 0.2)
+    assert joined(0.5, 0.9, 0.6, 0.2) == pytest.approx(0.5 + 0.4 * 0.4)
     alone, denied, confirmed = (of_note(0.6, 0.2, second=second) for second in (None, 0.1, 0.9))
     assert denied.score < alone.score < confirmed.score
     assert denied.evidence() == alone.evidence() < confirmed.evidence()

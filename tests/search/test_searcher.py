@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.index import sync
+from spellbook.index.catalog import schema, text_bytes
 from spellbook.search import explain, packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
@@ -234,6 +235,18 @@ def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
         for _ in range(3):
             searcher.ask(Question("lighthouse"))
         assert embedder.texts == ["lighthouse"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_question_asked_again_looks_at_no_text_but_those_of_its_hits(index, monkeypatch, mode):
+    """Of most candidates the text is never looked at: how it is written is known, and nothing of it is shown."""
+    searcher, question = Searcher(index), Question("lighthouse server", mode)
+    assert len(searcher.rank(question).candidates) > question.limit
+    read = []
+    schema._text_of.cache_clear()
+    monkeypatch.setattr(schema, "unpacked", lambda packed: read.append(packed) or text_bytes.unpacked(packed))
+    answer = searcher.ask(question)
+    assert 0 < len(read) <= len(answer.hits) == question.limit
 
 
 def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):

@@ -486,13 +486,13 @@ class Catalog:
         )
         rows.sort(key=itemgetter(2, 15))  # by path and ordinal; SQLite would copy the texts while sorting
         # Long labels are read once for each note, not for each of its chunks.
-        long = {row[2] for row in rows if None in row[16:19]}
+        long = {row[2] for row in rows if row[16] is None or row[17] is None or row[18] is None}
         rest = {path: self._rows("SELECT keywords, tags, meta FROM notes WHERE path = ?", (path,)) for path in long}
         chunks = []
         for row in rows:
-            keywords, tags, meta = row[16:19] if row[2] not in rest else next(iter(rest[row[2]]), ("[]", "[]", "{}"))
-            text, parsed = text_bytes.unpacked(row[7]), (list_of(keywords), list_of(tags), mapping_of(meta))
-            chunks.append(StoredChunk._make((*row[:7], text, *row[8:16], *parsed, *row[19:])))
+            keywords, tags, meta = next(iter(rest[row[2]]), ("[]", "[]", "{}")) if row[2] in rest else row[16:19]
+            parsed = list_of(keywords), list_of(tags), mapping_of(meta)
+            chunks.append(StoredChunk._make((*row[:16], *parsed, *row[19:])))
         return chunks
 
 

@@ -193,11 +193,12 @@ class StoredLinks(Links):
         return [linked(*row) for row in rows]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
+        if not self._database.rows(f"SELECT 1 FROM links WHERE relation = '{SUPERSEDES}' LIMIT 1"):
+            return []
         rows = self._database.rows(
             f"""
             WITH RECURSIVE above (path, note, ordinal, name, step) AS (
                 SELECT path, note, -1, name, 0 FROM notes WHERE path IN (SELECT value FROM json_each(:paths))
-                AND EXISTS (SELECT 1 FROM links WHERE relation = '{SUPERSEDES}')
                 UNION
                 SELECT notes.path, links.note, links.ordinal, notes.name, step + 1
                 FROM above CROSS JOIN links ON relation = '{SUPERSEDES}' AND links.name IN (

@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.index.catalog.words import Words
 from spellbook.index.filters import day_of, moment
 from spellbook.notes.note import Fault, Stamp
@@ -20,6 +21,9 @@ _BLANK_LINES = "\r\n"
 
 _READ = 2_000
 """Size of the cache of parsed lists and mappings: the chunks of a note share theirs, and notes are read again."""
+
+_SHOWN = 64
+"""Texts of chunks that are kept as they are read: an answer shows few, and looks at each several times."""
 
 TITLE = "title"
 QUESTION = "question"
@@ -110,7 +114,8 @@ class StoredChunk(NamedTuple):
     A chunk as the catalog has it, with its note's labels; `number` is its row.
 
     `line` and `end_line` count from 1. `lead` and `tail` are the table header or code fence that the text was cut from.
-    `importance` is 0..1; `created` and `updated` are ISO 8601.
+    `importance` is 0..1; `created` and `updated` are ISO 8601. `packed` is the text, as a catalog may hold it: of most
+    chunks that a search reads the text is never looked at.
     """
 
     number: int
@@ -120,7 +125,7 @@ class StoredChunk(NamedTuple):
     end_line: int
     title: str
     heading: str
-    text: str
+    packed: str | bytes
     key: str
     topic: str
     category: str
@@ -134,6 +139,11 @@ class StoredChunk(NamedTuple):
     meta: Mapping[str, Any]
     lead: str = ""
     tail: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.packed if isinstance(self.packed, str) else _text_of(self.packed)
 
     @property
     def note(self) -> str:
@@ -238,6 +248,11 @@ class Counts:
     chunks: int
     pending: int
     second_pending: int
+
+
+@lru_cache(maxsize=_SHOWN)
+def _text_of(packed: bytes) -> str:
+    return unpacked(packed)
 
 
 @lru_cache(maxsize=_READ)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.catalog.vectors import OF_LABELS
@@ -36,8 +36,7 @@ _MOST_READ = 2_000
 """Most vectors that are read for the means of one question where they are not in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoteCosines:
+class NoteCosines(NamedTuple):
     """
     Cosines of a question with a note: of its whole text (a unit mean), and of its labels: kind, key, cosine.
 
@@ -51,8 +50,7 @@ class NoteCosines:
     labels: tuple[tuple[str, str, float | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _VectorsOfNote:
+class _VectorsOfNote(NamedTuple):
     first: int
     last: int
     mean: Vectors | None
@@ -97,18 +95,12 @@ class NoteVectors:
         notes = self._of(firsts)
         if vector is None:
             return {path: NoteCosines(note.first, note.last) for path, note in notes.items()}
-        there = [path for path, note in notes.items() if note.mean is not None]
-        means = [mean for path in there if (mean := notes[path].mean) is not None]
-        whole = dict(zip(there, (np.stack(means) @ vector).tolist(), strict=True)) if means else {}
+        means = {path: note.mean for path, note in notes.items() if note.mean is not None}
+        whole = dict(zip(means, (np.stack([*means.values()]) @ vector).tolist(), strict=True)) if means else {}
         near = cosines(self._matrix, self._index, vector, {key for note in notes.values() for _, key in note.labels})
         return {
-            path: NoteCosines(
-                note.first,
-                note.last,
-                whole.get(path),
-                tuple((kind, key, near.get(key)) for kind, key in note.labels),
-            )
-            for path, note in notes.items()
+            path: NoteCosines(first, last, whole.get(path), tuple([(kind, key, near.get(key)) for kind, key in labels]))
+            for path, (first, last, _, labels) in notes.items()
         }
 
     def _of(self, firsts: dict[str, int]) -> dict[str, _VectorsOfNote]:
