@@ -234,7 +234,7 @@ class PostgresDatabase:
                 # Plans are made for the values at hand: which partitions are read depends on them.
                 prepare_threshold=None,
                 application_name="spellbook",
-                options="-c search_path=spellbook,public -c jit=off "
+                options="-c search_path=spellbook,public -c jit=off -c max_parallel_workers_per_gather=0 "
                 f"-c statement_timeout={ANSWER_SECONDS * 1000} -c client_min_messages=error",
             )
             self._local.connection = connection

@@ -98,11 +98,14 @@ class Postgres(Matching):
     def named(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
         near = self._near("labels", "labels.note, labels.key", vector, limits, NEAR * 4)
         notes = list(dict.fromkeys(note for note, _, _ in near))[:NEAR]
+        if not notes:
+            return []
         rows = self._read.rows(
             """
             SELECT note, chunk, -(vector <#> %(vector)s::halfvec) FROM chunks
             WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s AND key <> ''
             """,
+            vaults=self._read.vaults_of(notes),
             vector=literal(vector.tolist()),
             notes=notes,
             first=FIRST,
@@ -120,7 +123,7 @@ class Postgres(Matching):
         width = len(vector)
         near = f"{table}.vector::halfvec({width}) <#> %(vector)s::halfvec({width})"
         sql = f"""
-            SELECT {columns}, -({{near}}) FROM {table} JOIN notes USING (vault, note)
+            SELECT {columns}, -({{near}}) FROM {self._read.source(where).replace("chunks", table)}
             WHERE vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width} AND {where}
             ORDER BY ({{near}}) {{exactly}} LIMIT %(wanted)s
             """
@@ -164,6 +167,7 @@ class Postgres(Matching):
                 SELECT note, min(chunk), max(chunk), -(l2_normalize(avg(vector)) <#> %(vector)s::halfvec) FROM chunks
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s GROUP BY note
                 """,
+                vaults=self._read.vaults_of(notes),
                 vector=question,
                 notes=list(notes),
                 first=FIRST,
@@ -173,6 +177,7 @@ class Postgres(Matching):
                 SELECT note, kind, key, -(vector <#> %(vector)s::halfvec) FROM labels
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s)
                 """,
+                vaults=self._read.vaults_of(notes),
                 vector=question,
                 notes=list(notes),
             )
@@ -204,11 +209,13 @@ class Postgres(Matching):
     # -- rows
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
-        return self._read.chunks("chunk = ANY(%(numbers)s)", numbers=list(numbers)) if numbers else []
+        vaults = self._read.vaults_of(numbers)
+        return self._read.chunks("chunk = ANY(%(numbers)s)", vaults=vaults, numbers=list(numbers)) if vaults else []
 
     def at(self, path: str) -> list[StoredChunk]:
         notes = list(self._read.notes_at([path]))
-        return self._read.chunks("notes.note = ANY(%(notes)s)", notes=notes) if notes else []
+        vaults = self._read.vaults_of(notes)
+        return self._read.chunks("notes.note = ANY(%(notes)s)", vaults=vaults, notes=notes) if vaults else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else at this path, also without `.md`; or none."""
