@@ -20,7 +20,7 @@ from spellbook.index.opened import Index
 from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
-from spellbook.index.postgres.reader import PublishedRows
+from spellbook.index.postgres.reader import PublishedRows, afterwards
 from spellbook.index.vectors.about import EACH, NEAR, NoteCosines
 from spellbook.index.vectors.nearest import Texts
 from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
@@ -122,28 +122,40 @@ class Postgres(Matching):
         where, values = self._read.where(limits)
         width = len(vector)
         near = f"{table}.vector::halfvec({width}) <#> %(vector)s::halfvec({width})"
-        sql = f"""
-            SELECT {columns}, -({{near}}) FROM {self._read.source(where).replace("chunks", table)}
-            WHERE vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width} AND {where}
-            ORDER BY ({{near}}) {{exactly}} LIMIT %(wanted)s
-            """
+        of_vaults = f"vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width}"
+        source = self._read.source(where).replace("chunks", table)
         values |= {"vector": literal(vector.tolist()), "wanted": wanted}
         total = sum(each.chunks for each in self._read.vaults)
         with self._read.reading():
-            if total > _EXACT_MOST:
+            if total > _EXACT_MOST and not self._leaves_few(limits):
                 self._read.database.rows(
                     "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),"
                     f" set_config('hnsw.ef_search', '{min(1_000, max(100, 2 * wanted))}', true),"
                     " set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)"
                 )
-                rows = self._read.rows(sql.replace("{near}", near).replace("{exactly}", ""), **values)
+                # The filter stands outside, so that its notes are looked up once, not for each partition.
+                ordered = (
+                    f"(SELECT *, {near} AS near FROM {table} WHERE {of_vaults} ORDER BY {near} OFFSET 0) AS {table}"
+                )
+                rows = self._read.rows(
+                    f"""
+                    SELECT {columns}, -near FROM {ordered} WHERE {afterwards(where)} ORDER BY near LIMIT %(wanted)s
+                    """,
+                    **values,
+                )
                 self._read.database.rows(
                     "SELECT set_config('enable_sort', 'on', true), set_config('enable_bitmapscan', 'on', true)"
                 )
                 if len(rows) >= wanted:
                     return sorted(rows, key=lambda row: -row[2])
             # The index gave up before it had enough, or there is no need of it. What is added keeps it out.
-            return self._read.rows(sql.replace("{near}", near).replace("{exactly}", "+ 0"), **values)
+            return self._read.rows(
+                f"""
+                SELECT {columns}, -({near}) FROM {source} WHERE {of_vaults} AND {where}
+                ORDER BY ({near}) + 0 LIMIT %(wanted)s
+                """,
+                **values,
+            )
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         return dict(

@@ -14,7 +14,7 @@ from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.postgres import words
 from spellbook.index.postgres.publish import NUMBERS, own
-from spellbook.index.postgres.reader import OF_NOTE, PublishedRows
+from spellbook.index.postgres.reader import OF_NOTE, PublishedRows, afterwards
 from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without, phrases
 from spellbook.text.terms import idf
 
@@ -231,10 +231,13 @@ class Matching:
                 return min(map(self._at_most, expression.parts))
 
     def _leaves_few(self, limits: Sequence[Condition]) -> bool:
-        """Return whether so few chunks meet `limits` that all of them may be scored."""
-        where, values = self._read.where(limits)
-        source = f"SELECT FROM {self._read.source(where)} WHERE vault = ANY(%(vaults)s) AND {where} LIMIT {MANY + 1}"
-        return bool(self._read.rows(f"SELECT count(*) <= {MANY} FROM ({source}) AS met", **values)[0][0])
+        """Return whether so few chunks meet `limits` that all of them may be compared."""
+        known, key = self._read.frequencies, f"limits {limits}"
+        if key not in known:
+            where, values = self._read.where(limits)
+            met = f"SELECT FROM {self._read.source(where)} WHERE vault = ANY(%(vaults)s) AND {where} LIMIT {MANY + 1}"
+            [[known[key]]] = self._read.rows(f"SELECT count(*) FROM ({met}) AS met", **values)
+        return known[key] <= MANY
 
     def _pool(
         self,
@@ -272,12 +275,12 @@ class Matching:
                 LATERAL (
                     SELECT * FROM chunks WHERE vault = number {{of_seen}} ORDER BY chunk DESC LIMIT share) AS chunks
                 """
-            where = f"words @@ %(query)s::tsquery AND {where}"
+            where = f"words @@ %(query)s::tsquery AND {afterwards(where)}"
         else:
             matching = f"vault = ANY(%(vaults)s) AND words @@ {self._own('%(query)s')}"
             # Words choose, whatever the planner takes a filter for.
             chunks = f"(SELECT * FROM chunks WHERE {matching} LIMIT {SCORED}) AS chunks" if is_bounded else "chunks"
-            where = where if is_bounded else f"{matching} AND {where}"
+            where = afterwards(where) if is_bounded else f"{matching} AND {where}"
         of_parts = """
             coalesce((SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
             FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0)
@@ -375,8 +378,10 @@ class Matching:
                 """
                 SELECT DISTINCT part.i, note.n FROM unnest(%(numbers)s::int[], %(first)s::bigint[], %(last)s::bigint[])
                     WITH ORDINALITY AS note (number, first, last, n)
-                JOIN chunks ON vault = number AND vault = ANY(%(vaults)s) AND chunk BETWEEN note.first AND note.last
-                JOIN unnest(%(i)s::int[], %(parts)s::text[]) AS part (i, query) ON words @@ part.query::tsquery
+                CROSS JOIN LATERAL (  -- by note, else the planner may read all chunks with a common word
+                    SELECT words FROM chunks WHERE vault = number AND vault = ANY(%(vaults)s)
+                    AND chunk BETWEEN note.first AND note.last OFFSET 0) AS chunk
+                JOIN unnest(%(i)s::int[], %(parts)s::text[]::tsquery[]) AS part (i, query) ON chunk.words @@ part.query
                 """,
                 vaults=self._read.vaults_of(first for first, _ in notes),
                 numbers=[first // NUMBERS for first, _ in notes],
