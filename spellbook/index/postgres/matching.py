@@ -36,7 +36,7 @@ Chunks that are scored for the words of a question, about: they take some .1 s. 
 choose the chunks; where all are common, those that have most of them at once, or a sample of all chunks.
 """
 
-_SAMPLED = 2_000
+SAMPLED = 2_000
 """Chunks with common words of which it is counted how many have them in a row."""
 
 _SoughtPart = tuple[words.Sought, Expression]
@@ -157,12 +157,12 @@ class Matching:
             f"""
             SELECT count(*), count(*) FILTER (WHERE words @@ %(phrase)s::tsquery) FROM (
                 SELECT words FROM chunks WHERE vault = ANY(%(vaults)s) AND words @@ {self._own("%(together)s")}
-                LIMIT {_SAMPLED}) AS found
+                LIMIT {SAMPLED}) AS found
             """,
             phrase=words.tsquery(phrase),
             together=words.tsquery(together),
         )
-        return int(in_a_row) if found < _SAMPLED else round(rarest * in_a_row / found)
+        return int(in_a_row) if found < SAMPLED else round(rarest * in_a_row / found)
 
     def _own(self, query: str) -> str:
         """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
@@ -210,7 +210,7 @@ class Matching:
         if len(best) == most and best[-1][1] >= others:
             return best
         if not is_bounded:
-            return self._pool(expression, sought, limits, most, is_bounded=False)
+            return self._pool(expression, sought, limits, most, is_bounded=found <= SCORED)
         common = {part: count for part, count in counts.items() if part not in rare}
         for together, expected in _together(common, total, most):
             if len(best) < limit:

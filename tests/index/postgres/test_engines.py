@@ -420,7 +420,7 @@ def test_a_filter_that_leaves_few_is_exact(crowded, database, monkeypatch):
 
 def test_common_words_in_a_row_are_counted_by_a_sample(crowded, database, monkeypatch):
     """How many chunks have a phrase of common words is estimated from a few of them; a rare phrase is counted."""
-    monkeypatch.setattr(matching, "_SAMPLED", 20)
+    monkeypatch.setattr(matching, "SAMPLED", 20)
     count = Postgres(database).frequencies([], False)
     assert 70 <= count(phrase("usual common")) <= 120
     assert count(phrase("common usual")) == 0
