@@ -16,8 +16,7 @@ _COLUMNS = {"importance": "notes.importance", "created": "notes.created_at", "wh
 _HAS = """EXISTS (SELECT 1 FROM fields
     WHERE fields.vault = ANY(%(vaults)s) AND fields.vault = notes.vault AND fields.note = notes.note
     AND md5(fields.key) = md5(%({name})s) AND fields.key = %({name})s{value})"""
-_VALUE = " AND fields.value = ANY(%({name}any)s)"
-_ONE_OF = """(notes.vault, notes.note) IN (SELECT fields.vault, fields.note FROM fields
+_ONE_OF = """(vault, note) IN (SELECT fields.vault, fields.note FROM fields
     WHERE fields.vault = ANY(%(vaults)s) AND md5(fields.key) = md5(%({name})s)
     AND md5(fields.value) = ANY(SELECT md5(each) FROM unnest(%({name}any)s::text[]) AS each)
     AND fields.key = %({name})s AND fields.value = ANY(%({name}any)s))"""
@@ -58,7 +57,7 @@ def _condition(condition: Condition, name: str, values: dict[str, object], keys:
         return " OR ".join(f"normalize({path}, NFC) ~ ANY(%({name}any)s)" for path in paths)
     if key == NO_GUIDES.key:
         values[name] = "guide"
-        return f"notes.category = 'system' AND {_HAS.format(name=name, value=_VALUE.format(name=name))}"
+        return f"notes.category = 'system' AND {_ONE_OF.format(name=name)}"
     values[name] = clean(key)
     if key not in COMMON_FIELDS | OF_TOOLS and key not in (present := keys()):
         raise unknown(key, present)

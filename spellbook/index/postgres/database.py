@@ -231,10 +231,12 @@ class PostgresDatabase:
                 self.url,
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,
-                # Plans are made for the values at hand: which partitions are read depends on them.
+                # Plans are made for the values at hand: which partitions are read depends on them. A question asks
+                # for little: to start workers, or to read a table in order, takes longer than it.
                 prepare_threshold=None,
                 application_name="spellbook",
-                options="-c search_path=spellbook,public -c jit=off "
+                options="-c search_path=spellbook,public -c jit=off -c max_parallel_workers_per_gather=0 "
+                "-c random_page_cost=1.1 "
                 f"-c statement_timeout={ANSWER_SECONDS * 1000} -c client_min_messages=error",
             )
             self._local.connection = connection

@@ -20,7 +20,7 @@ from spellbook.index.opened import Index
 from spellbook.index.postgres.database import PostgresDatabase, literal
 from spellbook.index.postgres.links import PublishedLinks
 from spellbook.index.postgres.matching import Matching
-from spellbook.index.postgres.reader import PublishedRows
+from spellbook.index.postgres.reader import PublishedRows, afterwards
 from spellbook.index.vectors.about import EACH, NEAR, NoteCosines
 from spellbook.index.vectors.nearest import Texts
 from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vectors
@@ -98,11 +98,14 @@ class Postgres(Matching):
     def named(self, vector: Vectors, limits: Sequence[Condition]) -> list[int]:
         near = self._near("labels", "labels.note, labels.key", vector, limits, NEAR * 4)
         notes = list(dict.fromkeys(note for note, _, _ in near))[:NEAR]
+        if not notes:
+            return []
         rows = self._read.rows(
             """
             SELECT note, chunk, -(vector <#> %(vector)s::halfvec) FROM chunks
             WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s AND key <> ''
             """,
+            vaults=self._read.vaults_of(notes),
             vector=literal(vector.tolist()),
             notes=notes,
             first=FIRST,
@@ -119,28 +122,40 @@ class Postgres(Matching):
         where, values = self._read.where(limits)
         width = len(vector)
         near = f"{table}.vector::halfvec({width}) <#> %(vector)s::halfvec({width})"
-        sql = f"""
-            SELECT {columns}, -({{near}}) FROM {table} JOIN notes USING (vault, note)
-            WHERE vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width} AND {where}
-            ORDER BY ({{near}}) {{exactly}} LIMIT %(wanted)s
-            """
+        of_vaults = f"vault = ANY(%(vaults)s) AND vector_dims({table}.vector) = {width}"
+        source = self._read.source(where).replace("chunks", table)
         values |= {"vector": literal(vector.tolist()), "wanted": wanted}
         total = sum(each.chunks for each in self._read.vaults)
         with self._read.reading():
-            if total > _EXACT_MOST:
+            if total > _EXACT_MOST and not self._leaves_few(limits):
                 self._read.database.rows(
                     "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),"
                     f" set_config('hnsw.ef_search', '{min(1_000, max(100, 2 * wanted))}', true),"
                     " set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)"
                 )
-                rows = self._read.rows(sql.replace("{near}", near).replace("{exactly}", ""), **values)
+                # The filter stands outside, so that its notes are looked up once, not for each partition.
+                ordered = (
+                    f"(SELECT *, {near} AS near FROM {table} WHERE {of_vaults} ORDER BY {near} OFFSET 0) AS {table}"
+                )
+                rows = self._read.rows(
+                    f"""
+                    SELECT {columns}, -near FROM {ordered} WHERE {afterwards(where)} ORDER BY near LIMIT %(wanted)s
+                    """,
+                    **values,
+                )
                 self._read.database.rows(
                     "SELECT set_config('enable_sort', 'on', true), set_config('enable_bitmapscan', 'on', true)"
                 )
                 if len(rows) >= wanted:
                     return sorted(rows, key=lambda row: -row[2])
             # The index gave up before it had enough, or there is no need of it. What is added keeps it out.
-            return self._read.rows(sql.replace("{near}", near).replace("{exactly}", "+ 0"), **values)
+            return self._read.rows(
+                f"""
+                SELECT {columns}, -({near}) FROM {source} WHERE {of_vaults} AND {where}
+                ORDER BY ({near}) + 0 LIMIT %(wanted)s
+                """,
+                **values,
+            )
 
     def cosines(self, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:
         return dict(
@@ -164,6 +179,7 @@ class Postgres(Matching):
                 SELECT note, min(chunk), max(chunk), -(l2_normalize(avg(vector)) <#> %(vector)s::halfvec) FROM chunks
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s) AND ordinal < %(first)s GROUP BY note
                 """,
+                vaults=self._read.vaults_of(notes),
                 vector=question,
                 notes=list(notes),
                 first=FIRST,
@@ -173,6 +189,7 @@ class Postgres(Matching):
                 SELECT note, kind, key, -(vector <#> %(vector)s::halfvec) FROM labels
                 WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s)
                 """,
+                vaults=self._read.vaults_of(notes),
                 vector=question,
                 notes=list(notes),
             )
@@ -204,11 +221,13 @@ class Postgres(Matching):
     # -- rows
 
     def by_number(self, numbers: Sequence[int]) -> list[StoredChunk]:
-        return self._read.chunks("chunk = ANY(%(numbers)s)", numbers=list(numbers)) if numbers else []
+        vaults = self._read.vaults_of(numbers)
+        return self._read.chunks("chunk = ANY(%(numbers)s)", vaults=vaults, numbers=list(numbers)) if vaults else []
 
     def at(self, path: str) -> list[StoredChunk]:
         notes = list(self._read.notes_at([path]))
-        return self._read.chunks("notes.note = ANY(%(notes)s)", notes=notes) if notes else []
+        vaults = self._read.vaults_of(notes)
+        return self._read.chunks("notes.note = ANY(%(notes)s)", vaults=vaults, notes=notes) if vaults else []
 
     def note(self, id: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note with this id, or else at this path, also without `.md`; or none."""

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 
 from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import NO_GUIDES, Condition
-from spellbook.index.postgres import conditions, words
-from spellbook.index.postgres.publish import own
-from spellbook.index.postgres.reader import OF_NOTE, PublishedRows
-from spellbook.text.expressions import AnyOf, Expression, Phrase, Without, phrases
+from spellbook.index.postgres import words
+from spellbook.index.postgres.publish import NUMBERS, own
+from spellbook.index.postgres.reader import OF_NOTE, PublishedRows, afterwards
+from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without, phrases
 from spellbook.text.terms import idf
 
 POOL = 200
@@ -26,8 +27,17 @@ _OWN_MOST = 16
 _COUNTED = 5_000
 """Up to so many chunks, those that have one of several words are counted; above, the words' own counts tell enough."""
 
-MANY = (5_000, 100_000)
+MANY = 5_000
 """Where a question's words find more chunks than this, its rare words, which find fewer, are tried alone first."""
+
+SCORED = 20_000
+"""
+Chunks that are scored for the words of a question, about: they take some .1 s. Where its words find more, rare ones
+choose the chunks; where all are common, those that have most of them at once, or a sample of all chunks.
+"""
+
+SAMPLED = 2_000
+"""Chunks with common words of which it is counted how many have them in a row."""
 
 _SoughtPart = tuple[words.Sought, Expression]
 """A phrase of a question to be scored, and the part of the question that it is."""
@@ -53,9 +63,9 @@ class Matching:
         return Counts(counts.generation, notes, chunks, pending, 0)
 
     def guides(self) -> int:
-        guides, values = conditions.in_sql([replace(NO_GUIDES, negated=False)], set)
-        sql = f"SELECT count(*) FROM {OF_NOTE} WHERE notes.vault = ANY(%(vaults)s) AND {guides} AND {{seen}}"
-        return int(self._read.rows(sql, **values)[0][0])
+        notes = self._read.guides()
+        sql = "SELECT count(*) FROM chunks WHERE vault = ANY(%(vaults)s) AND note = ANY(%(notes)s)"
+        return int(self._read.rows(sql, notes=notes)[0][0]) if notes else 0
 
     def frequencies(self, phrases: Sequence[Phrase], unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
         def leave_out_questions(part: Expression) -> Expression:
@@ -93,34 +103,66 @@ class Matching:
 
     def _published_counts(self, queries: Mapping[str, Expression]) -> dict[str, int]:
         """
-        Return the counts that publishing wrote down, of queries for one word or for words that begin alike.
+        Return the counts of queries that those of words tell, which publishing wrote down; others are to be counted.
 
-        Where several words begin alike and many chunks have one, the count is what it would be if chunks had them
-        independently of one another; where few have, the query is left out, to be counted.
+        Where one of several words is enough, and many chunks have one, the count is what it would be if chunks had them
+        independently of one another. Of words in a row that are common, a sample tells how often they are in a row.
         """
-        ranges = {query: words.span(part) for query, part in queries.items()}
+        ranges = {span for part in queries.values() for phrase, _ in phrases(part) for span in words.spans(phrase)}
         rows = self._read.rows(
             """
             SELECT first, last, sum(chunks)::bigint
             FROM unnest(%(firsts)s::text[], %(lasts)s::text[]) AS each (first, last)
             JOIN frequencies ON vault = ANY(%(vaults)s) AND word BETWEEN first AND last GROUP BY first, last, word
             """,
-            firsts=[span[0] for span in ranges.values() if span],
-            lasts=[span[1] for span in ranges.values() if span],
+            firsts=[first for first, _ in ranges],
+            lasts=[last for _, last in ranges],
         )
         counts: dict[tuple[str, str], list[int]] = defaultdict(list)
         for first, last, chunks in rows:
             counts[first, last].append(chunks)
         total = sum(each.chunks for each in self._read.vaults)
-        published = {}
-        for query, span in ranges.items():
-            of_words = counts[span] if span else []
-            if span and len(of_words) < 2:
-                published[query] = sum(of_words)
-            elif sum(of_words) > _COUNTED:
-                without = math.prod(1 - min(count, total) / total for count in of_words)
-                published[query] = round(total * (1 - without))
-        return published
+
+        def of_any(some: Sequence[int], least: int) -> int | None:
+            if len(some) < 2 or sum(some) <= least:
+                return None if len(some) > 1 else sum(some)
+            return round(total * (1 - math.prod(1 - min(count, total) / total for count in some)))
+
+        def of(part: Expression) -> int | None:
+            match part:
+                case Phrase():
+                    listed = words.spans(part)
+                    if len(listed) < 2:
+                        return of_any([count for span in listed for count in counts[span]], _COUNTED)
+                    rarest = min(sum(counts[span]) for span in listed)
+                    return self._in_a_row(part, rarest) if rarest > SCORED else None if rarest else 0
+                case Without():
+                    found = of(part.part)
+                    return None if found and found <= SCORED else found
+                case AnyOf():
+                    some = [of(each) for each in part.parts]
+                    known = [count for count in some if count is not None]
+                    return of_any(known, SCORED) if len(known) == len(some) or sum(known) > SCORED else None
+                case AllOf():
+                    return None
+
+        told = {query: of(part) for query, part in queries.items()}
+        return {query: count for query, count in told.items() if count is not None}
+
+    def _in_a_row(self, phrase: Phrase, rarest: int) -> int:
+        """Return about how many chunks have common words in a row, of which the rarest is in so many."""
+        *before, last = phrase.words
+        together = AllOf((*(Phrase((word,)) for word in before), Phrase((last,), phrase.is_prefix)))
+        [[found, in_a_row]] = self._read.rows(
+            f"""
+            SELECT count(*), count(*) FILTER (WHERE words @@ %(phrase)s::tsquery) FROM (
+                SELECT words FROM chunks WHERE vault = ANY(%(vaults)s) AND words @@ {self._own("%(together)s")}
+                LIMIT {SAMPLED}) AS found
+            """,
+            phrase=words.tsquery(phrase),
+            together=words.tsquery(together),
+        )
+        return int(in_a_row) if found < SAMPLED else round(rarest * in_a_row / found)
 
     def _own(self, query: str) -> str:
         """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
@@ -136,48 +178,83 @@ class Matching:
             query, sought = words.tsquery(expression), self._sought(expression)
             if not query or not sought:
                 return []
-            pool = max(POOL, 2 * limit)
-            best: list[tuple[int, float]] = []
-            for rare, bound in self._rare(expression, sought):
-                best = self._pool(rare, sought, limits, pool)
-                if len(best) == pool and best[-1][1] >= bound:
-                    break
-            else:
-                best = self._pool(query, sought, limits, pool)
+            best = self._best(expression, sought, limits, limit)
             wanted = set(self._of(also, query, limits))
             numbers = list(dict.fromkeys([*(number for number, _ in best), *wanted]))
             scored = self._score([phrase for phrase, _ in sought], numbers)
         ranked = sorted(scored, key=lambda row: (-row[1], row[0]))
         return ranked[:limit] + [row for row in ranked[limit:] if row[0] in wanted]
 
-    def _rare(self, expression: Expression, sought: Sequence[_SoughtPart]) -> Iterator[tuple[str, float]]:
+    def _best(
+        self, expression: Expression, sought: Sequence[_SoughtPart], limits: Sequence[Condition], limit: int
+    ) -> list[tuple[int, float]]:
         """
-        Yield rare phrases of a question as a query, more and more, and the most that the others can give a chunk.
+        Return the best chunks that an expression finds, `limit` at least, with their scores by sparse vectors.
 
-        What scores higher than that by the rare ones is best whether or not the others are looked up: the rule of
-        MaxScore (Turtle and Flood, 1995). Nothing is yielded where all phrases together find few chunks.
+        Where any of its words will do, and they find many chunks, the rare ones are tried first. What scores higher by
+        them than the others can give a chunk is best whether or not the others are looked up: the rule of MaxScore
+        (Turtle and Flood, 1995). Where too many chunks would be scored, the others do not find what has none of the
+        rare ones, unless these find too little.
         """
-        if not (isinstance(expression, AnyOf) and all(isinstance(part, Phrase) for part in expression.parts)):
-            return
-        idfs: dict[Expression, float] = defaultdict(float)
-        for phrase, part in sought:
-            idfs[part] += phrase.idf * (words.K1 + 2)  # as a word in the bag, and as a phrase
-        counts = sorted(zip(self._count(list(idfs)), idfs, strict=True), key=lambda pair: pair[0])
-        for most in MANY:
-            total, rare = 0, []
-            for count, part in counts:
-                total += count
-                if total <= most:
-                    rare.append(part)
-            if total <= most:
-                return
-            if rare:
-                yield words.tsquery(AnyOf(tuple(rare))), sum(idfs.values()) - sum(idfs[part] for part in rare)
+        most = max(POOL, 2 * limit)
+        counts = {part: count for part in _choices(expression) if (count := self._at_most(part))}
+        found = sum(counts.values())
+        if found <= MANY:
+            return self._pool(expression, sought, limits, most)
+        total = self.counts().chunks
+        is_bounded = min(found, total) > SCORED and not self._leaves_few(limits)
+        rare = _rarest(counts, SCORED if is_bounded else MANY)
+        best = self._pool(AnyOf(tuple(rare)), sought, limits, most) if rare else []
+        # A phrase counts as words in the bag, and as a phrase.
+        others = sum(phrase.idf * (words.K1 + 2) for phrase, part in sought if part not in rare)
+        if len(best) == most and best[-1][1] >= others:
+            return best
+        if not is_bounded:
+            return self._pool(expression, sought, limits, most, is_bounded=found <= SCORED)
+        common = {part: count for part, count in counts.items() if part not in rare}
+        for together, expected in _together(common, total, most):
+            if len(best) < limit:
+                sampled = self._pool(together, sought, limits, most, is_sample=expected > SCORED)
+                best = sorted({**dict(best), **dict(sampled)}.items(), key=lambda row: (-row[1], row[0]))[:most]
+        return best
+
+    def _at_most(self, expression: Expression) -> int:
+        """Return how many chunks an expression finds, or a number that it does not exceed."""
+        match expression:
+            case Phrase():
+                return self._count([expression])[0]
+            case Without():
+                return self._at_most(expression.part)
+            case AnyOf():
+                return sum(map(self._at_most, expression.parts))
+            case AllOf():
+                return min(map(self._at_most, expression.parts))
+
+    def _leaves_few(self, limits: Sequence[Condition]) -> bool:
+        """Return whether so few chunks meet `limits` that all of them may be compared."""
+        known, key = self._read.frequencies, f"limits {limits}"
+        if key not in known:
+            where, values = self._read.where(limits)
+            met = f"SELECT FROM {self._read.source(where)} WHERE vault = ANY(%(vaults)s) AND {where} LIMIT {MANY + 1}"
+            [[known[key]]] = self._read.rows(f"SELECT count(*) FROM ({met}) AS met", **values)
+        return known[key] <= MANY
 
     def _pool(
-        self, query: str, sought: Sequence[_SoughtPart], limits: Sequence[Condition], most: int
+        self,
+        expression: Expression,
+        sought: Sequence[_SoughtPart],
+        limits: Sequence[Condition],
+        most: int,
+        *,
+        is_sample: bool = False,
+        is_bounded: bool = True,
     ) -> list[tuple[int, float]]:
-        """Return the best chunks that `query` finds, with their scores by sparse vectors."""
+        """
+        Return the best chunks that an expression finds, with their scores by sparse vectors.
+
+        With `is_bounded`, the best of as many of them as `SCORED` says at most. With `is_sample`, the best of those
+        among so many chunks, which are the latest of each vault, in proportion to its size.
+        """
         bag: dict[int, float] = {}
         parts: list[tuple[str, float]] = []
         for phrase, part in sought:
@@ -188,16 +265,32 @@ class Matching:
                 # A sparse vector knows neither order nor beginnings: whether the phrase is there counts beside it.
                 parts.append((words.tsquery(part), phrase.idf))
         where, values = self._read.where(limits)
+        source, values = self._read.source(where), {**values, "query": words.tsquery(expression)}
+        if is_sample:
+            # Where not all may be seen, shares are equal: the sizes of vaults tell of all notes.
+            size = "1" if self._read.sees else "chunks"
+            chunks = f"""
+                (SELECT vault AS number, ceil({SCORED} * {size} / sum({size}) OVER ())::bigint AS share
+                    FROM vaults WHERE vault = ANY(%(vaults)s)) AS of_vault,
+                LATERAL (
+                    SELECT * FROM chunks WHERE vault = number {{of_seen}} ORDER BY chunk DESC LIMIT share) AS chunks
+                """
+            where = f"words @@ %(query)s::tsquery AND {afterwards(where)}"
+        else:
+            matching = f"vault = ANY(%(vaults)s) AND words @@ {self._own('%(query)s')}"
+            # Words choose, whatever the planner takes a filter for.
+            chunks = f"(SELECT * FROM chunks WHERE {matching} LIMIT {SCORED}) AS chunks" if is_bounded else "chunks"
+            where = afterwards(where) if is_bounded else f"{matching} AND {where}"
+        of_parts = """
+            coalesce((SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
+            FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0)
+            """
         return self._read.rows(
             f"""
-            SELECT chunk, -(bag <#> %(bag)s::sparsevec) + coalesce((
-                SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)
-                FROM unnest(%(parts)s::text[], %(idfs)s::float8[]) AS each (part, idf)), 0) AS score
-            FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND words @@ {self._own("%(query)s")} AND {where}
-            ORDER BY score DESC, chunk LIMIT %(most)s
+            SELECT chunk, -(bag <#> %(bag)s::sparsevec) {"+" + of_parts if parts else ""} AS score
+            FROM {source.replace("chunks", chunks, 1)} WHERE {where} ORDER BY score DESC, chunk LIMIT %(most)s
             """,
             **values,
-            query=query,
             bag=words.sparse(bag or {1: 1e-9}),
             parts=[part for part, _ in parts],
             idfs=[idf for _, idf in parts],
@@ -211,10 +304,12 @@ class Matching:
         where, values = self._read.where(limits)
         rows = self._read.rows(
             f"""
-            SELECT chunk FROM {OF_NOTE} WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
+            SELECT chunk FROM {self._read.source(where)}
+            WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
             AND words @@ %(query)s::tsquery AND {where}
             """,
             **values,
+            vaults=self._read.vaults_of(numbers),
             numbers=list(numbers),
             query=query,
         )
@@ -247,13 +342,13 @@ class Matching:
             """
             SELECT chunk, length, lexeme, positions, weights FROM chunks
             LEFT JOIN LATERAL (
-                SELECT * FROM unnest(words) WHERE lexeme = ANY(%(whole)s) OR EXISTS (
-                    SELECT 1 FROM unnest(%(begun)s::text[]) AS begun (first) WHERE starts_with(lexeme, first))
+                SELECT * FROM unnest(words) WHERE lexeme = ANY(%(whole)s) OR lexeme ^@ ANY(%(begun)s::text[])
             ) AS word ON true
             WHERE vault = ANY(%(vaults)s) AND chunk = ANY(%(numbers)s)
             """,
             whole=list(whole),
             begun=begun,
+            vaults=self._read.vaults_of(numbers),
             numbers=list(numbers),
         )
         places: dict[int, dict[str, dict[int, str]]] = defaultdict(dict)
@@ -281,11 +376,15 @@ class Matching:
         if queries and notes:
             rows = self._read.rows(
                 """
-                SELECT DISTINCT part.i, note.n FROM unnest(%(first)s::bigint[], %(last)s::bigint[])
-                    WITH ORDINALITY AS note (first, last, n)
-                JOIN chunks ON vault = ANY(%(vaults)s) AND chunk BETWEEN note.first AND note.last
-                JOIN unnest(%(i)s::int[], %(parts)s::text[]) AS part (i, query) ON words @@ part.query::tsquery
+                SELECT DISTINCT part.i, note.n FROM unnest(%(numbers)s::int[], %(first)s::bigint[], %(last)s::bigint[])
+                    WITH ORDINALITY AS note (number, first, last, n)
+                CROSS JOIN LATERAL (  -- by note, else the planner may read all chunks with a common word
+                    SELECT words FROM chunks WHERE vault = number AND vault = ANY(%(vaults)s)
+                    AND chunk BETWEEN note.first AND note.last OFFSET 0) AS chunk
+                JOIN unnest(%(i)s::int[], %(parts)s::text[]::tsquery[]) AS part (i, query) ON chunk.words @@ part.query
                 """,
+                vaults=self._read.vaults_of(first for first, _ in notes),
+                numbers=[first // NUMBERS for first, _ in notes],
                 first=[first for first, _ in notes],
                 last=[last for _, last in notes],
                 i=list(queries),
@@ -294,3 +393,33 @@ class Matching:
             for i, n in rows:
                 held[i][n - 1] = True
         return held
+
+
+def _choices(expression: Expression) -> list[Expression]:
+    """Return the parts of an expression any of which will do; itself, if it has none."""
+    if isinstance(expression, Without):
+        return [Without(expression.column, part) for part in _choices(expression.part)]
+    return list(expression.parts) if isinstance(expression, AnyOf) else [expression]
+
+
+def _rarest(counts: Mapping[Expression, int], most: int) -> list[Expression]:
+    """Return the rarest of some words, as many as find `most` chunks at most between them."""
+    rare, total = [], 0
+    for part, count in sorted(counts.items(), key=lambda pair: pair[1]):
+        total += count
+        if total <= most:
+            rare.append(part)
+    return rare
+
+
+def _together(counts: Mapping[Expression, int], total: int, most: int) -> list[tuple[Expression, float]]:
+    """
+    Return as many of some common words, all at once, as may find `most` of `total` chunks; and the rarest alone.
+
+    Each comes with how many chunks it would find if chunks had the words independently of one another.
+    """
+    listed = sorted(counts, key=counts.__getitem__)
+    expected = [share * total for share in accumulate((counts[part] / total for part in listed), mul)]
+    several = sum(count >= most for count in expected)
+    alone = [(part, float(counts[part])) for part in listed[:1]]
+    return [(AllOf(tuple(listed[:several])), expected[several - 1]), *alone] if several > 1 else alone

@@ -19,7 +19,7 @@ from spellbook.index.catalog.vectors import IN_USE
 from spellbook.index.opened import Index
 from spellbook.index.postgres import words
 from spellbook.index.postgres.conditions import clean
-from spellbook.index.postgres.database import PostgresDatabase, literal
+from spellbook.index.postgres.database import PARTITIONS, PostgresDatabase, literal
 from spellbook.system.lazy import np
 from spellbook.text.unicode import digest_of
 
@@ -296,12 +296,14 @@ def make_indexes(database: PostgresDatabase, width: int) -> None:
     """Make the HNSW indexes for vectors of `width` numbers, if there are none."""
     if database.rows("SELECT to_regclass(%(name)s)", {"name": f"spellbook.chunks_near_{width}"})[0][0]:
         return
-    with database.writing() as connection:
-        connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
-        connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
-        of_width = f"(vector::halfvec({width})) halfvec_ip_ops) WHERE vector_dims(vector) = {width}"
-        for table in ("chunks", "labels"):
-            connection.execute(f"CREATE INDEX IF NOT EXISTS {table}_near_{width} ON {table} USING hnsw ({of_width}")
+    of_width = f"(vector::halfvec({width})) halfvec_ip_ops) WHERE vector_dims(vector) = {width}"
+    for table in ("labels", "chunks"):
+        # A partition at a time: what is made stays if the next one takes too long. The whole table's takes these over.
+        for part in (*(f"{table}_{i}" for i in range(PARTITIONS)), table):
+            with database.writing() as connection:
+                connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
+                connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+                connection.execute(f"CREATE INDEX IF NOT EXISTS {part}_near_{width} ON {part} USING hnsw ({of_width}")
 
 
 def _copy(connection: psycopg.Connection[Any], table: str, rows: Iterable[Sequence[object]]) -> None:

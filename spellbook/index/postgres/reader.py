@@ -9,13 +9,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import Condition
+from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.postgres import conditions
 from spellbook.index.postgres.conditions import clean, in_sql
 from spellbook.index.postgres.database import PostgresDatabase
@@ -64,6 +64,11 @@ def vaults(database: PostgresDatabase, names: Sequence[str] = ()) -> list[VaultR
     return [published[name] for name in dict.fromkeys(names or published)]
 
 
+def afterwards(where: str) -> str:
+    """Return a condition on rows as one that is looked at when they are found, and finds none of them itself."""
+    return f"coalesce(({where}), false)"
+
+
 class PublishedRows:
     """Reads the vaults `names`, all that are there if it is empty; `sees` and `only` are as in `engine.Postgres`."""
 
@@ -80,12 +85,12 @@ class PublishedRows:
             outermost = not hasattr(self._local, "vaults")
             if outermost:
                 self._local.vaults = self._read_vaults()
-                self._local.frequencies = {}
+                self._local.frequencies, self._local.guides = {}, None
             try:
                 yield
             finally:
                 if outermost:
-                    del self._local.vaults, self._local.frequencies
+                    del self._local.vaults, self._local.frequencies, self._local.guides
 
     @property
     def frequencies(self) -> dict[str, int]:
@@ -119,16 +124,21 @@ class PublishedRows:
 
     def notes_at(self, paths: Iterable[str]) -> dict[int, str]:
         """Return the paths, as they are shown, of the notes at `paths`, by the numbers of the notes."""
-        notes: dict[int, str] = {}
-        for number, listed in self.by_vault(paths).items():
-            rows = self.rows(
-                "SELECT note, path FROM notes WHERE vault = ANY(%(vaults)s) AND {seen}"
-                " AND md5(path) = ANY(SELECT md5(each) FROM unnest(%(paths)s::text[]) AS each)",
-                vaults=[number],
-                paths=listed,
-            )
-            notes |= {note: self.shown(note, path) for note, path in rows}
-        return notes
+        inside = [(number, path) for number, listed in self.by_vault(paths).items() for path in listed]
+        if not inside:
+            return {}
+        rows = self.rows(
+            """
+            SELECT found.* FROM unnest(%(numbers)s::int[], %(paths)s::text[]) AS each (number, path),
+            LATERAL (  -- by the index, else the planner may read all notes
+                SELECT note, notes.path FROM notes WHERE vault = number AND vault = ANY(%(vaults)s)
+                AND md5(notes.path) = md5(each.path) AND {seen} OFFSET 0) AS found
+            """,
+            vaults=list({number for number, _ in inside}),
+            numbers=[number for number, _ in inside],
+            paths=[path for _, path in inside],
+        )
+        return {note: self.shown(note, path) for note, path in rows}
 
     def where(self, limits: Sequence[Condition]) -> tuple[str, dict[str, object]]:
         """Return SQL for the notes that meet `limits` and may be seen, with its values."""
@@ -139,8 +149,30 @@ class PublishedRows:
 
         listed = self.vaults
         names = {vault.number: vault.name for vault in listed} if len(listed) > 1 else {}
-        where, values = in_sql(limits, keys, names)
+        where, values = in_sql([limit for limit in limits if limit != NO_GUIDES], keys, names)
+        if NO_GUIDES in limits and (guides := self.guides()):
+            where, values = f"{where} AND note <> ALL(%(guides)s)", {**values, "guides": guides}
         return f"({where}) AND {{seen}}", values
+
+    def guides(self) -> list[int]:
+        """Return the numbers of the guides, which are few; within one `reading` they are asked for once."""
+        guides: list[int] | None = getattr(self._local, "guides", None)
+        if guides is None:
+            which, values = in_sql([replace(NO_GUIDES, negated=False)], set)
+            rows = self.rows(f"SELECT note FROM notes WHERE vault = ANY(%(vaults)s) AND {which} AND {{seen}}", **values)
+            guides = [note for (note,) in rows]
+            if hasattr(self._local, "guides"):
+                self._local.guides = guides
+        return guides
+
+    def source(self, where: str) -> str:
+        """Return what the chunks that `where` limits are read from: their notes, too, if it is said of these."""
+        return OF_NOTE if self.sees or "notes." in where else "chunks"
+
+    def vaults_of(self, numbers: Iterable[int]) -> list[int]:
+        """Return the vaults that are read and have notes or chunks of these numbers: the others need no look."""
+        among = {number // NUMBERS for number in numbers}
+        return [vault.number for vault in self.vaults if vault.number in among]
 
     def chunks(self, where: str, **values: object) -> list[StoredChunk]:
         """Return the chunks of notes that may be seen, in order within each note."""

@@ -90,11 +90,12 @@ def tokens(phrase: Phrase) -> tuple[str, ...]:
     return tuple(_cut([phrase.text])[0])
 
 
-def span(expression: Expression) -> tuple[str, str] | None:
-    """Return the first and last of the words that an expression of one word, or one word's beginning, means."""
-    if not isinstance(expression, Phrase) or len(listed := tokens(expression)) != 1:
-        return None
-    return listed[0], listed[0] + "\U0010ffff" * expression.is_prefix
+def spans(phrase: Phrase) -> list[tuple[str, str]]:
+    """Return the first and last word that each word of a phrase means: the last one may be a beginning."""
+    listed = [(token, token) for token in tokens(phrase)]
+    if phrase.is_prefix and listed:
+        listed[-1] = listed[-1][0], listed[-1][0] + "\U0010ffff"
+    return listed
 
 
 def tsquery(expression: Expression, column: str = "") -> str:

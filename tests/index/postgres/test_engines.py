@@ -325,7 +325,106 @@ def test_rare_words_first_changes_nothing(vault, database, monkeypatch):
         whole = engine.match(asked, limits, 6)
         asked_for.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(matching, "MANY", (15, 40))
+            patched.setattr(matching, "MANY", 40)
             assert engine.match(asked, limits, 6) == whole
         once += words.tsquery(asked) not in asked_for
     assert once >= 5
+
+
+@pytest.fixture
+def crowded(tmp_path, database, monkeypatch):
+    """Two published vaults, of 90 and of 30 notes, whose chunks nearly all have the words `usual` and `common`."""
+    for name, notes in (("large", 90), ("small", 30)):
+        write = note_writer(tmp_path / name)
+        for i in range(notes):
+            rare = "rarity" if i == 29 else "thing"
+            meta = {"privacy_scope": ("private", "team")[i % 2], "topic": f"t{i % 30}"}
+            write(f"n{i:02}.md", f"# Note {i}\n\nA usual {'common ' * (1 + i % 3)}{rare} of {name}.\n", **meta)
+        with opened(tmp_path / name, state=tmp_path / "state") as index:
+            sync.run(index)
+            publish(index, database)
+    monkeypatch.setattr(matching, "SCORED", 12)
+    monkeypatch.setattr(matching, "MANY", 6)
+    monkeypatch.setattr(matching, "POOL", 10)
+
+
+def scored(database, monkeypatch, ask):
+    """Return what `ask()` returns, and how many rows of chunks each statement that scores reads from the table."""
+    rows, read = database.rows, []
+
+    def told(sql, values=None):
+        if "AS score" in sql:
+            [[[plan]]] = rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", values)
+            read.append(sum(_read(plan["Plan"])))
+        return rows(sql, values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "rows", told)
+        return ask(), read
+
+
+def _read(node):
+    if str(node.get("Relation Name", "")).startswith("chunks"):
+        yield node["Actual Rows"] * node["Actual Loops"]
+    for each in node.get("Plans", ()):
+        yield from _read(each)
+
+
+@pytest.mark.parametrize("sees", ["", "team"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        phrase("common"),
+        phrase("usual common"),
+        AnyOf((phrase("common"), phrase("usual"))),
+        AllOf((phrase("usual"), AnyOf((phrase("common"), phrase("thing"))))),
+        Without("questions", AnyOf((phrase("common"), phrase("usual")))),
+    ],
+    ids=str,
+)
+def test_common_words_score_few_chunks(crowded, database, monkeypatch, asked, sees):
+    """However many chunks have a question's words, so many are scored as `SCORED` says, of all vaults."""
+    engine = Postgres(database, sees=sees)
+    found, read = scored(database, monkeypatch, lambda: engine.match(asked, (), 10))
+    assert len(found) == 10
+    assert {each.path.split("/")[0] for each in engine.by_number([number for number, _ in found])} == {"large", "small"}
+    if sees:
+        return  # what may be seen is told first, which may read more
+    assert sum(read) <= matching.SCORED + 2
+    monkeypatch.setattr(matching, "SCORED", 1_000)
+    _, read = scored(database, monkeypatch, lambda: engine.match(asked, (), 10))
+    assert sum(read) > 40
+
+
+def test_rare_words_are_found_among_common_ones(crowded, database, monkeypatch):
+    """A chunk with a rare word is found whatever else is asked, and common words find what else there is."""
+    engine = Postgres(database)
+    asked = AnyOf((phrase("common"), phrase("rarity"), phrase("usual")))
+    found, read = scored(database, monkeypatch, lambda: engine.match(asked, (), 10))
+    assert len(found) == 10
+    names = ids(engine, [number for number, _ in found])
+    assert {names[number] for number, _ in found[:2]} == {"large/n29#", "small/n29#"}
+    assert sum(read) <= 2 * matching.SCORED
+
+
+def test_a_filter_that_leaves_few_is_exact(crowded, database, monkeypatch):
+    """Where a filter leaves few chunks, all of them are scored; where it leaves many, as many as without it."""
+    engine = Postgres(database)
+    asked = AnyOf((phrase("common"), phrase("usual")))
+    few, many = conditions({"topic": "t3"}), conditions({"topic!": "t3"})
+    found = engine.match(asked, few, 10)
+    assert len(found) == 4
+    _, read = scored(database, monkeypatch, lambda: engine.match(asked, many, 10))
+    assert sum(read) <= matching.SCORED + 2
+    monkeypatch.setattr(matching, "SCORED", 1_000)
+    assert engine.match(asked, few, 10) == found
+
+
+def test_common_words_in_a_row_are_counted_by_a_sample(crowded, database, monkeypatch):
+    """How many chunks have a phrase of common words is estimated from a few of them; a rare phrase is counted."""
+    monkeypatch.setattr(matching, "SAMPLED", 20)
+    count = Postgres(database).frequencies([], False)
+    assert 70 <= count(phrase("usual common")) <= 120
+    assert count(phrase("common usual")) == 0
+    assert count(phrase("common rarity")) == 2
+    assert count(AnyOf((phrase("usual"), phrase("common")))) == 120

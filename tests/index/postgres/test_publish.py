@@ -21,7 +21,7 @@ from spellbook.index.filters import conditions
 from spellbook.index.postgres import database as databases
 from spellbook.index.postgres.database import MIGRATIONS, PostgresDatabase, configured
 from spellbook.index.postgres.engine import Postgres
-from spellbook.index.postgres.publish import behind, publish
+from spellbook.index.postgres.publish import behind, make_indexes, publish
 from spellbook.index.postgres.reader import vaults
 from spellbook.server import publisher
 from spellbook.system.errors import DatabaseAway, InvalidInput, StorageError, VaultNotFound
@@ -472,3 +472,19 @@ def until(is_so, seconds=PATIENCE):
             pass
         time.sleep(0.02)
     return False
+
+
+def test_indexes_of_vectors_are_made_by_partition(database):
+    """Each partition's index is made by itself, one that is there already is taken over, and the whole is valid."""
+    database.prepare()
+    with database.writing() as connection:
+        connection.execute(
+            "CREATE INDEX chunks_3_near_8 ON chunks_3 USING hnsw ((vector::halfvec(8)) halfvec_ip_ops)"
+            " WHERE vector_dims(vector) = 8"
+        )
+    for _ in range(2):
+        make_indexes(database, 8)
+    names = "SELECT count(*) FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indisvalid AND relname ~ '_near_8$'"
+    parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'spellbook.chunks_near_8'::regclass"
+    assert database.rows(names) == [(34,)]
+    assert database.rows(parts) == [(16,)]
