@@ -31,7 +31,7 @@ class QueryText:
     second: Bytes | None = None
 
 
-class Found:
+class Gathering:
     """
     What the texts of a question, itself first, find in an index; `reasons` get why that may not be all.
 

@@ -317,7 +317,7 @@ def adjust(
     counted from its last use: file times change with every clone of the vault.
     """
     lives = Lives.of(half_lives)
-    of_note: dict[str, tuple[list[tuple[str, float, bool]], tuple[float, float] | None]] = {}
+    of_note: dict[str, tuple[list[_Adjustment], tuple[float, float] | None]] = {}
     for candidate in candidates:
         chunk, base = candidate.chunk, candidate.score
         if not base:
@@ -333,22 +333,30 @@ def adjust(
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
+class _Adjustment(NamedTuple):
+    """What is added to a score and why; the reason is told of a share of 0 if `even_nothing`."""
+
+    reason: str
+    share: float
+    even_nothing: bool = False
+
+
 def _changes(
     chunk: StoredChunk, lives: Lives, use: Use | None, now: float
-) -> tuple[list[tuple[str, float, bool]], tuple[float, float] | None]:
-    """Return what a note adds to its chunks' scores (reason, share, told even if 0), and its age."""
+) -> tuple[list[_Adjustment], tuple[float, float] | None]:
+    """Return what a note adds to its chunks' scores, and its age."""
     changes = []
     if chunk.importance != 0.5:
         share = weights.IMPORTANCE * (chunk.importance - 0.5)
-        changes.append((f"importance {chunk.importance:g}", share, False))
+        changes.append(_Adjustment(f"importance {chunk.importance:g}", share))
     if result := outcome(chunk):
-        changes.append((f"outcome {result}", weights.OUTCOMES[result], True))
+        changes.append(_Adjustment(f"outcome {result}", weights.OUTCOMES[result], True))
     if use is not None:
         fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
         opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
-        changes.append((f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh, False))
+        changes.append(_Adjustment(f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh))
     if chunk.meta.get("pinned") is True:
-        changes.append(("pinned", weights.PINNED, False))
+        changes.append(_Adjustment("pinned", weights.PINNED))
     return changes, age(chunk, lives, use, now)
 
 

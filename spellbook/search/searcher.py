@@ -21,7 +21,7 @@ from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.models.base import Bytes, Vectors, score
 from spellbook.search import packing, ranking, related, retrieve, successors, translations, weights, when
-from spellbook.search.candidates import Found, QueryText
+from spellbook.search.candidates import Gathering, QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
 from spellbook.system.errors import EmbeddingError
@@ -114,7 +114,7 @@ class Searcher:
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
         with self.engine.reading():
-            found = Found(self.engine, self._index, question, texts, limits, reasons, self._written, time_named)
+            found = Gathering(self.engine, self._index, question, texts, limits, reasons, self._written, time_named)
             listed = found.candidates(wanted)
             superseded = self._superseded(listed, filter)
             listed += found.of(self._successors(question, listed, superseded, limits))

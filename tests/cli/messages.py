@@ -74,6 +74,7 @@ LISTS = {"errors", "reasons", "warnings", "said", "parts", "half", "secrets"}
 
 PLACED = {
     ("search", "add"): 0,
+    ("search", "_Adjustment"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
     ("models", "Good"): 1,
@@ -121,7 +122,7 @@ SENTENCES = {
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},
-    "search/ranking.py": {"costs"},
+    "search/ranking.py": {"costs", "_old"},
     "search/presentation.py": {"why", "_translations", "reasons", "shares", "standing", "superseded", "outside"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},

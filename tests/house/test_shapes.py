@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from spellbook.editing import combine, edits
 from spellbook.index import extract
+from spellbook.index.catalog.text_bytes import unpacked
 from spellbook.library.book import Spellbook
 from spellbook.notes import chunks, links, markdown
 from spellbook.notes.note import Note, Stamp, parse
@@ -49,7 +50,7 @@ def test_any_shape_is_read_whole_and_in_proportion() -> None:
     for name, shape in SHAPES.items():
         text = shape(6_000)
         found = entry(text)
-        assert "".join(row.chunk.text for row in found.chunks) == note(text).body, name
+        assert "".join(unpacked(row.text) for row in found.chunks) == note(text).body, name
         assert size(found) < 10 * len(text.encode()) + 300_000, name
         assert len(text.encode()) < 7_000, name
 

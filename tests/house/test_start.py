@@ -13,6 +13,7 @@ import pytest
 from filelock import FileLock
 
 import spellbook
+from spellbook.index.vectors import follow
 from spellbook.models import embedders
 from spellbook.models.calibrated import Calibrated
 from spellbook.models.e5.e5 import E5
@@ -73,6 +74,7 @@ def test_a_reindex_with_nothing_to_do_reads_nothing_in(vault, write_note, book):
     write_note("a.md", "text", age=100)
     time.sleep(0.1)  # a file written within the clock's tick before it is read is read once more
     book.reindex()
+    follow.catch_up(book.index.catalog, book.index.chroma)
     book.close()
     found = imported("--vault", vault, "reindex", "--quiet")
     assert not found & (MODELS | PARSERS | DOORS | VERBS | {"filelock", "ulid", "secrets"})

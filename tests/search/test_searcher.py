@@ -243,7 +243,7 @@ def test_a_question_asked_again_looks_at_no_text_but_those_of_its_hits(index, mo
     searcher, question = Searcher(index), Question("lighthouse server", mode)
     assert len(searcher.rank(question).candidates) > question.limit
     read = []
-    schema._text_of.cache_clear()
+    schema.inflated.cache_clear()
     monkeypatch.setattr(schema, "unpacked", lambda packed: read.append(packed) or text_bytes.unpacked(packed))
     answer = searcher.ask(question)
     assert 0 < len(read) <= len(answer.hits) == question.limit

@@ -143,7 +143,7 @@ class StoredChunk(NamedTuple):
     @property
     def text(self) -> str:
         """Its text."""
-        return self.packed if isinstance(self.packed, str) else _text_of(self.packed)
+        return self.packed if isinstance(self.packed, str) else inflated(self.packed)
 
     @property
     def note(self) -> str:
@@ -251,7 +251,8 @@ class Counts:
 
 
 @lru_cache(maxsize=_SHOWN)
-def _text_of(packed: bytes) -> str:
+def inflated(packed: bytes) -> str:
+    """Return the text of a chunk; those shown lately are kept."""
     return unpacked(packed)
 
 

@@ -188,11 +188,11 @@ class Nearest:
         """
         Ask Chroma, and search exactly what it has not seen yet.
 
-        Uses sketches if that is much, if Chroma would take too much memory, or if it does not answer.
+        Uses sketches if that is much, if Chroma is empty or would take too much memory, or if it does not answer.
         """
         chroma = self._index.chroma
         seen = chroma.seq
-        is_asked = chroma.rows > 0 and (bool(self._index.config.chroma_url) or chroma.rows <= ASKED)
+        is_asked = bool(self._index.config.chroma_url) or 0 < chroma.rows <= ASKED
         unseen = self._index.catalog.vectors.changes(seen, BEHIND + 1) if is_asked else []
         if is_asked and len(unseen) <= BEHIND:
             try:
