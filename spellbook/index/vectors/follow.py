@@ -152,24 +152,24 @@ def in_child(index: Index, stopping: threading.Event) -> str:
     return f"Chroma was not brought up to date: {reason or f'the process ended with {child.returncode}'}"
 
 
-def start(index: Index, *, is_new: bool = True) -> bool:
-    """
-    Catch up in a child process that goes on when this one ends, if it is due; return whether it is.
-
-    If not `is_new`, it was due before, and no child is started beside one at work. Waits for nothing, raises nothing.
-    """
+def start(index: Index) -> None:
+    """Catch up in a child process that goes on when this one ends, if it is due. Waits for nothing, raises nothing."""
     _left[:] = [child for child in _left if child.poll() is None]
-    with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
-        if not is_due(index):
-            return False
-        with held(index.chroma.state / _LOCK) as is_free:
-            is_at_work = bool(_left) or not is_free
-        if sys.executable and not getattr(sys, "frozen", False) and (is_new or not is_at_work):
-            _left.append(_begin(index, is_tied=False))
-            for pipe in (_left[-1].stdin, _left[-1].stdout):
-                if pipe:
-                    pipe.close()
-        return True
+    if sys.executable and not getattr(sys, "frozen", False):
+        with contextlib.suppress(OSError, StorageError):  # a server or the next command does it
+            if is_due(index):
+                _left.append(_begin(index, is_tied=False))
+                for pipe in (_left[-1].stdin, _left[-1].stdout):
+                    if pipe:
+                        pipe.close()
+
+
+def is_at_work(index: Index) -> bool:
+    """Say whether a process catches up: one that this process started, or any other."""
+    with contextlib.suppress(OSError, StorageError):
+        if is_due(index):
+            with held(index.chroma.state / _LOCK) as is_free:
+                return not is_free or any(child.poll() is None for child in _left)
     return False
 
 
