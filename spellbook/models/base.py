@@ -38,6 +38,9 @@ _POLL = 0.005
 questions: set[object] = set()
 """One for each question that is being answered in this process."""
 
+servers: set[object] = set()
+"""One for each server of this process. It goes on after an answer, so a model can be prepared beside its questions."""
+
 _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
 
 

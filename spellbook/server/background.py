@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
+from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.errors import SpellbookError
 from spellbook.system.heap import freeze
@@ -34,6 +35,7 @@ class Background:
     def __init__(self, book: Spellbook, called: threading.Event) -> None:
         self._book = book
         self._called = called
+        servers.add(self)
         book.hand_over(processes.Watched(is_starting=True))  # no question needs to read a large vault
         self._watcher: Any = None
         self._publisher: Publisher | None = None
@@ -43,6 +45,7 @@ class Background:
 
     def stop(self) -> None:
         """Stop watching, without waiting for a running embedding: clients give a server two seconds to end."""
+        servers.discard(self)
         self._stopped.set()
         self._called.set()
         self._thread.join(timeout=0.5)

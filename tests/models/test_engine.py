@@ -334,6 +334,44 @@ def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
     assert not folders.is_making()
 
 
+def test_a_question_of_a_server_prepares_no_model_itself(tmp_path):
+    """A server's first question has another thread prepare the model, and is told so at once; a command prepares it."""
+    begun, may_end = threading.Event(), threading.Event()
+    threads = []
+
+    class Ready:
+        def query(self, text):
+            return np.full(384, 384**-0.5, np.float32)
+
+    def make(folder):
+        threads.append(threading.current_thread())
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        return "made"
+
+    def engine(name):
+        def load():
+            folders.ready(tmp_path / name, make)
+            return Ready(), ""
+
+        return LocalEngine(name, load, "")
+
+    served = engine("served")
+    base.servers.add("a server")
+    try:
+        with pytest.raises(EmbeddingError, match="being prepared"):
+            served.query("lighthouse")
+    finally:
+        base.servers.discard("a server")
+    assert begun.wait(PATIENCE)
+    may_end.set()
+    threads[0].join(PATIENCE)
+    assert threads[0] is not threading.current_thread()
+    assert len(served.query("lighthouse")) == 384
+    assert len(engine("alone").query("lighthouse")) == 384
+    assert threads[1] is threading.current_thread()
+
+
 def test_a_fork_never_hangs(fast):
     """A process forked during embedding can embed, with either engine."""
     code = """

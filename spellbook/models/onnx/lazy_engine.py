@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions
+from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
 from spellbook.models.e5.engine import Counter, E5Engine
 from spellbook.models.prepared import is_making
 from spellbook.system.errors import EmbeddingError
@@ -140,11 +140,14 @@ class LocalEngine(Generic[E]):
     def _engine(self, *, is_patient: bool = True) -> Iterator[E]:
         """Yield the engine, which is not released meanwhile. If not `is_patient`, no preparation is waited for."""
         loaded = self._take()
+        if loaded is None and servers and not is_patient:
+            self._load_beside()
+            loaded = self._take()
         if loaded is None:
             lock = self._loading.setdefault(os.getpid(), threading.Lock())
             while (not is_patient and is_making()) or not lock.acquire(timeout=-1 if is_patient else _POLL):
                 if not is_patient and is_making():
-                    raise EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
+                    raise _preparing()
             try:
                 with self._errors("cannot be loaded"):
                     loaded = self._take() or _Loaded(*self.load(), users=1)
@@ -157,6 +160,22 @@ class LocalEngine(Generic[E]):
             with _counting:
                 loaded.users -= 1
                 loaded.used = time.monotonic()
+
+    def _load_beside(self) -> None:
+        """Load the engine in another thread, and wait unless it is prepared there first. Raises EmbeddingError."""
+
+        def load() -> None:
+            with contextlib.suppress(EmbeddingError), self._engine():
+                pass
+
+        if is_making():
+            raise _preparing()
+        thread = threading.Thread(target=load, name="spellbook-loading", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            if is_making():
+                raise _preparing()
+            thread.join(_POLL)
 
     def _take(self) -> _Loaded[E] | None:
         """Return the engine with one user more; None if it is not loaded."""
@@ -173,6 +192,10 @@ class LocalEngine(Generic[E]):
             yield
         except (ImportError, OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
             raise EmbeddingError(f"The embedder {self.name} {what} ({error}).", self.hint) from error
+
+
+def _preparing() -> EmbeddingError:
+    return EmbeddingError("A model is being prepared, once on this machine.", "Ask again in a moment.")
 
 
 _all: weakref.WeakSet[LocalEngine[Any]] = weakref.WeakSet()
