@@ -102,6 +102,9 @@ def test_the_largest_note_is_read():
     assert decode("a.md", b"#" * MOST_BYTES)[1] == "utf-8"
 
 
+DEEP = "depth|too deep"
+"""What libyaml says where it has a limit of its own, or else we."""
+
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{c}: &{c} [{', '.join([f'*{p}'] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)
 )
@@ -131,8 +134,8 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
         pytest.param(MERGE_BOMB, None, "too many or too deep", id="merge bomb"),
         pytest.param("a: &a [*a]", 2, "too many or too deep", id="recursive alias"),
         pytest.param("a: &a {<<: *a}", 2, "too many or too deep", id="recursive merge"),
-        pytest.param("a: " + "[" * 100_000, 2, "dep", id="deep and open"),
-        pytest.param("a: " + "[" * 100_000 + "]" * 100_000, 2, "dep", id="deep"),
+        pytest.param("a: " + "[" * 100_000, 2, DEEP, id="deep and open"),
+        pytest.param("a: " + "[" * 100_000 + "]" * 100_000, 2, DEEP, id="deep"),
         pytest.param("a:\n" + "- " * 100_000, 2, "too many or too deep", id="deep block list"),
         pytest.param("a: [" + "1," * 100_000 + "]", None, "too many or too deep", id="many values"),
         pytest.param("a: " + "x" * 300_000, 2, "over 256 kB", id="300 kB"),
@@ -141,7 +144,8 @@ MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
 def test_bad_header(header, line, says):
     """Faulty frontmatter is reported with line and reason, and the note and its sections are still indexed."""
     note = of(header, "## A\n")
-    assert [says in fault.reason for fault in note.faults] == [True], note.faults
+    reasons = [fault.reason for fault in note.faults]
+    assert [any(each in reason for each in says.split("|")) for reason in reasons] == [True], reasons
     assert line is None or note.faults[0].line == line
     assert not note.editable
     assert note.body.endswith("## A\n")
