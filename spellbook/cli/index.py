@@ -214,10 +214,9 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
     places = str(book.config.vault), str(book.config.state)
     seen = seal.look(*places)
     report = book.reindex(progress=_following(book, progress), full=full, words_only=words_only)
-    if not report.is_nothing:
+    if not replace(report, pending=0 if words_only else report.pending).is_nothing:
         follow.start(book.index)
-    is_nothing = replace(report, pending=0 if words_only else report.pending).is_nothing
-    if is_nothing and not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
+    elif not follow.is_at_work(book.index):  # else the seal would break when Chroma has caught up
         again = replace(report, seconds=0.0)
         file = seal.WORDS if words_only else seal.FILE
         seal.put(*places, seen, output.summary(again), json_of(again.as_dict()), file)
