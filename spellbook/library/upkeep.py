@@ -29,6 +29,9 @@ _MOST_EMBEDDED = 64
 _EMBED_SECONDS = 2.0
 """A search starts no further batch after so many seconds: MCP clients time out on a slow server."""
 
+_EMBED_SECONDS_AT_START = 0.1
+"""The same in a server whose watcher is about to embed: a just saved note is found, and the rest is left to it."""
+
 _MOST_UNREAD = 200
 """Files of a vault that was never read which a question reads itself, in .3 s; more are left to who reads them."""
 
@@ -109,7 +112,7 @@ def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed:
     except (StorageError, VaultNotFound, InvalidInput) as error:
         return str(error)
     if embed:
-        until = time.monotonic() + _EMBED_SECONDS
+        until = time.monotonic() + (_EMBED_SECONDS_AT_START if watched.is_starting else _EMBED_SECONDS)
         with contextlib.suppress(EmbeddingError), waiting("the notes that changed are embedded first"):
             embed_texts(index, most=_MOST_EMBEDDED, stop=lambda: time.monotonic() > until)
     return ""

@@ -8,7 +8,9 @@ import time
 import pytest
 
 import spellbook
+from spellbook.library import upkeep
 from spellbook.library.upkeep import QuietLook
+from spellbook.system.processes import Watched
 
 
 class Clock:
@@ -84,3 +86,16 @@ def test_the_setting_is_the_seconds_and_0_is_never(vault, write_note):
             os.utime(write_note(f"{word}.md", word), (time.time() - 60,) * 2)
             assert paths(book, word) == [f"{word}.md"]
             assert not book.last_look.is_believed(book.index)
+
+
+def test_a_server_that_starts_leaves_embedding_to_its_watcher(book, monkeypatch):
+    """While the watcher of this process is about to embed, a question embeds for a moment, not for two seconds."""
+    stops = []
+    monkeypatch.setattr(upkeep, "embed_texts", lambda index, *, most, stop: stops.append(stop))
+    book.hand_over(Watched(is_starting=True))
+    book.search("lighthouse")
+    time.sleep(0.15)
+    book.hand_over(Watched())
+    book.search("lighthouse")
+    assert not stops[1]()
+    assert stops[0]()
