@@ -63,9 +63,8 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     The latter look like a date or a number and are not valid. Raises BadHeader.
     """
     handler = _handler()()
-    match = FRONTMATTER.match(block)
-    values = handler.load(match[1]) if match else None
-    return _plain(values or {}), handler.repeated, handler.odd
+    values, _ = frontmatter.parse(block, handler=handler)
+    return _plain(values), handler.repeated, handler.odd
 
 
 def load_value(text: str) -> object:
@@ -80,6 +79,8 @@ def load_value(text: str) -> object:
 def _handler() -> Any:
     class Handler(frontmatter.default_handlers.YAMLHandler):
         """python-frontmatter's YAML handler with bounds on size, depth and aliases."""
+
+        FM_BOUNDARY = FRONTMATTER
 
         def __init__(self) -> None:
             super().__init__()
@@ -129,11 +130,6 @@ def _loader() -> Any:
         def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
             super().__init__(text)
             self.repeated, self.odd = repeated, odd
-
-        # Nothing is resolved by its place, and libyaml asks twice a value.
-        def descend_resolver(self, *_: object) -> None: ...
-
-        def ascend_resolver(self) -> None: ...
 
         def construct_document(self, node: yaml.Node) -> Any:
             self.repeated.extend(_survey(node))

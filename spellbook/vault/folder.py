@@ -171,8 +171,8 @@ class Folder:
             status = os.stat(place)
             folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
-            if not stat.S_ISREG(status.st_mode) or (
-                folder and listing.real_path(self.root, folder) != os.path.join(self.root, *folder.split("/"))
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
+                self.root.joinpath(*folder.split("/"))
             ):
                 return None
         except (OSError, PathOutsideVault):

@@ -15,7 +15,7 @@ from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.postgres import words
 from spellbook.index.postgres.publish import NUMBERS, own
 from spellbook.index.postgres.reader import OF_NOTE, PublishedRows, afterwards
-from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without, phrases
+from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without, alternatives, phrases
 from spellbook.text.terms import idf
 
 POOL = 200
@@ -197,7 +197,7 @@ class Matching:
         rare ones, unless these find too little.
         """
         most = max(POOL, 2 * limit)
-        counts = {part: count for part in _choices(expression) if (count := self._at_most(part))}
+        counts = {part: count for part in (alternatives(expression) or (expression,)) if (count := self._at_most(part))}
         found = sum(counts.values())
         if found <= MANY:
             return self._pool(expression, sought, limits, most)
@@ -393,13 +393,6 @@ class Matching:
             for i, n in rows:
                 held[i][n - 1] = True
         return held
-
-
-def _choices(expression: Expression) -> list[Expression]:
-    """Return the parts of an expression any of which will do; itself, if it has none."""
-    if isinstance(expression, Without):
-        return [Without(expression.column, part) for part in _choices(expression.part)]
-    return list(expression.parts) if isinstance(expression, AnyOf) else [expression]
 
 
 def _rarest(counts: Mapping[Expression, int], most: int) -> list[Expression]:
