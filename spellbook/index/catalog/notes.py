@@ -31,6 +31,9 @@ _OF_A_ROW = (
 )
 """Errors that one row can cause; others come from the disk or the whole database."""
 
+_DROPPED = 200
+"""Notes whose old words are in memory at a time, some 10 MB."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -133,10 +136,9 @@ class Notes:
             affected: set[str] = set()
             lost = [path for path in gone if now(path) is None]
             leaving = self._links.leaving(lost)
-            for path in lost:
-                affected |= self._forget(connection, path)
-                connection.execute("DELETE FROM faults WHERE path = ? AND NOT walk", (path,))
-                connection.execute("DELETE FROM files WHERE path = ?", (path,))
+            affected |= self._forget(connection, lost)
+            for sql in ("DELETE FROM faults WHERE path = ? AND NOT walk", "DELETE FROM files WHERE path = ?"):
+                connection.executemany(sql, [(path,) for path in lost])
             current = [entry for entry in entries if now(entry.path) == entry.stamp]
             affected |= store(connection, current)
             self._settle_ids(connection, affected, heirs)
@@ -218,50 +220,48 @@ class Notes:
         faults = [(fault.path, fault.line, fault.reason) for entry in entries for fault in entry.faults]
         connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 0)", faults)
 
-    def _forget(self, connection: sqlite3.Connection, path: str) -> set[str]:
-        """Remove a note and its chunks; return the ids whose owner may change."""
-        row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (path,)).fetchone()
-        if row is None:
-            return set()
-        note, declared = row
-        self._drop_chunks(connection, note)
-        connection.execute("DELETE FROM notes WHERE note = ?", (note,))
-        return {name for name in (declared, _path_id(path)) if name}
+    def _forget(self, connection: sqlite3.Connection, paths: Sequence[str]) -> set[str]:
+        """Remove notes and their chunks; return the ids whose owner may change."""
+        stored = _stored(connection, paths)
+        self._drop_chunks(connection, [note for note, _ in stored.values()])
+        connection.executemany("DELETE FROM notes WHERE note = ?", [(note,) for note, _ in stored.values()])
+        return {name for path, (_, declared) in stored.items() for name in (declared, _path_id(path)) if name}
 
     @staticmethod
-    def _drop_chunks(connection: sqlite3.Connection, note: int) -> set[str]:
-        """Remove a note's chunks, words, fields, links and labels; return the keys of its chunks and labels."""
-        words.drop(connection, note)
-        sql = "SELECT key FROM chunks WHERE note = :note UNION ALL SELECT key FROM labels WHERE note = :note"
-        rows = connection.execute(sql, {"note": note}).fetchall()
-        for table in ("chunks", "fields", "links", "labels"):
-            connection.execute(f"DELETE FROM {table} WHERE note = ?", (note,))
-        keys = {key for (key,) in rows}
+    def _drop_chunks(connection: sqlite3.Connection, notes: Sequence[int]) -> set[str]:
+        """Remove the chunks, words, fields, links and labels of notes; return the keys of chunks and labels."""
+        keys: set[str] = set()
+        among = "note IN (SELECT value FROM json_each(:notes))"
+        # Many at once: before each statement with triggers FTS5 writes what it holds, as a part that it merges later.
+        for start in range(0, len(notes), _DROPPED):
+            values = {"notes": json.dumps(notes[start : start + _DROPPED])}
+            words.drop(connection, values["notes"])
+            sql = f"SELECT key FROM chunks WHERE {among} UNION ALL SELECT key FROM labels WHERE {among}"
+            keys.update(key for (key,) in connection.execute(sql, values))
+            for table in ("chunks", "fields", "links", "labels"):
+                connection.execute(f"DELETE FROM {table} WHERE {among}", values)
         now = int(time.time())
         connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for key in keys])
         return keys
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
-        affected: set[str] = set()
+        affected = self._forget(connection, [entry.path for entry in entries if entry.note is None])
         numbered: list[tuple[int, FileEntry]] = []
-        dropped: set[str] = set()
+        stored = _stored(connection, [entry.path for entry in entries])
+        dropped = self._drop_chunks(connection, [note for note, _ in stored.values()])
         for entry in entries:
             if entry.note is None:
-                affected |= self._forget(connection, entry.path)
                 continue
             columns = {**entry.note, "path": entry.path, "mtime_ns": entry.stamp.mtime_ns}
-            row = connection.execute("SELECT note, declared FROM notes WHERE path = ?", (entry.path,)).fetchone()
-            if row is None:
+            note, declared = stored.get(entry.path, (0, None))
+            if not note:
                 sql = f"INSERT INTO notes ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
                 note = connection.execute(sql, columns).lastrowid or 0
             else:
-                note = row[0]
-                affected |= {row[1]} if row[1] else set()
-                dropped |= self._drop_chunks(connection, note)
                 sets = ", ".join(f"{name} = :{name}" for name in columns)
                 connection.execute(f"UPDATE notes SET {sets} WHERE note = :note", {**columns, "note": note})
-            affected |= {name for name in (columns["declared"], _path_id(entry.path)) if name}
+            affected |= {name for name in (declared, columns["declared"], _path_id(entry.path)) if name}
             numbered.append((note, entry))
         named = [(note, label) for note, entry in numbered for label in entry.labels]
         keys = {chunk.key for entry in entries for chunk in entry.chunks} | {label.key for _, label in named}
@@ -335,6 +335,12 @@ class Notes:
         connection.executemany(
             "UPDATE notes SET id = ? WHERE note = ?", [(name, note) for note, name in settled.items()]
         )
+
+
+def _stored(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, tuple[int, str | None]]:
+    """Return the notes that are stored at some paths, by path, each with its number and the id that it declares."""
+    sql = "SELECT path, note, declared FROM notes WHERE path IN (SELECT value FROM json_each(?))"
+    return {path: (note, declared) for path, note, declared in connection.execute(sql, (json.dumps(paths),))}
 
 
 def _path_id(path: str) -> str:

@@ -65,14 +65,14 @@ def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, Words]]) -> No
     )
 
 
-def drop(connection: sqlite3.Connection, note: int) -> None:
-    """Remove the words of a note's chunks; call it while its row and its chunks are as they were indexed."""
+def drop(connection: sqlite3.Connection, notes: str) -> None:
+    """Remove the words of the chunks of `notes`, numbers in JSON; call it while rows and chunks are as indexed."""
     rows = connection.execute(
         """
         SELECT chunk, worded.title, worded.heading, keywords, questions, body, parts, checksum
-        FROM chunks JOIN worded USING (chunk) WHERE note = ?
+        FROM chunks JOIN worded USING (chunk) WHERE note IN (SELECT value FROM json_each(?))
         """,
-        (note,),
+        (notes,),
     ).fetchall()
     if any(checksum(*words) != known for _, *words, known in rows):
         rebuild(connection)
