@@ -14,6 +14,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.base import threaded
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served, in_thread, once, writing
+from spellbook.server.threads import computing
 from tests.helpers import PATIENCE
 
 ran: Counter[str] = Counter()
@@ -36,10 +37,10 @@ async def busy(meanwhile: Callable[[], Awaitable[None]]) -> None:
         assert may_end.wait(PATIENCE)
 
     async with anyio.create_task_group() as group:
-        for _ in range(4):
+        for _ in range(int(computing().total_tokens)):
             group.start_soon(in_thread, long)
-        for _ in range(4):
-            await anyio.to_thread.run_sync(begun.acquire)
+        for _ in range(int(computing().total_tokens)):
+            assert await anyio.to_thread.run_sync(begun.acquire, True, PATIENCE)
         await meanwhile()
         may_end.set()
 
