@@ -118,7 +118,7 @@ def as_before(file: Path) -> None:
     old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
     stored = {
         ("chunks", "text"): "unpacked(text)",
-        ("chunks", "embedded"): "embedded_text(embedded, lead, text, tail)",
+        ("chunks", "embedded"): "embedded_text(above, lead, text, tail)",
         ("chunks", "same"): "old_key(same)",
         ("chunks", "key"): "old_key(coalesce(key, same))",
         ("vectors", "key"): "old_key(key)",
@@ -183,7 +183,7 @@ def told(index: Index) -> dict[str, Any]:
     chunks = rows(
         catalog,
         """
-        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, embedded, same, key, checksum,
+        SELECT path, ordinal, suffix, chunks.heading, line, end_line, text, above, same, key, checksum,
                words.title, words.heading, words.keywords, words.questions, words.body, words.parts
         FROM chunks JOIN notes USING (note) JOIN words ON words.rowid = chunk ORDER BY path, ordinal
         """,

@@ -14,7 +14,7 @@ _QUESTIONS = {
     "notes": "SELECT path, id, declared, title, topic, category, kind, importance, created, updated, keywords, tags, meta FROM notes",
     "fields": "SELECT path, key, value FROM fields JOIN notes USING (note)",
     "links": "SELECT path, ordinal, links.name, target, fragment, markdown, line FROM links JOIN notes USING (note)",
-    "chunks": "SELECT path, ordinal, suffix, heading, line, end_line, text, embedded, same, key FROM chunks JOIN notes USING (note)",
+    "chunks": "SELECT path, ordinal, suffix, heading, line, end_line, text, above, same, key FROM chunks JOIN notes USING (note)",
     # What can be found, not what the index would be made of.
     "words": (
         "SELECT path, ordinal, col, group_concat(offset || term, ' ') FROM (SELECT * FROM temp.terms ORDER BY offset, term) "

@@ -385,7 +385,9 @@ def _check_settings(path: str, data: bytes) -> None:
         if path == f"{MARKER}/config.toml":
             config.check(path, data.decode("utf-8-sig"))
         elif path == IGNORE_FILE:
-            patterns_of(path, data)
+            if len(data) > disk.SMALL:
+                raise InvalidInput(f"{path}: it is over {disk.SMALL // 1_000_000} MB.", "Make it shorter.")
+            patterns_of(path, data, "Mend the line; patterns are as in .gitignore.")
     except (InvalidInput, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings in it cannot be read: {error}", "Nothing was imported.") from error
 

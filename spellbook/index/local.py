@@ -63,11 +63,11 @@ class Local:
         # By the last change of a note: the texts of a question, and the questions of a session, share words. No method
         # of this object, or it would outlive its release together with its vectors.
         @lru_cache(_NUMBERED)
-        def numbers(change: int, text: str, most: int) -> npt.NDArray[np.int32]:
+        def numbers(change: object, text: str, most: int) -> npt.NDArray[np.int64]:
             return catalog.numbers(text, most + 1)
 
         @lru_cache(_COUNTED)
-        def frequency(change: int, text: str, guides: int, most: int) -> int:
+        def frequency(change: object, text: str, guides: int, most: int) -> int:
             count = len(numbers(change, text, most))
             return catalog.frequency(text, guides, count if count <= most else None)
 
@@ -90,18 +90,20 @@ class Local:
 
         return count
 
-    def _kept(self) -> tuple[int, int]:
+    def _kept(self) -> tuple[object, int]:
         """Return the last change of a note, and the most chunks of a word whose numbers are kept until the next."""
         chunks = self._catalog.counts().chunks
         is_large = chunks > self._exact_most
-        return self._catalog.changes.last, max(MOST_NUMBERED, chunks // COMMON if is_large else 0)
+        changes = self._catalog.changes
+        # One that was begun anew counts its changes from the beginning.
+        return (changes.catalog, changes.last), max(MOST_NUMBERED, chunks // COMMON if is_large else 0)
 
     def match(
         self, expression: Expression, limits: Sequence[Condition], limit: int, also: Sequence[int] = ()
     ) -> list[tuple[int, float]]:
         if (among := self._weightiest(expression, limit)) is not None:
-            rows = self._catalog.match(str(expression), limits, limit, also, among)
-            if len(rows) >= limit:  # else a filter leaves few of them
+            rows, chosen = self._catalog.match(str(expression), limits, limit, also, among), set(among)
+            if sum(number in chosen for number, _ in rows) >= limit:  # else a filter leaves few of them
                 return rows
         return self._catalog.match(str(expression), limits, limit, also)
 

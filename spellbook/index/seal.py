@@ -33,8 +33,8 @@ def nothing_to_do(arguments: list[str]) -> bool:
     """Answer a plain `reindex` if nothing has changed, and return whether that was so; click handles the rest."""
     at = arguments.index("--vault") if "--vault" in arguments[:-1] else len(arguments)
     options = arguments[:at] + arguments[at + 2 :]
-    file = WORDS if "--words-only" in options else FILE
-    options = [option for option in options if option != "--words-only"]
+    file = WORDS if "--words-only" in options[1:] else FILE
+    options = options[:1] + [option for option in options[1:] if option != "--words-only"]
     if options[:1] != ["reindex"] or options[1:] not in _SHORT or "SPELLBOOK_CONTAINER" in os.environ:
         return False
     text = answer("".join(arguments[at + 1 : at + 2]), as_json="--json" in options, file=file)

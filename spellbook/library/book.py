@@ -105,16 +105,16 @@ class Spellbook(Reader):
         self.complaint = ""
         return report
 
-    def refresh(self, *, embed: bool = False, look: bool = True) -> None:
+    def refresh(self, *, embed: bool = False, look: bool = True, whole: bool = False) -> None:
         """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
         self.follow()
-        complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look)
+        complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look, whole=whole)
         self.complaint = complaint if look else self.complaint
 
     def _look(self, *, embed: bool = False) -> None:
         """Scan the vault as `refresh` does, however lately a look found no change: more than an answer needs it."""
         self.last_look.end()
-        self.refresh(embed=embed)
+        self.refresh(embed=embed, whole=True)
 
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
@@ -191,6 +191,7 @@ class Spellbook(Reader):
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
         self.index.vault.check_there()
+        self._look()
         self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
         return revise.erase_topic(self.index, name, category, hard=hard)

@@ -87,13 +87,15 @@ class QuietLook:
             self.began, self.generation = began, index.catalog.generation
 
 
-def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed: bool, look: bool = True) -> str:
+def refresh(
+    index: Index, last: QuietLook, watched: processes.Watched, *, embed: bool, look: bool = True, whole: bool = False
+) -> str:
     """
     Scan the vault for changes, unless this process has `watched` it or another one does, or the `last` look will do.
 
-    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan.
-    Return why the last scan failed, or that the first one is under way, "" if neither is so: search still answers from
-    the index as it is.
+    With `embed`, some texts without a vector are embedded, if no watcher does it. Without `look` there is no scan. What
+    needs all notes asks for the `whole` vault, also while it is read for the first time elsewhere. Return why the last
+    scan failed, or that the first one is under way, "" if neither is so: search still answers from the index as it is.
     """
     try:
         finish_move(index)
@@ -104,7 +106,7 @@ def refresh(index: Index, last: QuietLook, watched: processes.Watched, *, embed:
         # This process may be able to do what an older version's watcher cannot.
         if reported is not None and (watched.is_current or (not reported and processes.is_watched(index.config.state))):
             return reported
-        if reported is None and is_being_read(index, watched):
+        if reported is None and not whole and is_being_read(index, watched):
             return BEING_READ
         if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):

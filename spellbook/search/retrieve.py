@@ -338,7 +338,7 @@ def _is_known(scripts: Mapping[str, float]) -> bool:
 
 
 class ScriptsCache:
-    """How chunks are written; those that were asked for lately are kept."""
+    """How chunks are written; the last that were looked at are kept."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, ChunkScripts] = OrderedDict()

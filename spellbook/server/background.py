@@ -60,7 +60,11 @@ class Background:
         import_module("spellbook.server.render")  # the first answer needs it
         from spellbook.server.watcher import Watcher
 
-        self._watcher = Watcher(self._book).start()
+        try:
+            self._watcher = Watcher(self._book).start()
+        except Exception:
+            self._book.hand_over(processes.Watched())  # each question looks by itself
+            raise
         if os.environ.get("SPELLBOOK_DATABASE_URL"):
             from spellbook.server import publisher
 

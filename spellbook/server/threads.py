@@ -8,16 +8,26 @@ from anyio.lowlevel import RunVar
 _COMPUTING = 2
 """
 Threads that compute at a time. Python runs one of them, and each more makes them take turns more often: with four, two
-hundred clients got three quarters of the answers, with forty half. A second one answers while the first one waits for a
-model or a service.
+hundred clients got three quarters of the answers, with forty half. A second one answers while the first one waits.
 """
+
+_WAITING = 8
+"""The same where questions wait for other machines most of the time."""
+
+_most = _COMPUTING
 
 _computing: RunVar[CapacityLimiter] = RunVar("spellbook.computing")
 
 
 def computing() -> CapacityLimiter:
     """Return the limiter of this event loop for what computes: first come is first served."""
-    return limiter(_computing, _COMPUTING)
+    return limiter(_computing, _most)
+
+
+def wait_for_others(does: bool) -> None:
+    """Say whether questions wait for a database, or for a service that embeds. Call it before the first one."""
+    global _most
+    _most = _WAITING if does else _COMPUTING
 
 
 def limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:

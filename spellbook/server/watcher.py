@@ -145,10 +145,15 @@ class Watcher:
 
     def _watch(self) -> None:
         # The lock is taken and released by this thread; the kernel frees it if the process dies.
-        while (lock := take(self._book.config.state / processes.ELECTED)) is None:
-            self._hand_over(is_starting=False)
-            if self._stopping.wait(_ELECTION):
-                return
+        try:
+            while (lock := take(self._book.config.state / processes.ELECTED)) is None:
+                self._hand_over(is_starting=False)
+                if self._stopping.wait(_ELECTION):
+                    return
+        except OSError as error:
+            self._say("watch", error)
+            self._hand_over(is_starting=False)  # each question looks by itself
+            return
         self._is_elected = True
         try:
             self._observe()

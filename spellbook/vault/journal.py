@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -341,10 +342,12 @@ class Journal:
         """Return entries, newest first, at most `most`; with a `path` those that changed the file there."""
         where = "WHERE entry IN (SELECT entry FROM changes WHERE path = :path)" if path else ""
         sql = f"SELECT * FROM entries {where} ORDER BY entry DESC LIMIT :most"
-        rows = self._database.rows(sql, {"path": path, "most": -1 if most is None else most})
+        # An entry may leave a file as it was: of those of a path it is known only when they are read.
+        rows = self._database.rows(sql, {"path": path, "most": -1 if path or most is None else most})
         undone = self._undone() if rows else set()
-        entries = [self._read(row, undone) for row in rows]
-        return [each for each in entries if not path or path in {trace.path for trace in each.traces}]
+        entries = (self._read(row, undone) for row in rows)
+        found = (each for each in entries if not path or path in {trace.path for trace in each.traces})
+        return list(islice(found, most))
 
     def get(self, entry: int) -> Entry:
         """Return one entry. Raises MemoryNotFound."""

@@ -302,6 +302,7 @@ WRONG = {
     "settings that start a million threads": (zipped((".spellbook/config.toml", b"threads = 1000000")), "from 1 to 256"),
     "settings beyond any number": (zipped((".spellbook/config.toml", b"cache_mb = %d" % 10**30)), "from 1 to"),
     "patterns without sense": (zipped((".spellbookignore", b"!\n")), "settings"),
+    "more patterns than are read": (zipped((".spellbookignore", b"# note\n" * 150_000)), "over 1 MB"),
     "json, newer": (exported(record("good.md"), version=2), "newer"),
     "json of another kind": (b'{"a": 1}', "not an export"),
     "json, empty list": (b"[]", "not an export"),

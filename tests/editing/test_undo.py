@@ -397,6 +397,19 @@ def test_nothing_is_restored_that_was_not_erased(book, harbour):
 # -- the journal itself
 
 
+def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
+    """One that left the file as it was takes no place among the newest."""
+    journal = Journal(tmp_path)
+    with journal.entry("edit", "one"):
+        journal.note([Change("x.md", b"a", b"b")])
+    with journal.entry("edit", "two"):
+        journal.note([Change("x.md", b"b", b"c")])
+        journal.note([Change("x.md", b"c", b"b")])
+        journal.note([Change("y.md", b"1", b"2")])
+    assert [entry.what for entry in journal.entries(1, "x.md")] == ["one"]
+    journal.close()
+
+
 def test_old_entries_are_let_go(tmp_path):
     """Entries past the day limit are removed with their texts."""
     journal = Journal(tmp_path, most_days=0.00001)

@@ -88,6 +88,43 @@ def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(
             weighed.clear()
 
 
+def test_in_a_large_vault_a_filter_loses_nothing_that_words_find(vault, write_note, monkeypatch):
+    """The chunks near by meaning, which are looked at in any case, do not pass for what words find within a filter."""
+    monkeypatch.setattr(local, "WEIGHED", 20)
+    monkeypatch.setattr(local, "COMMON", 2)
+    monkeypatch.setattr(local, "MOST_NUMBERED", 10)
+    for i in range(200):
+        folder = int(i % 4 == 0)
+        words = "heron" * (folder and i % 8 == 0) + "heron owl" * (not folder and i % 2)
+        write_note(f"{folder}/{i}.md", f"# {i}\n\nzebra {words} filler{i}")
+    any_of, given, found = AnyOf(tuple(map(phrase, ("zebra", "heron", "owl")))), conditions({"path": "1/"}), []
+    for exact_most in (1_000, 1):
+        with opened(vault, exact_most=exact_most) as index:
+            sync.scan(index)
+            near = [number for number, _ in index.catalog.match("zebra NOT heron", given, 12)]
+            found.append(index.engine().match(any_of, given, 12, near))
+    assert found[0] == found[1]
+    assert len(found[0]) == 24
+
+
+def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
+    """As many changes of another catalog say nothing of the words in this one."""
+    write_note("a.md", "a zebra")
+    write_note("b.md", "a heron")
+    with opened(vault) as index:
+        sync.scan(index)
+        engine, word = index.engine(), phrase("zebra")
+        assert engine.frequencies([word], False)(word) == 1
+        changes = index.catalog.changes.last
+        index.catalog.close()
+        for side in ("", "-wal", "-shm"):
+            index.catalog.file.with_name(index.catalog.file.name + side).unlink(missing_ok=True)
+        write_note("b.md", "a zebra")
+        sync.scan(index)
+        assert index.catalog.changes.last == changes
+        assert engine.frequencies([word], False)(word) == 2
+
+
 @pytest.mark.parametrize("is_used", [False, True])
 def test_a_released_engine_leaves_at_once(vault, write_note, is_used):
     """Its vectors do not wait for the garbage collector, which a server may have told to let them be."""

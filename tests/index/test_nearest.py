@@ -245,3 +245,19 @@ def test_a_search_goes_on_as_it_began(vault, write_note, monkeypatch):
 
         monkeypatch.setattr(index.catalog, "by_key", slowly)
         assert len(found(index, {"category": "rare"}, searcher=searcher)) == NOTES // RARE
+
+
+def test_vectors_that_were_let_go_take_no_place(vault, write_note, monkeypatch):
+    """Sketches of many former texts, which were nearer than what there is, do not hide it."""
+    monkeypatch.setattr(nearest, "COMPARED", 40)
+    for i in range(60):
+        write_note(f"{i}.md", f"# Note {i}\n\nsubject{i} word{i} apple{i % 7}")
+    with opened(vault, exact_most=10) as index:
+        searcher = Nearest(index)
+        for i in range(100):
+            write_note("log.md", f"# Log\n\nlighthouse crossing {i}")
+            sync.scan(index)
+            embed.embed_texts(index)
+            searcher.refresh_sketches()
+        assert index.catalog.vectors.evict(0) >= 60
+        assert len(found(index, wanted=10, searcher=searcher)) == 10

@@ -232,6 +232,7 @@ def test_what_else_is_asked_goes_the_long_way(sealed, options):
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])
+    assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)])
 
 
 def test_whoever_reads_may_have_gone(sealed):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from spellbook.index import embed, sync
+from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import KnownFile
 from spellbook.index.sync import SETTLED_NS, Plan, is_unlikely, plan
 from spellbook.notes import chunks
@@ -127,6 +127,16 @@ def test_nothing_to_do_is_nothing_done(index, embedder):
         12,
         0,
     )
+
+
+def test_what_is_refused_changes_nothing(index, vault):
+    """A file that came back, or that was written while it was read, leaves the generation as it is."""
+    read = extract.read(index.vault, "f/0.md", sync.rules(index))
+    generation, apply = index.catalog.generation, index.catalog.notes.apply
+    assert apply((), ["f/0.md"], index.vault.spelled, index.embedder.fingerprint) == ([], [])
+    (vault / "f/0.md").write_text("written meanwhile")
+    assert apply([read], (), index.vault.stamp, index.embedder.fingerprint) == ([], [])
+    assert index.catalog.generation == generation
 
 
 def test_a_touched_file_is_unchanged(index, vault):

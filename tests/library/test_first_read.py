@@ -7,6 +7,7 @@ import time
 import pytest
 
 import spellbook
+from spellbook.index import sync
 from spellbook.library import limited
 from spellbook.library.upkeep import BEING_READ
 from spellbook.server.watcher import Watcher
@@ -67,6 +68,31 @@ def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
 def test_a_watcher_that_waits_for_another_one_promises_nothing(large):
     """Where another process is the watcher, and does not read, a question reads the vault itself."""
     with spellbook.open(large, embedder="hash") as book, held(book.config.state / processes.ELECTED):
+        book.hand_over(Watched(is_starting=True))
+        with Watcher(book):
+            deadline = time.monotonic() + PATIENCE
+            while book.watched.is_starting:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert found(book) == (1, "")
+
+
+def test_what_needs_all_notes_reads_them(large):
+    """While another process is at the first scan, a topic is erased whole, and a note on disk is changed."""
+    for number in range(10):
+        (large / f"t{number}.md").write_text(f"---\ntopic: harbour\n---\nboat {number}")
+    with spellbook.open(large, embedder="hash") as book:
+        sync.scan_paths(book.index, ["t0.md", "0.md"])
+        with processes.present(book.config.state, processes.EMBEDDING):
+            assert found(book) == (0, BEING_READ)
+            book.erase_topic("harbour")
+            assert not list(large.glob("t*.md"))
+
+
+def test_a_watcher_that_cannot_start_leaves_reading_to_questions(large):
+    """Where its lock cannot be taken, a question reads the vault itself."""
+    with spellbook.open(large, embedder="hash") as book:
+        (book.config.state / processes.ELECTED).mkdir(parents=True)
         book.hand_over(Watched(is_starting=True))
         with Watcher(book):
             deadline = time.monotonic() + PATIENCE

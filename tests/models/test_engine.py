@@ -22,6 +22,7 @@ from spellbook.models import base, embedders
 from spellbook.models import prepared as folders
 from spellbook.models.e5 import e5, engine, prepare, tokens, verify, weights
 from spellbook.models.e5.e5 import E5
+from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.search import packing
 from spellbook.system.errors import EmbeddingError
@@ -274,6 +275,7 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
     begun, may_end = [], threading.Event()
     local = LocalEngine("test", lambda: (Telling(), ""), "", threads=1)
     monkeypatch.setattr(base, "PUT_OFF", 3600.0)
+    monkeypatch.setattr(lazy_engine, "_AT_ONCE", 0.0)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(embed, ["a", "b", "c"])
         deadline = time.monotonic() + PATIENCE
@@ -290,6 +292,39 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
         monkeypatch.setattr(base, "PUT_OFF", 0.01)
         with base.answering():
             pool.submit(embed, ["d"]).result(PATIENCE)
+
+
+def test_questions_without_end_leave_embedding_some_time(monkeypatch):
+    """Embedding gives way once in a while of work, not before each text."""
+
+    class Quick:
+        def passage(self, text):
+            return np.full(384, 384**-0.5, np.float32)
+
+    local, waited = LocalEngine("test", lambda: (Quick(), ""), "", threads=1), []
+    monkeypatch.setattr(lazy_engine, "give_way", lambda: waited.append(1))
+    monkeypatch.setattr(lazy_engine, "_AT_ONCE", 60.0)
+    with base.unhurried(), base.answering():
+        assert len(local.passages(["a"] * 64)) == 64
+    assert len(waited) == 1
+
+
+def test_a_load_that_fails_beside_a_question_is_tried_once():
+    """The question of a server has the error of the thread that loaded the model for it."""
+    tried = []
+
+    def load():
+        tried.append(1)
+        raise OSError("no such model")
+
+    server = object()
+    base.servers.add(server)
+    try:
+        with pytest.raises(EmbeddingError, match="no such model"):
+            LocalEngine("test", load, "").query("when")
+    finally:
+        base.servers.discard(server)
+    assert len(tried) == 1
 
 
 def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.models import calibration
-from spellbook.text.languages import language
+from spellbook.text.languages import language, of_note
 
 QUESTIONS, PASSAGES = calibration.sample()
 KNOWN = ("en", "de", "es", "fr", "it", "pt", "ro", "nl", "pl", "tr", "vi", "id", "ru", "uk", "ar", "ja", "zh")
@@ -63,3 +63,9 @@ def test_an_answer_in_another_language_need_not_hold_the_words(
     }
     assert "in another language" not in shares["en.md"]
     assert "in another language" in shares["es.md"]
+
+
+@pytest.mark.parametrize("line", ["a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"])
+def test_lines_of_one_length_are_not_told_by_one_column(line: str) -> None:
+    """However long the lines of a list are, its language is that of its words."""
+    assert of_note(line * 200) == "ko"

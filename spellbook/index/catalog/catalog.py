@@ -204,11 +204,11 @@ class Catalog:
         sql = f"SELECT rowid, -{_BM25} FROM words WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
         return self._matches(sql, (expression, json.dumps(list(numbers))))
 
-    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int32]:
+    def numbers(self, expression: str, most: int = -1) -> npt.NDArray[np.int64]:
         """Return the numbers of the chunks that match an FTS5 expression, in order, the first `most`; shape (n,)."""
         # As one value: a word may be in thousands of chunks, and a row of its own for each takes twice as long.
         sql = "SELECT group_concat(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
-        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int32, sep=",")
+        return np.fromstring(self._matches(sql, (expression, most))[0][0] or "", dtype=np.int64, sep=",")
 
     def frequency(self, expression: str, guides: int = 0, count: int | None = None) -> int:
         """

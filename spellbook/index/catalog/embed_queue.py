@@ -13,7 +13,7 @@ from spellbook.system.sqlite import Database
 
 _TEXT = """
     CASE WHEN label THEN (SELECT text FROM labels WHERE labels.key = pending.key LIMIT 1)
-    ELSE (SELECT embedded_text(embedded, lead, text, tail) FROM chunks WHERE chunks.key = pending.key LIMIT 1) END
+    ELSE (SELECT embedded_text(above, lead, text, tail) FROM chunks WHERE chunks.key = pending.key LIMIT 1) END
 """
 
 

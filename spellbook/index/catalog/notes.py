@@ -31,8 +31,9 @@ _OF_A_ROW = (
 )
 """Errors that one row can cause; others come from the disk or the whole database."""
 
-_DROPPED = 200
-"""Notes whose old words are in memory at a time, some 10 MB."""
+_AMONG = "note IN (SELECT value FROM json_each(:notes))"
+_KEYS = f"SELECT key FROM chunks WHERE {_AMONG} UNION SELECT key FROM labels WHERE {_AMONG}"
+"""The keys of the chunks and labels of notes."""
 
 _log = logging.getLogger(__name__)
 
@@ -228,28 +229,24 @@ class Notes:
         return {name for path, (_, declared) in stored.items() for name in (declared, _path_id(path)) if name}
 
     @staticmethod
-    def _drop_chunks(connection: sqlite3.Connection, notes: Sequence[int]) -> set[str]:
-        """Remove the chunks, words, fields, links and labels of notes; return the keys of chunks and labels."""
-        keys: set[str] = set()
-        among = "note IN (SELECT value FROM json_each(:notes))"
-        # Many at once: before each statement with triggers FTS5 writes what it holds, as a part that it merges later.
-        for start in range(0, len(notes), _DROPPED):
-            values = {"notes": json.dumps(notes[start : start + _DROPPED])}
-            words.drop(connection, values["notes"])
-            sql = f"SELECT key FROM chunks WHERE {among} UNION ALL SELECT key FROM labels WHERE {among}"
-            keys.update(key for (key,) in connection.execute(sql, values))
-            for table in ("chunks", "fields", "links", "labels"):
-                connection.execute(f"DELETE FROM {table} WHERE {among}", values)
-        now = int(time.time())
-        connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", [(now, key) for key in keys])
-        return keys
+    def _drop_chunks(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
+        """Remove the chunks, words, fields, links and labels of notes, and record that their vectors were used."""
+        # The words of all first: before each statement with triggers FTS5 writes what it holds, as a part of its own,
+        # and would have one to merge for each note.
+        words.drop(connection, notes)
+        values = {"now": int(time.time()), "notes": json.dumps(notes)}
+        connection.execute(f"UPDATE vectors SET used = :now WHERE key IN ({_KEYS})", values)
+        for table in ("chunks", "fields", "links", "labels"):
+            connection.execute(f"DELETE FROM {table} WHERE {_AMONG}", values)
 
     def _replace_notes(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> set[str]:
         """Replace notes by what was read; return the ids whose owner may change."""
         affected = self._forget(connection, [entry.path for entry in entries if entry.note is None])
         numbered: list[tuple[int, FileEntry]] = []
         stored = _stored(connection, [entry.path for entry in entries])
-        dropped = self._drop_chunks(connection, [note for note, _ in stored.values()])
+        notes = [note for note, _ in stored.values()]
+        dropped = {key for (key,) in connection.execute(_KEYS, {"notes": json.dumps(notes)})}
+        self._drop_chunks(connection, notes)
         for entry in entries:
             if entry.note is None:
                 continue
@@ -275,13 +272,15 @@ class Notes:
 
     @staticmethod
     def _add_chunks(connection: sqlite3.Connection, rows: Sequence[tuple[int, ChunkRow]]) -> None:
+        if not rows:
+            return  # a statement that changes nothing counts as a change
         sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'"
         [last] = connection.execute(sql).fetchone()
         numbered = list(enumerate(rows, last + 1))
         connection.executemany(
             """
             INSERT INTO chunks
-                (chunk, note, suffix, ordinal, heading, line, end_line, text, embedded, lead, tail, same, key, checksum)
+                (chunk, note, suffix, ordinal, heading, line, end_line, text, above, lead, tail, same, key, checksum)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)
             """,
             [(number, note, *row[:-1]) for number, (note, row) in numbered],

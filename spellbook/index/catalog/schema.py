@@ -37,7 +37,7 @@ class ChunkRow(NamedTuple):
     """
     A chunk to be stored: its columns in the catalog, and last its columns in the full-text index.
 
-    `text` is packed, see `text_bytes`; `embedded` are the lines above it where it is embedded, see `chunks.Chunk`;
+    `text` is packed, see `text_bytes`; `above` are the lines above it where it is embedded, see `chunks.Chunk`;
     `same` is the hash of its folded text.
     """
 
@@ -47,7 +47,7 @@ class ChunkRow(NamedTuple):
     line: int
     end_line: int
     text: bytes
-    embedded: str
+    above: str
     lead: str
     tail: str
     same: str

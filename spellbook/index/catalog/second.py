@@ -59,7 +59,7 @@ class Second:
             """
             SELECT key, label, CASE label
                 WHEN '' THEN (
-                    SELECT embedded_text(embedded, lead, text, tail) FROM chunks
+                    SELECT embedded_text(above, lead, text, tail) FROM chunks
                     WHERE chunks.key = second_pending.key LIMIT 1)
                 ELSE (SELECT text FROM labels WHERE labels.key = second_pending.key LIMIT 1) END
             FROM second_pending WHERE key IN (SELECT value FROM json_each(?))

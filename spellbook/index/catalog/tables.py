@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from spellbook.system.sqlite import run_script
 
-FORM = 23
+FORM = 24
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
@@ -105,12 +105,12 @@ _NOTES = """
 """
 
 _CHUNKS = """
-    -- Texts are packed, see `text_bytes`. `embedded` are the lines that precede the text where it is embedded. A chunk
-    -- that says nothing has no key, and so neither vector nor words. The check keeps a server of an older version,
-    -- which still runs, from adding what nobody could read.
+    -- Texts are packed, see `text_bytes`. `above` are the lines that precede the text where it is embedded. A chunk
+    -- that says nothing has no key, and so neither vector nor words. Older versions call the column otherwise: so a
+    -- server of one, which still runs, adds nothing that nobody could read or would count.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
-        line INTEGER, end_line INTEGER, text TEXT CHECK (typeof(text) = 'blob'), embedded TEXT, same TEXT, key TEXT,
+        line INTEGER, end_line INTEGER, text TEXT, above TEXT, same TEXT, key TEXT,
         lead TEXT NOT NULL DEFAULT '', tail TEXT NOT NULL DEFAULT '', checksum INTEGER
     );
     CREATE INDEX chunks_note ON chunks (note, ordinal);

@@ -40,9 +40,8 @@ def short_key(key: str) -> str:
 
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
-    "packed": (1, packed),
     "unpacked": (1, unpacked),
     "embedded_text": (4, _embedded_text),
     "short_key": (1, short_key),
 }
-"""The same for SQL; `embedded_text(embedded, lead, text, tail)` is what is embedded of a chunk, from its columns."""
+"""The same for SQL; `embedded_text(above, lead, text, tail)` is what is embedded of a chunk, from its columns."""

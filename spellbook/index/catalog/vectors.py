@@ -47,7 +47,7 @@ class Vectors:
             connection.create_function("vector_key", 1, key, deterministic=True)
             connection.execute(f"UPDATE vectors SET used = ? WHERE {IN_USE}", (int(time.time()),))
             connection.execute(
-                "UPDATE chunks SET key = vector_key(embedded_text(embedded, lead, text, tail)) WHERE key IS NOT NULL"
+                "UPDATE chunks SET key = vector_key(embedded_text(above, lead, text, tail)) WHERE key IS NOT NULL"
             )
             connection.execute("UPDATE labels SET key = label_key(?, kind, text)", (fingerprint,))
             self._meta.put(connection, "fingerprint", fingerprint)
@@ -66,7 +66,7 @@ class Vectors:
     def embedded(self, keys: Sequence[str]) -> list[str]:
         """Return the texts with these keys, each once."""
         sql = """
-            SELECT embedded_text(embedded, lead, text, tail) FROM chunks
+            SELECT embedded_text(above, lead, text, tail) FROM chunks
             WHERE chunk IN (SELECT min(chunk) FROM chunks WHERE key IN (SELECT value FROM json_each(?)) GROUP BY key)
         """
         return [text for (text,) in self._rows(sql, (json.dumps(list(keys)),))]

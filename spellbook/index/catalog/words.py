@@ -65,21 +65,23 @@ def add(connection: sqlite3.Connection, rows: Iterable[tuple[int, Words]]) -> No
     )
 
 
-def drop(connection: sqlite3.Connection, notes: str) -> None:
-    """Remove the words of the chunks of `notes`, numbers in JSON; call it while rows and chunks are as indexed."""
-    rows = connection.execute(
-        """
-        SELECT chunk, worded.title, worded.heading, keywords, questions, body, parts, checksum
-        FROM chunks JOIN worded USING (chunk) WHERE note IN (SELECT value FROM json_each(?))
-        """,
-        (notes,),
-    ).fetchall()
-    if any(checksum(*words) != known for _, *words, known in rows):
-        rebuild(connection)
-    connection.executemany(
-        f"INSERT INTO words (words, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
-        [row[:-1] for row in rows],
-    )
+def drop(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
+    """Remove the words of these notes' chunks; call it while all their rows and chunks are as they were indexed."""
+    for note in notes:  # a note may have 10 MB of words
+        rows = connection.execute(
+            """
+            SELECT chunk, worded.title, worded.heading, keywords, questions, body, parts, checksum
+            FROM chunks JOIN worded USING (chunk) WHERE note = ?
+            """,
+            (note,),
+        ).fetchall()
+        if any(checksum(*words) != known for _, *words, known in rows):
+            rebuild(connection)
+            return drop(connection, notes)  # now all fit, and the words that were removed are back
+        connection.executemany(
+            f"INSERT INTO words (words, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",
+            [row[:-1] for row in rows],
+        )
 
 
 def rebuild(connection: sqlite3.Connection) -> None:

@@ -139,7 +139,8 @@ class Postgres(Matching):
                 )
                 rows = self._read.rows(
                     f"""
-                    SELECT {columns}, -near FROM {ordered} WHERE {afterwards(where)} ORDER BY near LIMIT %(wanted)s
+                    SELECT {columns}, -near FROM {source.replace(table, ordered, 1)} WHERE {afterwards(where)}
+                    ORDER BY near LIMIT %(wanted)s
                     """,
                     **values,
                 )

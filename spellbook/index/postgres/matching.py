@@ -162,7 +162,7 @@ class Matching:
             phrase=words.tsquery(phrase),
             together=words.tsquery(together),
         )
-        return int(in_a_row) if found < SAMPLED else round(rarest * in_a_row / found)
+        return int(in_a_row) if found < SAMPLED else max(1, round(rarest * in_a_row / found))
 
     def _own(self, query: str) -> str:
         """Return SQL for a query that the index of words answers from the chunks of few vaults alone."""
@@ -210,13 +210,16 @@ class Matching:
         if len(best) == most and best[-1][1] >= others:
             return best
         if not is_bounded:
-            return self._pool(expression, sought, limits, most, is_bounded=found <= SCORED)
+            return self._pool(
+                expression, sought, limits, most, is_bounded=found <= SCORED and not self._leaves_few(limits)
+            )
         common = {part: count for part, count in counts.items() if part not in rare}
         for together, expected in _together(common, total, most):
             if len(best) < limit:
                 sampled = self._pool(together, sought, limits, most, is_sample=expected > SCORED)
                 best = sorted({**dict(best), **dict(sampled)}.items(), key=lambda row: (-row[1], row[0]))[:most]
-        return best
+        # A filter never loses rows.
+        return best if len(best) >= limit else self._pool(expression, sought, limits, most, is_bounded=False)
 
     def _at_most(self, expression: Expression) -> int:
         """Return how many chunks an expression finds, or a number that it does not exceed."""
@@ -279,7 +282,11 @@ class Matching:
         else:
             matching = f"vault = ANY(%(vaults)s) AND words @@ {self._own('%(query)s')}"
             # Words choose, whatever the planner takes a filter for.
-            chunks = f"(SELECT * FROM chunks WHERE {matching} LIMIT {SCORED}) AS chunks" if is_bounded else "chunks"
+            chunks = (
+                f"(SELECT * FROM chunks WHERE {matching} {{of_seen}} LIMIT {SCORED}) AS chunks"
+                if is_bounded
+                else "chunks"
+            )
             where = afterwards(where) if is_bounded else f"{matching} AND {where}"
         of_parts = """
             coalesce((SELECT sum(idf) FILTER (WHERE words @@ part::tsquery)

@@ -90,7 +90,9 @@ class Nearest:
             most = wanted * times
             near = matrix.nearest(vector, most) if matrix is not None else self._approximately(vector, most, reasons)
             texts = self._chunks_of(near, limits, wanted)
-            if len(texts) >= wanted or len(near) < most:  # there are no more vectors
+            # If they are fewer there are no more vectors, unless sketches of those that were let go took the places.
+            sketched = len(self.sketches or ()) if matrix is None else 0
+            if len(texts) >= wanted or (len(near) < most and sketched <= max(COMPARED, 2 * most)):
                 return texts
         keys = self._index.catalog.keys(limits)
         near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)

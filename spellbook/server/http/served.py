@@ -17,12 +17,14 @@ from starlette.requests import Request
 from spellbook.library.limited import seen_by
 from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
+from spellbook.server import threads
 from spellbook.server.debug_log import Write
 from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
 from spellbook.server.threads import computing, limiter
+from spellbook.settings.config import service
 
 T = TypeVar("T")
 
@@ -55,6 +57,7 @@ class Served:
         return Tokens.of(self.book.config.vault)
 
     def __post_init__(self) -> None:
+        threads.wait_for_others(self.is_published or service(self.book.config.embedder) is not None)
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
@@ -106,7 +109,13 @@ async def once(key: Hashable, verb: Callable[..., T], *args: Any) -> T:
 
     if (task := queued.get(key)) is None:
         task = queued[key] = asyncio.create_task(in_thread(begin))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to take it
+
+        def end(done: asyncio.Task[T]) -> None:
+            if queued.get(key) is done:  # it never began
+                del queued[key]
+            _ = done.cancelled() or done.exception()  # nobody may be left to take it
+
+        task.add_done_callback(end)
     done: T = await asyncio.shield(task)  # one who goes away takes nothing from the others
     return done
 

@@ -425,6 +425,6 @@ def test_common_words_in_a_row_are_counted_by_a_sample(crowded, database, monkey
     monkeypatch.setattr(matching, "SAMPLED", 20)
     count = Postgres(database).frequencies([], False)
     assert 70 <= count(phrase("usual common")) <= 120
-    assert count(phrase("common usual")) == 0
+    assert count(phrase("common usual")) == 1  # none in the sample may be one elsewhere
     assert count(phrase("common rarity")) == 2
     assert count(AnyOf((phrase("usual"), phrase("common")))) == 120

@@ -14,7 +14,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.base import threaded
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served, in_thread, once, writing
-from spellbook.server.threads import computing
+from spellbook.server.threads import computing, wait_for_others
 from tests.helpers import PATIENCE
 
 ran: Counter[str] = Counter()
@@ -181,3 +181,29 @@ async def test_agents_and_browsers_wait_in_one_queue():
 
         await busy(meanwhile)
     assert ran == {"long": 1, "reads": 1}
+
+
+@pytest.mark.anyio
+async def test_a_question_that_never_began_is_asked_anew(monkeypatch):
+    """An error before a thread was there is not the answer to the next equal question."""
+
+    async def fails(*_: object) -> None:
+        raise RuntimeError("no thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("spellbook.server.http.served.in_thread", fails)
+        with pytest.raises(RuntimeError, match="no thread"):
+            await once("a", answer, "a")
+    ran.clear()
+    assert await once("a", answer, "a") == ("a", 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("does", "threads"), [(False, 2), (True, 8)])
+async def test_more_may_wait_for_other_machines(does: bool, threads: int):
+    """Where a question waits for a database or a service, more of them are asked at once."""
+    wait_for_others(does)
+    try:
+        assert computing().total_tokens == threads
+    finally:
+        wait_for_others(False)
