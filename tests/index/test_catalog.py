@@ -14,6 +14,7 @@ import pytest
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.tables import FORM
+from spellbook.index.catalog.text_bytes import packed
 from spellbook.index.extract import read
 from spellbook.index.filters import conditions
 from spellbook.settings import config
@@ -448,5 +449,5 @@ def test_verify_finds_words_that_do_not_fit(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         assert index.catalog.verify() == []
-        rows(index.catalog, "UPDATE chunks SET text = packed('forged')")
+        rows(index.catalog, "UPDATE chunks SET text = ?", packed("forged"))
         assert "full-text" in index.catalog.verify()[0]

@@ -66,7 +66,7 @@ def stored(index):
         text
         for (text,) in rows(
             index.catalog,
-            "SELECT embedded_text(embedded, lead, text, tail) FROM chunks JOIN second USING (key) "
+            "SELECT embedded_text(above, lead, text, tail) FROM chunks JOIN second USING (key) "
             "UNION ALL SELECT text FROM labels JOIN second USING (key)",
         )
     }

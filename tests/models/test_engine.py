@@ -275,7 +275,7 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
     begun, may_end = [], threading.Event()
     local = LocalEngine("test", lambda: (Telling(), ""), "", threads=1)
     monkeypatch.setattr(base, "PUT_OFF", 3600.0)
-    monkeypatch.setattr(lazy_engine, "_AT_ONCE", 0.0)
+    monkeypatch.setattr(lazy_engine, "AT_ONCE", 0.0)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(embed, ["a", "b", "c"])
         deadline = time.monotonic() + PATIENCE
@@ -303,7 +303,7 @@ def test_questions_without_end_leave_embedding_some_time(monkeypatch):
 
     local, waited = LocalEngine("test", lambda: (Quick(), ""), "", threads=1), []
     monkeypatch.setattr(lazy_engine, "give_way", lambda: waited.append(1))
-    monkeypatch.setattr(lazy_engine, "_AT_ONCE", 60.0)
+    monkeypatch.setattr(lazy_engine, "AT_ONCE", 60.0)
     with base.unhurried(), base.answering():
         assert len(local.passages(["a"] * 64)) == 64
     assert len(waited) == 1

@@ -231,6 +231,8 @@ class Notes:
     @staticmethod
     def _drop_chunks(connection: sqlite3.Connection, notes: Sequence[int]) -> None:
         """Remove the chunks, words, fields, links and labels of notes, and record that their vectors were used."""
+        if not notes:
+            return
         # The words of all first: before each statement with triggers FTS5 writes what it holds, as a part of its own,
         # and would have one to merge for each note.
         words.drop(connection, notes)

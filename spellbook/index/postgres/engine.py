@@ -27,7 +27,7 @@ from spellbook.models.base import Bytes, Embedder, Reranker, SecondEncoder, Vect
 from spellbook.settings.config import Config
 from spellbook.system.lazy import np
 
-_EXACT_MOST = 20_000
+EXACT_MOST = 20_000
 """Chunks up to which search by meaning is exact: 13,000 take 16 ms, and the index is for what is larger."""
 
 _COMPARED = 1_000
@@ -127,7 +127,7 @@ class Postgres(Matching):
         values |= {"vector": literal(vector.tolist()), "wanted": wanted}
         total = sum(each.chunks for each in self._read.vaults)
         with self._read.reading():
-            if total > _EXACT_MOST and not self._leaves_few(limits):
+            if total > EXACT_MOST and not self._leaves_few(limits):
                 self._read.database.rows(
                     "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),"
                     f" set_config('hnsw.ef_search', '{min(1_000, max(100, 2 * wanted))}', true),"

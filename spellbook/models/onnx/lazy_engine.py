@@ -26,7 +26,7 @@ E = TypeVar("E", bound="Counter", covariant=True)
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
 
-_AT_ONCE = 0.04
+AT_ONCE = 0.04
 """Seconds that threads embed before they look for a question: one text of e5, a dozen of the encoder."""
 
 _POLL = 0.1
@@ -118,14 +118,14 @@ class LocalEngine(Generic[E]):
         """
         Return the unit vector of each text, shape (width,). Raises EmbeddingError, as `query` does if not `is_patient`.
 
-        Where nobody waits, it gives way to questions between two texts, but works for `_AT_ONCE` seconds in between:
+        Where nobody waits, it gives way to questions between two texts, but works for `AT_ONCE` seconds in between:
         while one question follows another, it would stand still.
         """
         is_put_off, rested = is_unhurried(), 0.0
 
         def vector(text: str) -> Vectors:
             nonlocal rested
-            if is_put_off and time.monotonic() - rested > _AT_ONCE:
+            if is_put_off and time.monotonic() - rested > AT_ONCE:
                 give_way()
                 rested = time.monotonic()
             return engine.passage(clean(text))

@@ -36,7 +36,7 @@ def published(tmp_path, database, monkeypatch) -> Published:
             embed_query = index.embedder.embed_query
         for name, bound in {"SCORED": 12, "SAMPLED": 20, "MANY": 6, "_COUNTED": 6, "POOL": 10}.items():
             monkeypatch.setattr(matching, name, bound)
-        monkeypatch.setattr(engines, "_EXACT_MOST", 3)
+        monkeypatch.setattr(engines, "EXACT_MOST", 3)
         return embed_query
 
     return publish_all
