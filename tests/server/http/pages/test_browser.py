@@ -146,6 +146,7 @@ def test_a_person_finds_reads_and_edits(
     page.keyboard.press("/")
     page.keyboard.type("revert")
     page.keyboard.press("Enter")
+    page.wait_for_url("**q=revert**")  # with its scripts: what is typed before them finds nothing
     page.locator("mark").first.wait_for()
     page.locator("#q").fill("pg_dump")
     page.locator("mark", has_text="dump").first.wait_for()
