@@ -53,7 +53,8 @@ class Gathering:
         self.guides = engine.guides() if NO_GUIDES in limits else 0
         if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
-            reasons.append("searched by words only: another process indexes this vault with another embedder")
+            if engine.fingerprint:  # else nothing was indexed yet
+                reasons.append("searched by words only: another process indexes this vault with another embedder")
         has_second = any(text.second is not None for text in texts)
         if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
             # Its vectors are another encoder's, if there are any.

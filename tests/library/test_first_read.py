@@ -37,6 +37,7 @@ def test_what_another_process_reads_is_not_waited_for(large):
     with spellbook.open(large, embedder="hash") as book:
         with processes.present(book.config.state, processes.EMBEDDING):
             assert found(book) == (0, BEING_READ)
+            assert book.search("zebra").index.reason == BEING_READ
             assert found(limited.seen_by(book, "team")) == (0, BEING_READ)
         assert found(book) == (1, "")
 
