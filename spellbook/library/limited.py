@@ -71,8 +71,8 @@ class LimitedReader(Reader):
         self._whole = whole
         self._guard = threading.Lock()
         self._source = whole.index
-        self._seen: tuple[int, int, int] | None = None
-        self._scanned: tuple[str, int] | None = None
+        self._seen: tuple[object, ...] | None = None
+        self._scanned: tuple[object, ...] | None = None
         self._is_opening = True  # an event loop may wait for this; the first verb, in a thread, fills the index
         super().__init__(settings, Index.open(settings, whole.index, sees))
         self._is_opening = False
@@ -117,10 +117,14 @@ class LimitedReader(Reader):
         self.meter.flush()
         self._own.close()
 
-    def _now(self) -> tuple[int, int, int]:
-        """Return what changes with the vault's index; one that was begun anew counts from 0, and has another seq."""
-        source = self._whole.index
-        return id(source), source.catalog.generation, source.catalog.vectors.seq
+    def _now(self) -> tuple[object, ...]:
+        """
+        Return what changes with the vault's index, and if this reader's own was begun anew.
+
+        One of the vault that was begun anew counts from 0, and has another seq.
+        """
+        source, own = self._whole.index, self._own.catalog.changes.catalog
+        return id(source), source.catalog.generation, source.catalog.vectors.seq, own
 
     def _catch_up(self) -> None:
         """Update the index from the vault's own. Raises StorageError: no answer comes from an older index."""
@@ -135,7 +139,8 @@ class LimitedReader(Reader):
                 self.config, self._source = self._own.config, source
                 before.chroma.close()
                 self._scanned = None
-            changes = source.catalog.changes.catalog, source.catalog.changes.last
+            own = self._own.catalog.changes.catalog
+            changes = source.catalog.changes.catalog, source.catalog.changes.last, own
             if self._scanned != changes:  # a new vector alone changes no note
                 upkeep.scan(self._own)
                 self._scanned = changes

@@ -633,3 +633,14 @@ def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Callable[
 
 def keys(book: Reader) -> list[str]:
     return book.index.catalog.keys(())
+
+
+def test_a_limited_reader_whose_own_index_is_lost_makes_it_again(whole: Spellbook) -> None:
+    """At the next question, though nothing changed in the vault."""
+    team = limited.seen_by(whole, "team")
+    before = [hit.path for hit in team.search("harbour").hits]
+    assert before
+    file = team.index.catalog.file
+    for side in ("", "-wal", "-shm"):
+        file.with_name(file.name + side).unlink(missing_ok=True)
+    assert [hit.path for hit in team.search("harbour").hits] == before
