@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,15 @@ PATIENCE = 600
 
 FORM_9 = Path(__file__).parent / "index/form9.sql"
 """The schema of an older catalog."""
+
+
+def until(holds: Callable[[], object], seconds: float = PATIENCE) -> float:
+    """Poll until something holds, and return after how many seconds it did."""
+    started = time.monotonic()
+    while not holds():
+        assert time.monotonic() - started < seconds, "it did not come about in time"
+        time.sleep(0.02)
+    return time.monotonic() - started
 
 
 @dataclass

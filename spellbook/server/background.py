@@ -60,11 +60,7 @@ class Background:
         import_module("spellbook.server.render")  # the first answer needs it
         from spellbook.server.watcher import Watcher
 
-        try:
-            self._watcher = Watcher(self._book).start()
-        except Exception:
-            self._book.hand_over(processes.Watched())  # each question looks by itself
-            raise
+        self._watcher = Watcher(self._book).start()
         if os.environ.get("SPELLBOOK_DATABASE_URL"):
             from spellbook.server import publisher
 

@@ -15,6 +15,7 @@ _WAITING = 8
 """The same where questions wait for other machines most of the time."""
 
 _most = _COMPUTING
+"""Which of the two this process has; see `set_waiting`."""
 
 _computing: RunVar[CapacityLimiter] = RunVar("spellbook.computing")
 
@@ -24,10 +25,10 @@ def computing() -> CapacityLimiter:
     return limiter(_computing, _most)
 
 
-def wait_for_others(does: bool) -> None:
-    """Say whether questions wait for a database, or for a service that embeds. Call it before the first one."""
+def set_waiting(is_waiting: bool) -> None:
+    """Set how many threads `computing` gives: more where questions wait for a database or a service that embeds."""
     global _most
-    _most = _WAITING if does else _COMPUTING
+    _most = _WAITING if is_waiting else _COMPUTING
 
 
 def limiter(variable: RunVar[CapacityLimiter], threads: int) -> CapacityLimiter:

@@ -7,7 +7,7 @@ import gc
 from collections.abc import Iterator
 
 _OBJECTS = 20_000
-"""Objects made, and not dropped, after which a server looks for garbage: a few searches' worth, some megabytes."""
+"""Objects that are made and not deleted before a server looks for garbage: those of a few searches, some megabytes."""
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def freeze() -> None:
     """
     Exclude all that is loaded from later garbage collections, which would delay one answer in 250 by 50 ms.
 
-    They are as rare as one in some answers: Python's own 700 objects are a tenth of a search's.
+    Later ones come after `_OBJECTS` objects. Python's own number is 700: a search makes ten times as many.
     """
     gc.collect()
     gc.freeze()

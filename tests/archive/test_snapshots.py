@@ -24,7 +24,7 @@ from spellbook.server import watcher
 from spellbook.server.app import build
 from spellbook.server.watcher import Watcher
 from spellbook.system.errors import StorageError
-from tests.helpers import PATIENCE
+from tests.helpers import until
 from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
 
 OLD = 1_700_000_000_000_000_000
@@ -365,13 +365,6 @@ def test_prune_killed(vault):
 
 
 # -- by itself
-
-
-def until(condition, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_whoever_watches_takes_one_a_day(vault, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 import spellbook
@@ -14,7 +12,7 @@ from spellbook.server.watcher import Watcher
 from spellbook.system import processes
 from spellbook.system.lock import held
 from spellbook.system.processes import Watched
-from tests.helpers import PATIENCE
+from tests.helpers import until
 
 
 @pytest.fixture
@@ -58,10 +56,7 @@ def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
         book.hand_over(Watched(is_starting=True))
         assert found(book) == (0, BEING_READ)
         with Watcher(book):
-            deadline = time.monotonic() + PATIENCE
-            while not book.watched.is_current:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: book.watched.is_current)
             assert found(book) == (1, "")
             assert not book.watched.is_starting
 
@@ -71,10 +66,7 @@ def test_a_watcher_that_waits_for_another_one_promises_nothing(large):
     with spellbook.open(large, embedder="hash") as book, held(book.config.state / processes.ELECTED):
         book.hand_over(Watched(is_starting=True))
         with Watcher(book):
-            deadline = time.monotonic() + PATIENCE
-            while book.watched.is_starting:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: not book.watched.is_starting)
             assert found(book) == (1, "")
 
 
@@ -96,8 +88,5 @@ def test_a_watcher_that_cannot_start_leaves_reading_to_questions(large):
         (book.config.state / processes.ELECTED).mkdir(parents=True)
         book.hand_over(Watched(is_starting=True))
         with Watcher(book):
-            deadline = time.monotonic() + PATIENCE
-            while book.watched.is_starting:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda: not book.watched.is_starting)
             assert found(book) == (1, "")

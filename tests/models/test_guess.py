@@ -18,6 +18,7 @@ from spellbook.models.services.guess import guess
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
 from tests.guessing import Answer, Handler, Model, message, serving
+from tests.helpers import until
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ("Keys are rotated every 90 days.", "열쇠 교체 주기")
@@ -42,14 +43,6 @@ def ask(vault: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
         return guess(config.load(vault).guesser, question)
 
     return asked
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # -- what it is asked

@@ -6,7 +6,6 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
@@ -20,7 +19,7 @@ from spellbook.models.onnx.lazy_engine import LocalEngine, release
 from spellbook.search.searcher import Searcher
 from spellbook.server import watcher
 from spellbook.server.app import build
-from tests.helpers import PATIENCE, finished, python
+from tests.helpers import PATIENCE, finished, python, until
 
 
 class Slow:
@@ -35,14 +34,6 @@ class Slow:
         return np.full(384, 384**-0.5, np.float32)
 
     query = passage
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Poll until something holds."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.02)
 
 
 def test_what_a_server_loaded_is_not_looked_at_again() -> None:

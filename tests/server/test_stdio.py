@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 from mcp import Client, StdioServerParameters
 
 from spellbook.library import book as books
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, until
 from tests.server.agent import Agent
 from tests.server.test_mcp import CHUNK, TEXT
 
@@ -94,15 +93,6 @@ class Child:
         with pytest.raises(ProcessLookupError):
             os.killpg(self.process.pid, 0)
         return code
-
-
-def until(holds: Callable[[], bool], seconds: float = PATIENCE) -> float:
-    """Poll until something holds, and return after how many seconds it did."""
-    started = time.monotonic()
-    while not holds():
-        assert time.monotonic() - started < seconds, "it did not come about in time"
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 def is_free(lock: Path) -> bool:

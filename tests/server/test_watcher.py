@@ -24,18 +24,9 @@ from spellbook.server import watcher as watch
 from spellbook.server.watcher import Watcher
 from spellbook.vault.folder import digest
 from tests.editor import MANNERS, atomic, plain, vim
-from tests.helpers import PATIENCE, rows
+from tests.helpers import rows, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")]
-
-
-def until(holds: Callable[[], object], seconds: float = PATIENCE) -> float:
-    """Poll until something holds, and return after how many seconds it did."""
-    started = time.monotonic()
-    while not holds():
-        assert time.monotonic() - started < seconds, "it did not come about in time"
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,7 @@ class Served:
         return Tokens.of(self.book.config.vault)
 
     def __post_init__(self) -> None:
-        threads.wait_for_others(self.is_published or service(self.book.config.embedder) is not None)
+        threads.set_waiting(self.is_published or service(self.book.config.embedder) is not None)
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}

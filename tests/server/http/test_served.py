@@ -14,7 +14,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.base import threaded
 from spellbook.server.http.app import make
 from spellbook.server.http.served import Served, in_thread, once, writing
-from spellbook.server.threads import computing, wait_for_others
+from spellbook.server.threads import computing, set_waiting
 from tests.helpers import PATIENCE
 
 ran: Counter[str] = Counter()
@@ -199,11 +199,11 @@ async def test_a_question_that_never_began_is_asked_anew(monkeypatch):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("does", "threads"), [(False, 2), (True, 8)])
-async def test_more_may_wait_for_other_machines(does: bool, threads: int):
+@pytest.mark.parametrize(("is_waiting", "threads"), [(False, 2), (True, 8)])
+async def test_more_may_wait_for_other_machines(is_waiting: bool, threads: int):
     """Where a question waits for a database or a service, more of them are asked at once."""
-    wait_for_others(does)
+    set_waiting(is_waiting)
     try:
         assert computing().total_tokens == threads
     finally:
-        wait_for_others(False)
+        set_waiting(False)
