@@ -174,6 +174,7 @@ def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, wr
     assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]
     assert printed[0][:-6] == said[:-6]
     assert "click" not in modules
+    assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)]), "click knows no such option there"
     reindex(sealed)
     assert not nothing_to_do(["--vault", str(sealed), "reindex", "--words-only"]), "nothing waits any more"
 
@@ -232,7 +233,6 @@ def test_what_else_is_asked_goes_the_long_way(sealed, options):
     assert nothing_to_do(["--vault", str(sealed), "reindex"])
     assert not nothing_to_do(["--vault", str(sealed), "reindex", *options])
     assert not nothing_to_do([str(sealed), "--vault"])
-    assert not nothing_to_do(["--words-only", "reindex", "--vault", str(sealed)])
 
 
 def test_whoever_reads_may_have_gone(sealed):
