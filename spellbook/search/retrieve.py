@@ -246,7 +246,7 @@ def of_notes(
         labels: dict[str, float] = {}
         for kind, key, cosine in note.labels:
             first = None if cosine is None else score(cosine, scale)
-            value = joined(first, by_second.get(key), weights.SCORE.first, weights.SCORE.unknown_label_cost)
+            value = joined(first, by_second.get(key), weights.SCORE.first, weights.UNKNOWN_LABEL_COST)
             if value is not None and value >= labels.get(kind, 0.0):
                 labels[kind] = value
         is_several = note.last > note.first  # else the chunk itself is the whole note

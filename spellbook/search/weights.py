@@ -59,20 +59,18 @@ class Blend(NamedTuple):
     How the parts of a score by meaning are put together; see `text_scores.Match.meaning`.
 
     `first` is the embedder's share where a second encoder reads a text too; what the second one does not know costs a
-    text `unknown_cost` at most, a title or a question `unknown_label_cost`. The title's score replaces `titled` of the
-    text's at a price of `title_cost`, if that is more. The whole note, the mean of its chunks by the embedder, has the
-    share `whole`.
+    text `unknown_cost` at most. The title's score replaces `titled` of the text's at a price of `title_cost`, if that
+    is more. The whole note, the mean of its chunks by the embedder, has the share `whole`.
     """
 
     first: float
     unknown_cost: float
-    unknown_label_cost: float
     titled: float
     title_cost: float
     whole: float
 
 
-SCORE = Blend(first=0.6, unknown_cost=0.2, unknown_label_cost=0.2, titled=0.45, title_cost=0.08, whole=0.05)
+SCORE = Blend(first=0.6, unknown_cost=0.2, titled=0.45, title_cost=0.08, whole=0.05)
 """
 What scores by meaning are made of. Korean headings that look for English sections of React's documentation have an
 nDCG@10 of .67, and loose questions find their page first in .38 of the cases. With `whole` at .15, `first` at .65 and
@@ -85,6 +83,9 @@ EVIDENCE = SCORE._replace(unknown_cost=0.0)
 The same where the question is whether there is an answer at all. The second encoder may confirm what the embedder
 says, but not deny it: that would keep out .03 of the answers in one language, and .1 across languages.
 """
+
+UNKNOWN_LABEL_COST = 0.2
+"""What a title or a question that the second encoder does not know costs at most, in scores and as evidence."""
 
 QUESTION_COST = 0.05
 """
