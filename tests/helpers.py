@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spellbook.index import sync
@@ -21,6 +22,7 @@ from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
 from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.opened import Index
+from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.notes.links import Files, find
 from spellbook.notes.note import parse
@@ -266,3 +268,55 @@ def leads(vault: Path) -> dict[tuple[str, int], str]:
         for number, link in enumerate(find(parse(path, data)))
         if (reached := all_files.follow(path, link.target, link.is_markdown))
     }
+
+
+@dataclass
+class Small:
+    """A second encoder by hashed words; `log` holds what it is given, and whether as questions."""
+
+    log: list[tuple[str, bool]] = field(default_factory=list)
+    fingerprint: str = "small:1"
+    name: str = "small"
+    scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
+    is_down: bool = False
+
+    def vectors(self, texts, query=False):
+        if self.is_down:
+            raise EmbeddingError("The small one is down.", "Start it.")
+        self.log += [(text, query) for text in texts]
+        return np.rint(HashEmbedder().embed_passages(texts) * 127).astype(np.int8)
+
+    def describe(self):
+        return "small"
+
+    def taken(self):
+        """How many texts it was given since the last call."""
+        count = len(self.log)
+        self.log.clear()
+        return count
+
+
+def stored(index):
+    """The texts of chunks and labels that have a vector of the second encoder, under the key they have now."""
+    return {
+        text
+        for (text,) in rows(
+            index.catalog,
+            "SELECT embedded_text(above, lead, text, tail) FROM chunks JOIN second USING (key) "
+            "UNION ALL SELECT text FROM labels JOIN second USING (key)",
+        )
+    }
+
+
+def steps(book: Spellbook, action: Callable[[], object]) -> int:
+    """Return how many steps of SQLite's machine a call takes, in tens."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    with on_each_step(count, 10):
+        action()
+    return counted

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import os
+import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
+from spellbook.library.book import Spellbook
 from spellbook.vault.names import DEVICES
 from spellbook.vault.rules import refusal
 from tests.helpers import PATIENCE, python
@@ -119,3 +126,35 @@ def is_killed(vault: Path, place: Path, verb: str, at: int) -> bool:
     _, errors = child.communicate(timeout=PATIENCE)
     assert child.returncode in {0, -9}, errors
     return child.returncode == -9
+
+
+def files(vault):
+    return [file for file in vault.rglob("*") if file.is_file()]
+
+
+def tree(vault):
+    """Every file of a vault, trash included, with its bytes and mode."""
+    return {
+        file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
+        for file in files(vault)
+    }
+
+
+def everything(vault: Path, state: Path, snapshots: Path) -> Iterator[bytes]:
+    """Return all texts that are stored anywhere, except in temporary files."""
+    yield from (file.read_bytes() for file in vault.rglob("*.md"))
+    with contextlib.closing(sqlite3.connect(state / "journal.db")) as journal:
+        yield from (zlib.decompress(data) for [data] in journal.execute("SELECT data FROM blobs"))
+    yield from (
+        gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        for file in snapshots.glob("blobs/??/*")
+    )
+
+
+def blobs(book: Spellbook) -> set[str]:
+    return {path.name for path in book.snapshots.folder.glob("blobs/??/*")}
+
+
+def clear(vault: Path) -> None:
+    for path in vault.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

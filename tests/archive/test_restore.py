@@ -12,8 +12,7 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.system.errors import InvalidInput, PathOutsideVault, StorageError
-from tests.archive.test_snapshots import blobs, clear
-from tests.trees import contents, grow, state_of
+from tests.trees import blobs, clear, contents, grow, state_of
 
 
 def in_the_way(vault: Path, outside: Path) -> None:

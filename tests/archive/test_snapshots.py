@@ -25,7 +25,7 @@ from spellbook.server.app import build
 from spellbook.server.watcher import Watcher
 from spellbook.system.errors import StorageError
 from tests.helpers import until
-from tests.trees import TREES, contents, grow, is_killed, kept, run, state_of
+from tests.trees import TREES, blobs, clear, contents, grow, is_killed, kept, run, state_of
 
 OLD = 1_700_000_000_000_000_000
 
@@ -35,15 +35,6 @@ def settled(vault: Path) -> None:
     for path in vault.rglob("*"):
         if path.is_file():
             os.utime(path, ns=(OLD, OLD))
-
-
-def blobs(book: books.Spellbook) -> set[str]:
-    return {path.name for path in book.snapshots.folder.glob("blobs/??/*")}
-
-
-def clear(vault: Path) -> None:
-    for path in vault.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @settings(max_examples=15)

@@ -19,13 +19,14 @@ from typing import Any, ClassVar
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import spellbook as package
 from spellbook.cli import main, output
 from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
+from tests.commands import spellbook
 from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -78,14 +79,6 @@ Write = Callable[..., Path]
 def _hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-
-
-def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0) -> Result:
-    """Run a command in this process."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
 
 
 def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedProcess[str]:

@@ -20,23 +20,13 @@ from spellbook.cli.clients import hooks
 from spellbook.library import book as books
 from spellbook.system.processes import is_locked
 from spellbook.system.run_queue import LOG, turn
+from tests.commands import git
+from tests.commands import git_alone as git_alone
 from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
 
 Write = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
-    for name, value in {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}.items():
-        monkeypatch.setenv(name, value)
-    for role in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{role}_NAME", "somebody")
-        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.org")
 
 
 @pytest.fixture
@@ -45,12 +35,6 @@ def repository(vault: Path) -> Path:
     git(vault, "init", "--quiet", "--initial-branch", "main")
     git(vault, "commit", "--quiet", "--allow-empty", "-m", "first")
     return vault
-
-
-def git(folder: Path, *args: object, code: int = 0) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
 
 
 def install(vault: Path, *args: object, code: int = 0) -> Result:

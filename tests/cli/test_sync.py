@@ -8,21 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spellbook.cli import main
-from tests.cli.test_hooks import git
-from tests.cli.test_hooks import git_alone as git_alone  # git without the settings of whoever runs the tests
+from tests.commands import git, spellbook
+from tests.commands import git_alone as git_alone
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells")
 
 NOTE = "---\nstatus: open\n---\n\n# Ports\n\nThe proxy listens on 8443.\n\n## Keys\n\n- one\n"
-
-
-def run(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, args)])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
 
 
 @pytest.fixture
@@ -35,17 +28,17 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
         git(tmp_path, "clone", "--quiet", shared, place)
         if place is places[0]:
             (place / "ports.md").write_text(NOTE)
-            run("install", "git-merge", "--vault", place)
+            spellbook("install", "git-merge", "--vault", place)
             git(place, "add", "--all")
             git(place, "commit", "--quiet", "-m", "first")
             git(place, "push", "--quiet", "-u", "origin", "main")
         else:
-            run("install", "git-merge", "--vault", place)
+            spellbook("install", "git-merge", "--vault", place)
     return places
 
 
 def sync(place: Path, *args: object, code: int = 0) -> Result:
-    return run("sync", "--vault", place, *args, code=code)
+    return spellbook("sync", "--vault", place, *args, code=code)
 
 
 def change(place: Path, old: str, new: str) -> None:
@@ -75,7 +68,7 @@ def test_both_write(two):
     )
     for place in two:
         assert not git(place, "status", "--porcelain")
-        assert "new.md" in run("find", "harbor", "--vault", place).stdout
+        assert "new.md" in spellbook("find", "harbor", "--vault", place).stdout
 
 
 def test_in_json(two):
@@ -162,20 +155,20 @@ def test_install_and_uninstall(two):
     """The line goes to the end of .gitattributes and out again without a trace; so do the settings. A preview changes nothing."""
     ada, _ = two
     install = ("install", "git-merge", "--vault", ada)
-    assert "nothing was changed" in run(*install).stdout
+    assert "nothing was changed" in spellbook(*install).stdout
     assert git(ada, "check-attr", "merge", "deep/a.md").endswith("merge: spellbook\n")
-    run(*install, "--uninstall")
+    spellbook(*install, "--uninstall")
     assert not (ada / ".gitattributes").exists()
     assert "merge.spellbook" not in git(ada, "config", "--local", "--list")
-    assert "nothing was changed" in run(*install, "--uninstall").stdout
+    assert "nothing was changed" in spellbook(*install, "--uninstall").stdout
     (ada / ".gitattributes").write_bytes(b"*.png binary")
-    shown = run(*install, "--dry-run").stdout
+    shown = spellbook(*install, "--dry-run").stdout
     assert "+*.md merge=spellbook" in shown
     assert "merge.spellbook.driver = " in shown
     assert (ada / ".gitattributes").read_bytes() == b"*.png binary"
-    run(*install)
+    spellbook(*install)
     assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n*.md merge=spellbook\n"
-    run(*install, "--uninstall")
+    spellbook(*install, "--uninstall")
     assert (ada / ".gitattributes").read_bytes() == b"*.png binary\n"
 
 
@@ -184,7 +177,7 @@ def test_names_of_older_versions_of_git(tmp_path):
     files = [tmp_path / name for name in ("base", "ours", "theirs")]
     for file, text in zip(files, ("a\n", "b\n", "c\n"), strict=True):
         file.write_text(text)
-    run("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
+    spellbook("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
     assert files[1].read_text() == "b\n\n> [!merge] theirs\n> c\n"
 
 
@@ -272,8 +265,8 @@ def test_nothing_of_spellbooks_own_is_committed(two, monkeypatch):
     ada, _ = two
     monkeypatch.setenv("SPELLBOOK_STATE", str(ada / "kept" / "state"))
     monkeypatch.setenv("SPELLBOOK_DATA", str(ada / "kept" / "data"))
-    run("snapshot", "create", "--vault", ada)
-    run("erase", "ports.md", "--vault", ada)
+    spellbook("snapshot", "create", "--vault", ada)
+    spellbook("erase", "ports.md", "--vault", ada)
     (ada / "deep").mkdir()
     left = ".spellbook-0123456789abcdef.tmp"
     for place in (ada / left, ada / "deep" / left, ada / ".trash" / "deep" / "old.md", ada / "deep" / "new.md"):

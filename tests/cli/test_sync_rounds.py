@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from spellbook.cli import main
 from spellbook.settings import config
 from spellbook.vault.vault import Vault
-from tests.cli.test_hooks import git
-from tests.cli.test_hooks import git_alone as git_alone  # git without the settings of whoever runs the tests
-from tests.cli.test_sync import CliRunner, main, run
+from tests.commands import git, spellbook
+from tests.commands import git_alone as git_alone
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells"), pytest.mark.slow]
 
@@ -164,12 +165,12 @@ def clones(tmp_path: Path) -> tuple[Clone, Clone]:
         if not made:
             clone.vault.mkdir()
             (clone.vault / "first.md").write_text("First.\n")
-            run("install", "git-merge", "--vault", clone.vault)
+            spellbook("install", "git-merge", "--vault", clone.vault)
             git(clone.top, "add", "--all")
             git(clone.top, "commit", "--quiet", "-m", "first")
             git(clone.top, "push", "--quiet", "-u", "origin", "main")
         else:
-            run("install", "git-merge", "--vault", clone.vault)
+            spellbook("install", "git-merge", "--vault", clone.vault)
         (clone.top / ".git" / "info" / "exclude").write_text(IGNORED[name])
         made.append(clone)
     return made[0], made[1]

@@ -12,7 +12,7 @@ import pytest
 
 from spellbook.cli.editor import FORMS
 from spellbook.notes.note import Note, parse
-from tests.cli.test_cli import spellbook
+from tests.commands import spellbook
 
 Write = Callable[..., Path]
 TEXT = "# Keys\n\nAnn has them.\n\n## Rotation\n\nEvery Monday.\n"

@@ -13,9 +13,10 @@ from spellbook.editing.combine import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.editing.test_undo import spellbook, tree
+from tests.editing.commands import spellbook
 from tests.helpers import leads
 from tests.server.agent import talk
+from tests.trees import tree
 
 OLD = "2024-01-01T00:00:00+00:00"
 NEW = "2025-01-01T00:00:00+00:00"

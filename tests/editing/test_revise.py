@@ -14,7 +14,8 @@ from spellbook.editing.edits import appended, replaced
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
-from tests.editing.test_undo import NOTE, harbour, spellbook
+from tests.editing.commands import spellbook
+from tests.editing.conftest import NOTE, harbour
 from tests.server.agent import talk
 
 __all__ = ["harbour"]

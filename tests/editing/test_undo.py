@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import stat
 import subprocess
 import sys
 import tempfile
@@ -13,54 +12,24 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli import main
 from spellbook.editing.edits import merged
 from spellbook.library import book as books
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
+from tests.editing.commands import spellbook
+from tests.editing.conftest import NOTE
 from tests.helpers import finished, from_scratch, python, told
 from tests.server.agent import talk
+from tests.trees import files, tree
 
-NOTE = "\ufeff---\r\ntitle:   'Harbour'  # quoted\r\ntopic: sea\r\n---\r\n\r\nlead\r\n\r\n## One\r\n\r\nfirst\r\n\r\n## Two\r\n\r\nsecond\r\n\r\n## Three\r\nthird"
 CHUNK = {
     "text": "The lighthouse keeper rotates the keys every Monday.",
     "metadata": {"topic": "infra", "keywords": ["keys"]},
 }
-
-
-@pytest.fixture
-def harbour(book, vault):
-    """A note with BOM, CRLF and no newline at its end, indexed."""
-    file = vault / "harbour.md"
-    file.write_bytes(NOTE.encode())
-    file.chmod(0o640)
-    book.reindex()
-    return file
-
-
-def tree(vault):
-    """Every file of a vault, trash included, with its bytes and mode."""
-    return {
-        file.relative_to(vault).as_posix(): (file.read_bytes(), stat.S_IMODE(file.stat().st_mode))
-        for file in files(vault)
-    }
-
-
-def files(vault):
-    return [file for file in vault.rglob("*") if file.is_file()]
-
-
-def spellbook(vault, *args, stdin=None, code=0):
-    result = CliRunner().invoke(
-        main, ["--vault", str(vault), *map(str, args)], input=stdin, env={"SPELLBOOK_EMBEDDER": "hash"}
-    )
-    assert result.exit_code == code, result.output
-    return result
 
 
 # -- undo

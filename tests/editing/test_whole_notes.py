@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.test_cli import spellbook
-from tests.server.test_mcp import talk
+from tests.commands import spellbook
+from tests.server.agent import talk
 
 TEXT = "# Keys\n\nAnn has them.\n\n## Rotation\n\nEvery Monday.\n\n## Spare\n\nIn the office.\n"
 

@@ -24,8 +24,8 @@ import spellbook
 from tests.editor import MANNERS
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import PATIENCE
-from tests.house.test_nothing_is_lost import everything
 from tests.scratch import assert_equal_to_scratch
+from tests.trees import everything
 
 pytestmark = pytest.mark.slow
 

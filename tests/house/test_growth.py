@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system.processes import Watched
 from tests.benchmarks.generated import Writer, write
 from tests.benchmarks.growth import edit
-from tests.helpers import finished, on_each_step, python, rows
+from tests.helpers import finished, python, rows, steps
 
 ROUNDS = 100
 
@@ -55,20 +54,6 @@ def grown(vault: str) -> int:
         tracemalloc.start()
         before = held(ROUNDS)
         return held(2 * ROUNDS) - before
-
-
-def steps(book: Spellbook, action: Callable[[], object]) -> int:
-    """Return how many steps of SQLite's machine a call takes, in tens."""
-    counted = 0
-
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    with on_each_step(count, 10):
-        action()
-    return counted
 
 
 def edit_and_ask(book: Spellbook, vault: Path, path: str, text: str) -> None:

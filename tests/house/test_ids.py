@@ -8,7 +8,7 @@ import pytest
 
 from spellbook.index import sync
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.cli.test_cli import spellbook
+from tests.commands import spellbook
 from tests.helpers import Counting, as_before, opened, rows, told
 from tests.server.agent import talk
 

@@ -12,33 +12,10 @@ import pytest
 
 import spellbook
 from tests.helpers import finished, python
-
-ORDER: tuple[set[str], ...] = (
-    {"__main__", "__init__"},
-    {"cli"},
-    {"server"},
-    {"verbs"},
-    {"library"},
-    {"memories"},
-    {"editing"},
-    {"search"},
-    {"archive"},
-    {"index"},
-    {"models", "vault"},
-    {"settings"},
-    {"notes"},
-    {"text"},
-    {"system"},
-)
-"""The rooms, top to bottom. A module imports from its own room and from those below it."""
+from tests.house.rooms import ORDER, room
 
 ROOT = Path(spellbook.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-
-
-def room(path: Path) -> str:
-    """The room in which a module is."""
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -10,9 +10,8 @@ import pytest
 from spellbook.library import book as books
 from spellbook.vault import inplace
 from spellbook.vault.folder import digest
-from tests.house.test_nothing_is_lost import everything
 from tests.scratch import assert_equal_to_scratch
-from tests.trees import grow, is_killed, kept
+from tests.trees import everything, grow, is_killed, kept
 
 pytestmark = pytest.mark.slow
 

@@ -6,21 +6,17 @@ SPELLBOOK_STRESS_SECONDS says for how long (5 by default, 60 for the long form).
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import spellbook
 from tests.scratch import assert_equal_to_scratch
+from tests.trees import everything
 
 pytestmark = pytest.mark.slow
 
@@ -28,17 +24,6 @@ UNMOUNTED = "notes are gone. Is a drive not mounted?"
 """Going back to a snapshot may take away most notes at once; who looks in that moment is told, and nothing is forgotten."""
 
 SECONDS = float(os.environ.get("SPELLBOOK_STRESS_SECONDS", "5"))
-
-
-def everything(vault: Path, state: Path, snapshots: Path) -> Iterator[bytes]:
-    """Return all texts that are stored anywhere, except in temporary files."""
-    yield from (file.read_bytes() for file in vault.rglob("*.md"))
-    with contextlib.closing(sqlite3.connect(state / "journal.db")) as journal:
-        yield from (zlib.decompress(data) for [data] in journal.execute("SELECT data FROM blobs"))
-    yield from (
-        gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        for file in snapshots.glob("blobs/??/*")
-    )
 
 
 def test_every_sentence_is_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

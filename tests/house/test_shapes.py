@@ -21,7 +21,7 @@ from spellbook.notes.note import Note, Stamp, parse
 from spellbook.system.errors import InvalidInput
 from spellbook.text import diff
 from spellbook.text.diff import changed_spans, unified
-from tests.house.test_growth import steps
+from tests.helpers import steps
 from tests.shapes import SHAPES
 
 RULES = extract.Rules(256, {}, "fingerprint")

@@ -24,7 +24,7 @@ from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.system.processes import Watched, present, processes
 from tests.helpers import Counting, as_before, opened, rows
-from tests.server.test_mcp import Agent, talk
+from tests.server.agent import Agent, talk
 
 Write = Callable[..., Path]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 
 from spellbook.archive.snapshots import Snapshots
@@ -19,38 +17,11 @@ from spellbook.index.vectors.nearest import Nearest
 from spellbook.index.vectors.stand_in import StandIn
 from spellbook.library import doctor
 from spellbook.models import embedders
-from spellbook.models.hash import HashEmbedder
 from spellbook.search.question import Answer, state_of
 from spellbook.server import render
 from spellbook.settings import config
-from spellbook.system.errors import EmbeddingError, InvalidInput
-from tests.helpers import Counting, as_before, opened, rows
-
-
-@dataclass
-class Small:
-    """A second encoder by hashed words; `log` holds what it is given, and whether as questions."""
-
-    log: list[tuple[str, bool]] = field(default_factory=list)
-    fingerprint: str = "small:1"
-    name: str = "small"
-    scale: tuple[tuple[float, float], ...] = ((0.0, 0.0), (1.0, 1.0))
-    is_down: bool = False
-
-    def vectors(self, texts, query=False):
-        if self.is_down:
-            raise EmbeddingError("The small one is down.", "Start it.")
-        self.log += [(text, query) for text in texts]
-        return np.rint(HashEmbedder().embed_passages(texts) * 127).astype(np.int8)
-
-    def describe(self):
-        return "small"
-
-    def taken(self):
-        """How many texts it was given since the last call."""
-        count = len(self.log)
-        self.log.clear()
-        return count
+from spellbook.system.errors import InvalidInput
+from tests.helpers import Counting, Small, as_before, opened, rows, stored
 
 
 @contextlib.contextmanager
@@ -58,18 +29,6 @@ def with_second(vault, second, embedder=None, **settings):
     """An index of `vault` with this second encoder."""
     with opened(vault, embedder or Counting(), **settings) as index:
         yield dataclasses.replace(index, second=second)
-
-
-def stored(index):
-    """The texts of chunks and labels that have a vector of the second encoder, under the key they have now."""
-    return {
-        text
-        for (text,) in rows(
-            index.catalog,
-            "SELECT embedded_text(above, lead, text, tail) FROM chunks JOIN second USING (key) "
-            "UNION ALL SELECT text FROM labels JOIN second USING (key)",
-        )
-    }
 
 
 def assert_counted(index):

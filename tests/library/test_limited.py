@@ -38,8 +38,7 @@ from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
 from spellbook.settings import config
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
-from tests.helpers import Counting, held, note_writer
-from tests.index.test_second import Small, stored
+from tests.helpers import Counting, Small, held, note_writer, stored
 from tests.server.agent import Agent, talk
 
 CANARY = re.compile("zq[a-z]+")

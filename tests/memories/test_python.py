@@ -14,7 +14,7 @@ import pytest
 import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
-from tests.house.test_imports import ORDER, room
+from tests.house.rooms import ORDER, room
 from tests.server.agent import Agent, talk
 
 TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."

@@ -30,9 +30,7 @@ from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, note_writer
-from tests.server.agent import Agent, talk
-from tests.server.test_mcp import ERAS
-from tests.server.test_stdio import command
+from tests.server.agent import ERAS, Agent, command, talk
 
 AUTH = """\
 # AuthService

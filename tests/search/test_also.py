@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from spellbook.cli import main
 from spellbook.search import weights
+from spellbook.search.ranking import fuse
 from spellbook.system.errors import InvalidInput
-from tests.search.test_ranking import candidate, fuse
+from tests.search.candidates import candidate
 from tests.server.agent import talk
 
 NOTES = {

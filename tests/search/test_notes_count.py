@@ -15,7 +15,7 @@ from spellbook.search.ranking import Candidate, fuse
 from spellbook.search.searcher import Searcher
 from spellbook.search.text_scores import Match, OfNote, joined
 from tests.helpers import Counting, opened
-from tests.search.test_ranking import candidate
+from tests.search.candidates import candidate
 
 
 def ranked(index, text, mode="both", **options):

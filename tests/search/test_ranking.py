@@ -8,24 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search.ranking import Candidate, adjust, choose, fuse, least, related, rerank
+from spellbook.search.ranking import adjust, choose, fuse, least, related, rerank
 from spellbook.search.related import Superseded
 from spellbook.search.successors import supersede
-from spellbook.search.text_scores import Leg, Match
+from tests.search.candidates import candidate
 
 NOW = dt.datetime(2026, 11, 22, tzinfo=dt.UTC).timestamp()
-
-
-def candidate(
-    path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta
-):
-    id = id or path.removesuffix(".md")
-    found = StoredChunk(
-        0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
-    )
-    legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
-    return Candidate(found, [Match(*legs)])
 
 
 def ranked(*candidates, mode="both", half_lives=None, above=None):
@@ -36,8 +24,8 @@ def ranked(*candidates, mode="both", half_lives=None, above=None):
 
 def known_words(candidates):
     """The candidates, of a question whose words the vault does not have."""
-    for candidate in candidates:
-        candidate.matches[0].expected = 0.0
+    for each in candidates:
+        each.matches[0].expected = 0.0
     return candidates
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp import Client
 
 from spellbook.library.book import Spellbook
@@ -65,3 +68,28 @@ def talk(
             return await conversation(Agent(client))
 
     return anyio.run(main)
+
+
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+TEXT = (
+    "On 2026-11-21 the Lantern team moved its session tokens from Redis to PostgreSQL, because a logout must survive a failover. "
+    "Looking up a token takes 3 ms now. Rejected: Redis with append-only files, since a restore from them takes twenty minutes."
+)
+
+
+CHUNK = {
+    "text": TEXT,
+    "metadata": {
+        "topic": "lantern",
+        "category": "decision",
+        "keywords": ["PostgreSQL", "Redis", "failover"],
+        "questions": ["Why are Lantern's sessions in PostgreSQL?"],
+        "entities": [{"name": "Lantern", "type": "project"}],
+    },
+}
+
+
+def command(vault: Path, *options: str) -> list[str]:
+    return [sys.executable, *options, "-m", "spellbook", "--vault", str(vault), "mcp"]

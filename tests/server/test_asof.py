@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from spellbook.library import earlier
 from spellbook.library.book import Spellbook
 from tests import repositories
-from tests.cli.test_cli import spellbook
+from tests.commands import spellbook
 from tests.server.agent import Agent, talk
 from tests.server.http.conftest import api
 

@@ -19,8 +19,8 @@ from spellbook.server import watcher as watch
 from spellbook.system import processes
 from spellbook.system.disk import eventless
 from spellbook.system.processes import Watched
-from tests.helpers import PATIENCE
-from tests.server.test_watcher import note, until, words
+from tests.helpers import PATIENCE, until
+from tests.server.watching import note, words
 
 pytestmark = pytest.mark.slow
 

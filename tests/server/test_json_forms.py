@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spellbook.text.terms import estimate_tokens
-from tests.cli.test_cli import spellbook
-from tests.server.test_mcp import talk
+from tests.commands import spellbook
+from tests.server.agent import talk
 
 
 def ask(book, tool, **arguments):

@@ -22,24 +22,7 @@ from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
 from spellbook.system.errors import InvalidInput
 from spellbook.text import terms
-from tests.server.agent import Agent, talk
-
-ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
-
-TEXT = (
-    "On 2026-11-21 the Lantern team moved its session tokens from Redis to PostgreSQL, because a logout must survive a failover. "
-    "Looking up a token takes 3 ms now. Rejected: Redis with append-only files, since a restore from them takes twenty minutes."
-)
-CHUNK = {
-    "text": TEXT,
-    "metadata": {
-        "topic": "lantern",
-        "category": "decision",
-        "keywords": ["PostgreSQL", "Redis", "failover"],
-        "questions": ["Why are Lantern's sessions in PostgreSQL?"],
-        "entities": [{"name": "Lantern", "type": "project"}],
-    },
-}
+from tests.server.agent import CHUNK, ERAS, TEXT, Agent, talk
 
 
 def chunk(text: str, topic: str = "harbour", **metadata: object) -> dict[str, Any]:

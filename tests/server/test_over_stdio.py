@@ -16,8 +16,7 @@ from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 from spellbook.server.names import TOOLSETS
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import note_writer
-from tests.server.agent import Agent
-from tests.server.test_mcp import ERAS
+from tests.server.agent import ERAS, Agent
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import json
 import sqlite3
 
 from spellbook.library import book as books
-from tests.cli.test_cli import spellbook
+from tests.commands import spellbook
 from tests.helpers import Counting, as_before, opened
-from tests.server.test_mcp import talk
+from tests.server.agent import talk
 
 CHUNK = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour", "keywords": ["harbour"]}}
 

@@ -18,14 +18,9 @@ from mcp import Client, StdioServerParameters
 
 from spellbook.library import book as books
 from tests.helpers import PATIENCE, until
-from tests.server.agent import Agent
-from tests.server.test_mcp import CHUNK, TEXT
+from tests.server.agent import CHUNK, TEXT, Agent, command
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
-
-
-def command(vault: Path, *options: str) -> list[str]:
-    return [sys.executable, *options, "-m", "spellbook", "--vault", str(vault), "mcp"]
 
 
 class Child:

@@ -25,6 +25,7 @@ from spellbook.server.watcher import Watcher
 from spellbook.vault.folder import digest
 from tests.editor import MANNERS, atomic, plain, vim
 from tests.helpers import rows, until
+from tests.server.watching import note, words
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")]
 
@@ -61,15 +62,6 @@ def follows(book: Spellbook, seconds: float = 10) -> None:
     """Wait until the index equals the disk, vectors included."""
     vault = book.config.vault
     until(lambda: indexed(book) == on_disk(vault) and not book.index.catalog.counts().pending, seconds)
-
-
-def words(book: Spellbook, word: str) -> list[str]:
-    return [hit.path for hit in book.find(word).hits]
-
-
-def note(file: Path, word: str = "lantern") -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"# {file.stem}\n\n{word} {file.stem}\n")
 
 
 # -- what happens to files

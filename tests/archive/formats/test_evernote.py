@@ -14,7 +14,7 @@ import pytest
 from spellbook.archive.formats import evernote
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
-from tests.archive.formats.test_moving_in import notes, zipped
+from tests.archive.formats.incoming import notes, zipped
 
 PNG, PDF = b"\x89PNG" + bytes(200), b"%PDF-1.4 " + bytes(500)
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE en-export SYSTEM "http://xml.evernote.com/pub/evernote-export4.dtd">\n'

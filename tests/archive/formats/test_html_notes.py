@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from spellbook.library.book import Spellbook
-from tests.archive.formats.test_logseq import body, written
-from tests.archive.formats.test_moving_in import notes, zipped
+from tests.archive.formats.incoming import body, notes, written, zipped
 
 PNG = b"\x89PNG" + bytes(50)
 PAGE = (

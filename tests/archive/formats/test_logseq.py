@@ -8,7 +8,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, PathOutsideVault
-from tests.archive.formats.test_moving_in import notes, zipped
+from tests.archive.formats.incoming import body, notes, written, zipped
 
 ONE, TWO, LOST = (f"6{number}f1c2d3-0000-4000-8000-0123456789ab" for number in range(3))
 GRAPH: dict[str, str | bytes] = {
@@ -32,18 +32,6 @@ GRAPH: dict[str, str | bytes] = {
     "assets/a.png": b"\x89PNG2",
     ".hidden/x.md": "- x",
 }
-
-
-def written(place: Path, graph: dict[str, str | bytes]) -> Path:
-    for name, data in graph.items():
-        file = place / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return place
-
-
-def body(book: Spellbook, path: str) -> str:
-    return (book.config.vault / path).read_text("utf-8").split("---\n", 2)[2].strip("\n")
 
 
 def test_a_graph(book: Spellbook, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
-from tests.archive.formats.test_logseq import body, written
-from tests.archive.formats.test_moving_in import SERVICE, notes, zipped
+from tests.archive.formats.incoming import SERVICE, body, notes, written, zipped
 
 PROJECT: dict[str, str | bytes] = {
     "specs/SPEC-1 Search: words.md": "---\ntitle: 'SPEC-1: Search / words'\ntype: note\npermalink: main/specs/spec-1-search\ntags:\n- spec\n---\n\n"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +10,10 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, PathOutsideVault
+from tests.archive.formats.incoming import SERVICE, notes, zipped
 
 A, B = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 
-SERVICE = {
-    "export_metadata": {"source_machine": "laptop", "total_memories": 2, "exporter_version": "8"},
-    "memories": [
-        {
-            "content": "The deploy key is rotated every ninety days.\n\n# Why\n\nAudit.",
-            "content_hash": "a1b2c3d4",
-            "tags": ["ops", "keys"],
-            "created_at": 1767225600.0,
-            "updated_at": 1767312000.0,
-            "memory_type": "note",
-            "metadata": {"project": "river", "nested": {"x": 1}, "id": "evil", "bad key!": 1},
-        },
-        {
-            "content": "민수는 오후 회의를 좋아한다.",
-            "content_hash": "e5f6",
-            "tags": "사람, 회의",
-            "created_at": 1767225600.0,
-        },
-    ],
-}
 MEM0 = {
     "count": 2,
     "results": [
@@ -57,19 +36,6 @@ GRAPH = [
     {"type": "relation", "from": "민수", "to": "../../Acme/Corp", "relationType": "works_at"},
     {"type": "relation", "from": "민수", "to": "nobody", "relationType": "knows"},
 ]
-
-
-def notes(book: Spellbook) -> dict[str, Any]:
-    book.reindex()
-    return {chunk.note: chunk for chunk in book.recent(100).notes}
-
-
-def zipped(files: dict[str, bytes | str]) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return made.getvalue()
 
 
 NOTION: dict[str, bytes | str] = {

@@ -96,3 +96,51 @@ def _file(objects: Sequence[bytes], trailer: bytes) -> bytes:
         trailer,
         len(data),
     )
+
+
+PARAGRAPH = (
+    "제주 테마파크는 입장권이 아니라 주행 횟수로 돈을 번다. 방문객은 중력만으로 달리는 카트를 타고 기록을 남긴다. "
+    "같은 코스를 여러 번 타면서 기록을 줄이는 재미가 재방문을 부른다고 회사는 설명한다. "
+    "회사는 이 방식으로 지난해 처음 흑자를 냈고, 올해는 두 번째 코스를 열 계획이라고 밝혔다. "
+    "업계는 입장료 중심이던 국내 테마파크의 수익 구조가 바뀌는 신호로 본다. "
+    "전문가들은 계절을 타지 않는 실내 코스가 다음 과제라고 말한다."
+)
+
+
+PAGE = f"""<!doctype html><html lang="ko"><head>%s</head><body>
+<nav><a href="/">홈</a><a href="/news">뉴스</a></nav>
+<article><h1>제주 테마파크, 재방문율 70%%의 비밀</h1>%s
+<h2>수익 구조</h2><p>{PARAGRAPH}</p>
+<figure><img src="/img/a.jpg" alt="카트 [[Note]]"></figure>
+<ul><li>첫째 <a href="../b?x=1#part">링크</a></li><li>둘째 <b>앱</b>에 남긴다<ul><li>중첩</li></ul></li></ul>
+<ol><li>하나</li><li>둘</li></ol>
+<table><tr><th>연도</th><th>방문객</th></tr><tr><td>2025</td><td>90만 | 명</td></tr></table>
+<pre><code class="language-python">def f(x):
+    return x  # [[kept]]
+</code></pre>
+<blockquote><p>우리는 [[기록]]을 판다. #태그</p></blockquote>
+<p>1 &lt; 2 &amp; *별표* &lt;script&gt;alert(1)&lt;/script&gt; <a href="javascript:alert(1)">나쁜 링크</a></p>
+</article><footer>저작권 문의</footer></body></html>"""
+
+
+HEAD = '<meta charset="utf-8"><title>제주 테마파크, 재방문율 70%의 비밀 - 제주신문</title>'
+
+
+def page(head: str = HEAD, byline: str = "") -> bytes:
+    return (PAGE % (head, byline)).encode()
+
+
+LONG = "우리는 로그인 세션을 PostgreSQL에 보관한다. 장애 뒤에 끝난 세션이 되살아났기"
+
+
+PAGES = [
+    ["Annual report 2026", "소개", LONG, "때문이다.", "둘째 문단은 짧다.", "1 / 3"],
+    [
+        "Annual report 2026",
+        "1.2 Why [[Redis]] failed",
+        "The failover brought back many ses-",
+        "sions that had ended.",
+        "2 / 3",
+    ],
+    ["Annual report 2026", "#tag <script>alert(1)</script> and more text here", "3 / 3"],
+]

@@ -8,20 +8,7 @@ import pytest
 
 from spellbook.archive.pages.pdf import extract
 from spellbook.system.errors import InvalidInput
-from tests.archive.pages.documents import pdf
-
-LONG = "우리는 로그인 세션을 PostgreSQL에 보관한다. 장애 뒤에 끝난 세션이 되살아났기"
-PAGES = [
-    ["Annual report 2026", "소개", LONG, "때문이다.", "둘째 문단은 짧다.", "1 / 3"],
-    [
-        "Annual report 2026",
-        "1.2 Why [[Redis]] failed",
-        "The failover brought back many ses-",
-        "sions that had ended.",
-        "2 / 3",
-    ],
-    ["Annual report 2026", "#tag <script>alert(1)</script> and more text here", "3 / 3"],
-]
+from tests.archive.pages.documents import LONG, PAGES, pdf
 
 
 def test_without_an_outline_a_section_is_a_page() -> None:

@@ -14,10 +14,8 @@ from spellbook.archive.pages import child
 from spellbook.archive.pages.source import ArticlePage, read
 from spellbook.settings.limits import MOST_PDF
 from spellbook.system.errors import FetchError, InvalidInput, PermissionDenied
-from tests.archive.pages.documents import pdf
+from tests.archive.pages.documents import HEAD, PAGES, PARAGRAPH, page, pdf
 from tests.archive.pages.site import Site
-from tests.archive.pages.test_html import HEAD, PARAGRAPH, page
-from tests.archive.pages.test_pdf import PAGES
 
 
 def test_a_page_of_the_web(site: Site) -> None:

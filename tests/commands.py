@@ -1,0 +1,39 @@
+"""Commands of Spellbook and git, run by tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spellbook.cli import main
+from tests.helpers import PATIENCE
+
+
+def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0) -> Result:
+    """Run a command in this process."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
+    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+@pytest.fixture(autouse=True)
+def git_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.org")
+
+
+def git(folder: Path, *args: object, code: int = 0) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr

@@ -1,0 +1,33 @@
+"""The rooms of the package, from the highest to the lowest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import spellbook
+
+ROOT = Path(spellbook.__file__).parent
+
+ORDER: tuple[set[str], ...] = (
+    {"__main__", "__init__"},
+    {"cli"},
+    {"server"},
+    {"verbs"},
+    {"library"},
+    {"memories"},
+    {"editing"},
+    {"search"},
+    {"archive"},
+    {"index"},
+    {"models", "vault"},
+    {"settings"},
+    {"notes"},
+    {"text"},
+    {"system"},
+)
+"""The rooms, top to bottom. A module imports from its own room and from those below it."""
+
+
+def room(path: Path) -> str:
+    """The room in which a module is."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")

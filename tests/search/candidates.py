@@ -1,0 +1,18 @@
+"""Candidates made by hand."""
+
+from __future__ import annotations
+
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.search.ranking import Candidate
+from spellbook.search.text_scores import Leg, Match
+
+
+def candidate(
+    path="a.md", semantic=None, keyword=None, *, id="", key="", importance=0.5, category="", updated=None, **meta
+):
+    id = id or path.removesuffix(".md")
+    found = StoredChunk(
+        0, f"{id}#", path, 1, 1, "", "", "text", key or id, "", category, importance, None, updated, 0, 0, (), (), meta
+    )
+    legs = [None if score is None else Leg(1, score) for score in (semantic, keyword)]
+    return Candidate(found, [Match(*legs)])
