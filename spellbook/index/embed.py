@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
@@ -15,6 +15,7 @@ from spellbook.index.catalog.schema import QUESTION, TITLE, whole
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
+from spellbook.index.vectors.server import Server
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
 from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import np
@@ -43,8 +44,11 @@ _COUNTED = 200
 _OF_A_LIBRARY = (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
 """Errors that a text may cause in a library."""
 
-_COPIED = 500
-"""Vectors that are copied at a time from another catalog."""
+_COPIED = 600
+"""Vectors that are copied at a time from another catalog or a server."""
+
+_WORTH_A_REQUEST = 64
+"""Texts that wait, from which on a server is asked: fewer are embedded here before it answers. By hand."""
 
 
 def embed_texts(
@@ -69,6 +73,8 @@ def embed_texts(
     refused: set[str] = set()
     size = _BATCH_TEXTS if most is None else _BATCH_AT_ONCE
     with unhurried() if most is None else contextlib.nullcontext():
+        if most is None:
+            take_shared(index, stop)
         embed_second(index, progress=progress, most=most, stop=stop)
         failed = second_pending(index)
         for attempt in range(3):
@@ -163,12 +169,28 @@ def embed_second(
             progress("second encoder", min(start + _SECOND_AT_ONCE, len(waiting)), len(waiting))
 
 
+def take_shared(index: Index, stop: Callable[[], bool]) -> None:
+    """Take the vectors that a Chroma server has of the texts that wait in `index`, if they are worth a request."""
+    server, waiting = index.chroma, index.catalog.waiting.in_order()
+    if isinstance(server, Server) and len(waiting) >= _WORTH_A_REQUEST:
+        try:
+            width = index.catalog.vectors.width() or len(index.embedder.embed_query("width"))
+            _take(index, waiting, lambda keys: {} if stop() else server.fetch(keys, width))
+        except Unavailable as error:
+            _log.warning("The texts are embedded here, since Chroma gives no vectors: %s", error)
+
+
+def _take(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Mapping[str, bytes]]) -> None:
+    labels = set(index.catalog.labels.keys())
+    for start in range(0, len(waiting), _COPIED):
+        if vectors := of(waiting[start : start + _COPIED]):
+            index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
+
+
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
-    waiting, labels = index.catalog.waiting.in_order(), set(index.catalog.labels.keys())
-    for start in range(0, len(waiting), _COPIED):
-        if vectors := source.vectors.of(waiting[start : start + _COPIED]):
-            index.catalog.vectors.add(vectors.items(), labels & vectors.keys())
+    waiting = index.catalog.waiting.in_order()
+    _take(index, waiting, source.vectors.of)
     for start in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
         count_tokens(index, waiting[start : start + _COUNTED // 4])
     second = source.second

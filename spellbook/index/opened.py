@@ -18,6 +18,7 @@ from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
 from spellbook.index.seal import LOOKED
 from spellbook.index.vectors.chroma import Chroma
+from spellbook.index.vectors.server import Server, vector_index
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
@@ -53,7 +54,7 @@ class Index:
     vault: Vault
     catalog: Catalog
     embedder: Embedder
-    chroma: Chroma
+    chroma: Chroma | Server
     reranker: Reranker | None = None
     second: SecondEncoder | None = None
     scope: str = ""
@@ -190,5 +191,5 @@ class Index:
             disk.restrict(self.config.state, self.config.vault)
 
 
-def _chroma(config: Config, embedder: Embedder) -> Chroma:
-    return Chroma(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)
+def _chroma(config: Config, embedder: Embedder) -> Chroma | Server:
+    return vector_index(config.state, embedder.fingerprint, config.chroma_url, config.chroma_token)

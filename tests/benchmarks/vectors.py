@@ -97,8 +97,7 @@ def _chroma(folder: Path, block: Any, queries: Any, matrix: Matrix) -> Iterator[
         caught_up(other, last)
         reopened.append(seconds(lambda: chroma.nearest(queries[0], WANTED)))
     near = [
-        ({key for key, _ in chroma.nearest(query, WANTED)}, {key for key, _ in matrix.nearest(query, WANTED)})
-        for query in queries
+        (set(chroma.nearest(query, WANTED)), {key for key, _ in matrix.nearest(query, WANTED)}) for query in queries
     ]
     recall = sum(len(found & exact) for found, exact in near) / len(near) / WANTED
     disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6

@@ -39,6 +39,8 @@ LEFT_OUT = (
     "uv tool install",
     "uvx --from",
     "docker compose",
+    "chroma run",
+    "export SPELLBOOK_CHROMA_URL",
     "-m venv",
     "make ",
     "model pull",

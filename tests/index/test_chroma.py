@@ -52,11 +52,10 @@ def test_chroma_catches_up_and_finds(tmp_path):
         chroma.nearest(block[0], 1)
     assert (chroma.catch_up(store, 100), chroma.seq) == (30, 30)
     assert chroma.catch_up(store, 100) == 0
-    assert chroma.nearest(block[3], 1)[0][0] == "k3"
+    assert chroma.nearest(block[3], 1)[0] == "k3"
     store.rows += as_rows(block[30:], 30)
     assert (chroma.catch_up(store, 100), chroma.seq) == (10, 40)
-    near = dict(chroma.nearest(block[35], 40))
-    np.testing.assert_allclose([near[f"k{i}"] for i in range(40)], block @ block[35], atol=1e-4)
+    assert chroma.nearest(block[35], 40) == [f"k{i}" for i in np.argsort(-(block @ block[35]))]
     assert chroma.collection.configuration_json["hnsw"]["ef_search"] == chromas.LOOKED_AT
     chroma.close()
 
@@ -70,7 +69,7 @@ def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
     chroma, seen = Chroma(tmp_path, "f"), []
     while chroma.catch_up(store, 100, seconds=0):
         seen.append(chroma.seq)
-        assert {key for key, _ in chroma.nearest(block[0], 45)} == {f"k{i}" for i in range(min(45, 10 * len(seen)))}
+        assert set(chroma.nearest(block[0], 45)) == {f"k{i}" for i in range(min(45, 10 * len(seen)))}
     assert seen == [14, 20, 30, 40, 45]
     chroma.close()
 
@@ -94,7 +93,7 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(vault, write_note, m
         with pytest.raises(Unavailable, match="built anew"):
             index.chroma.nearest(last, 3, looked)
         other.catch_up(vectors, 100)
-        assert index.chroma.nearest(last, 3, looked)[0][1] > 0.99
+        assert index.chroma.nearest(last, 3, looked)[0] == key
         other.close()
 
 
@@ -104,7 +103,7 @@ def test_what_another_process_wrote_is_seen(tmp_path):
     store = Store(block[:10])
     chroma = Chroma(tmp_path, "f")
     chroma.catch_up(store, 100)
-    assert chroma.nearest(block[1], 1)[0][0] == "k1"
+    assert chroma.nearest(block[1], 1)[0] == "k1"
     np.save(tmp_path / "block.npy", block)
     code = """
 import sys, pathlib, numpy
@@ -116,10 +115,10 @@ print(Chroma(folder, "f").catch_up(store, 100))
 """
     root = str(__import__("pathlib").Path(__file__).parents[2])
     assert finished(python(code, tmp_path, root)) == ["5"]
-    assert (chroma.nearest(block[12], 1)[0][0], chroma.seq) == ("k12", 15)
+    assert (chroma.nearest(block[12], 1)[0], chroma.seq) == ("k12", 15)
     store.rows = as_rows(block)
     assert chroma.catch_up(store, 100) == 5
-    assert chroma.nearest(block[18], 1)[0][0] == "k18"
+    assert chroma.nearest(block[18], 1)[0] == "k18"
     chroma.close()
 
 
@@ -131,7 +130,7 @@ def test_an_index_of_another_embedding_is_not_asked(tmp_path):
     ours.catch_up(store, 100)
     with pytest.raises(Unavailable):
         theirs.nearest(units(1, 8)[0], 1)
-    assert (theirs.seq, ours.seq, ours.nearest(block[2], 1)[0][0]) == (0, 5, "k2")
+    assert (theirs.seq, ours.seq, ours.nearest(block[2], 1)[0]) == (0, 5, "k2")
     other = Store(units(3, 8))
     assert theirs.catch_up(other, 100) == 3
     assert (theirs.seq, ours.seq, [path.name for path in tmp_path.glob("chroma-*")]) == (3, 0, ["chroma-2"])
@@ -159,7 +158,7 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
         chroma.nearest(block[0], 1)
     assert chroma.seq == 0
     assert chroma.catch_up(store, 100) == 20
-    assert chroma.nearest(block[7], 1)[0][0] == "k7"
+    assert chroma.nearest(block[7], 1)[0] == "k7"
     folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
     assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
     assert break_it is shutil.rmtree or folder == "chroma-2"
@@ -220,7 +219,7 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
             thread.start()
             thread.join()
         assert outcome[0] > 0.05
-    assert chroma.nearest(block[0], 1)[0][0] == "k0"
+    assert chroma.nearest(block[0], 1)[0] == "k0"
     chroma.close()
 
 
@@ -254,7 +253,7 @@ Chroma(folder, "f").catch_up(store, 10_000)
     assert chroma.catch_up(store, 10_000) <= 4_000
     current = json.loads((tmp_path / "chroma.json").read_text())
     assert (current["seq"], current["rows"]) == (6000, 6000)
-    assert all(chroma.nearest(block[i], 1)[0][0] == f"k{i}" for i in range(0, 6000, 61))
+    assert all(chroma.nearest(block[i], 1)[0] == f"k{i}" for i in range(0, 6000, 61))
     chroma.close()
 
 
@@ -276,7 +275,7 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
         chroma.catch_up(Beaten(block), 100)
     assert chroma.seq == 0
     assert chroma.catch_up(store, 100) == 15
-    assert chroma.nearest(block[3], 1)[0][0] == "k3"
+    assert chroma.nearest(block[3], 1)[0] == "k3"
     chroma.close()
     other.close()
 
@@ -424,40 +423,3 @@ def test_a_server_that_is_away_is_done_without(vault, write_note, tmp_path, monk
     assert answer.hits[0].path == "3.md"
     assert answer.index.degraded
     assert not list(index.config.state.glob("chroma-[0-9]*"))
-
-
-class OnServer(Chroma):
-    """Uses a Chroma in memory in place of a server; everything else is as with a server."""
-
-    def _connect(self, folder):
-        import chromadb
-
-        return chromadb.EphemeralClient()
-
-
-def test_on_a_server_each_vault_has_a_collection_of_its_own(tmp_path):
-    """Two vaults on a server have separate collections; a new embedding starts a new one and deletes the old."""
-    import chromadb
-
-    block = units(20)
-    rows = {key: vector for key, vector, _ in as_rows(block)}
-
-    def store(keys):
-        made = Store(block[:0])
-        made.rows = [(key, rows[key], i) for i, key in enumerate(keys, 1)]
-        return made
-
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    a, b = (OnServer(tmp_path / name, "f", "https://chroma.example") for name in "ab")
-    assert a.catch_up(store([f"k{i}" for i in range(10)]), 100) == 10
-    assert b.catch_up(store([f"k{i}" for i in range(10, 20)]), 100) == 10
-    assert a.nearest(block[3], 1)[0][0] == "k3"
-    assert "k3" not in dict(b.nearest(block[3], 10))
-    names = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
-    again = OnServer(tmp_path / "a", "g", "https://chroma.example")
-    assert again.catch_up(store(["k1"]), 100) == 1
-    after = {collection.name for collection in chromadb.EphemeralClient().list_collections()}
-    assert (len(names - after), len(after - names)) == (1, 1)
-    for chroma in (a, b, again):
-        chroma.close()

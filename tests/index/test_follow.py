@@ -15,7 +15,6 @@ from filelock import FileLock
 from spellbook.cli import main
 from spellbook.index import embed, sync
 from spellbook.index.vectors import chroma, follow
-from spellbook.index.vectors.chroma import Chroma
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
@@ -354,33 +353,3 @@ def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
         "behind": 0,
     }
     assert "3 vectors in " in run("status", "--verbose")
-
-
-def test_a_server_is_told_no_metadata(tmp_path, monkeypatch, index):
-    """A Chroma server gets no metadata, and cannot be copied."""
-    sent = []
-
-    class Remote(Chroma):
-        def _connect(self, folder):
-            import chromadb
-
-            client = chromadb.EphemeralClient()
-            get = client.get_or_create_collection
-
-            def opened(*arguments, **settings):
-                collection = get(*arguments, **settings)
-                upsert = collection.upsert
-                monkeypatch.setattr(
-                    collection, "upsert", lambda **rows: (sent.append(rows), upsert(**rows)), raising=False
-                )
-                return collection
-
-            client.get_or_create_collection = opened
-            return client
-
-    chroma = Remote(tmp_path, index.embedder.fingerprint, "https://chroma.example")
-    assert follow.catch_up(index.catalog, chroma)
-    chroma.close()
-    assert len(sent) == 1
-    assert sent[0]["metadatas"] is None
-    assert "documents" not in sent[0]

@@ -102,11 +102,13 @@ class Vectors:
             keys, stored, seqs = zip(*some, strict=True)
             yield from zip(keys, restored(stored), seqs, strict=True)
 
-    def changes(self, seq: int, most: int = -1) -> list[tuple[str, int]]:
-        """Return key and seq of the chunks' vectors after `seq`, oldest first; at most `most` if given."""
-        return self._rows(
-            f"SELECT key, seq FROM vectors WHERE seq > ? AND {OF_CHUNKS} ORDER BY seq LIMIT ?", (seq, most)
-        )
+    def changes(self, seq: int, most: int = -1, which: str = OF_CHUNKS) -> list[tuple[str, int]]:
+        """
+        Return key and seq of the vectors after `seq`, oldest first; at most `most` if given.
+
+        Those that chunks use, or with OF_LABELS labels.
+        """
+        return self._rows(f"SELECT key, seq FROM vectors WHERE seq > ? AND {which} ORDER BY seq LIMIT ?", (seq, most))
 
     def count_changes(self, seq: int) -> int:
         """Return how many vectors of chunks came after `seq`."""

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.vectors import Vectors
@@ -90,16 +89,10 @@ class Chroma:
 
     A row's id is the key of a vector, which all chunks with the same text share. Its metadata name the first of
     these chunks by path: `id`, `path`, `heading`, `category`, `topic`. There are no documents.
-
-    With `url` (`https://host:port`, `?tenant=…&database=…` for Chroma Cloud) it lies on that server, which
-    then knows the vectors and hashes of their texts and no metadata. The file under `state` only says how
-    far it is. `token` is sent along.
     """
 
-    def __init__(self, state: Path, fingerprint: str, url: str = "", token: str = "") -> None:
+    def __init__(self, state: Path, fingerprint: str) -> None:
         self.state = state
-        self._url = url
-        self._token = token
         self._fingerprint = fingerprint
         self._opened: tuple[str, int] | None = None
         self._used = 0.0
@@ -112,9 +105,9 @@ class Chroma:
         """The last change that Chroma has seen; 0 if it is missing, broken or of another embedding."""
         return self._usable().seq
 
-    def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[tuple[str, float]]:
+    def nearest(self, query: npt.NDArray[np.float32], limit: int, least: int = 0) -> list[str]:
         """
-        Return about the `limit` nearest keys with their cosines.
+        Return about the `limit` nearest keys.
 
         Raises Unavailable if the index has seen less than the change `least`,
         as while it is built anew, if another process holds it for more than
@@ -129,18 +122,15 @@ class Chroma:
                 raise Unavailable("it is being built anew")
             with self._given_up_on_error(current):
                 collection = self._open(current)
-                answer = collection.query(
-                    query_embeddings=[query.tolist()], n_results=min(limit, current.rows), include=["distances"]
-                )
-                return [
-                    (key, 1.0 - float(far)) for key, far in zip(answer["ids"][0], answer["distances"][0], strict=True)
-                ]
+                wanted = min(limit, current.rows)
+                answer = collection.query(query_embeddings=[query.tolist()], n_results=wanted, include=[])
+                return list(answer["ids"][0])
 
     @property
     def place(self) -> str:
-        """The folder that holds the index, or the server's URL; "" if there is none yet."""
+        """The folder that holds the index; "" if there is none yet."""
         folder = self._usable().folder
-        return (self._url or str(self.state / folder)) if folder else ""
+        return str(self.state / folder) if folder else ""
 
     @property
     def rows(self) -> int:
@@ -208,7 +198,7 @@ class Chroma:
             stale = {
                 key: labels[key]
                 for key, old in zip(kept["ids"], kept["metadatas"], strict=True)
-                if not self._url and labels.get(key, old) != old
+                if labels.get(key, old) != old
             }
             if stale:
                 with self._writing(current) as (collection, _):
@@ -236,8 +226,8 @@ class Chroma:
         """
         with self.locked(_WAIT):
             current = self._usable()
-            if not current.folder or self._url:
-                raise Unavailable("there is no index on this disk")
+            if not current.folder:
+                raise Unavailable("there is no index yet")
             self.close()  # all that is written is in its files then
             partial = to.with_name(f".{to.name}-{os.getpid()}.tmp")
             try:
@@ -275,14 +265,12 @@ class Chroma:
         there = set(collection.get(ids=list(keys), include=[])["ids"])
         # Chroma writes a row again at a fifteenth of the speed of a new one.
         fresh = source.of([key for key in keys if key not in there])
-        labels = {} if self._url else source.labels(list(fresh))  # a server is told nothing but vectors
-        if not self._url:  # what went out of use meanwhile gets a new seq if it comes back
-            fresh = {key: vector for key, vector in fresh.items() if key in labels}
+        labels = source.labels(list(fresh))
+        # What went out of use meanwhile gets a new seq if it comes back.
+        fresh = {key: vector for key, vector in fresh.items() if key in labels}
         if fresh:
             block = np.frombuffer(b"".join(fresh.values()), dtype="<f4").reshape(len(fresh), -1)
-            collection.upsert(
-                ids=list(fresh), embeddings=block, metadatas=[labels[key] for key in fresh] if labels else None
-            )
+            collection.upsert(ids=list(fresh), embeddings=block, metadatas=[labels[key] for key in fresh])
         self._save(replace(current, seq=max(seq, current.seq), rows=collection.count()))
         return len(fresh)
 
@@ -315,9 +303,6 @@ class Chroma:
         if not self.guard.acquire(timeout=patience):
             raise Unavailable("another thread holds the index")
         try:
-            if self._url:  # a server minds its clients itself
-                yield
-                return
             try:
                 lock = take(self.state / "chroma.lock", patience, poll=_POLL)
             except OSError as error:
@@ -354,7 +339,7 @@ class Chroma:
             self.close()
             self.client = self._connect(current.folder)
             self.collection = self.client.get_or_create_collection(
-                current.folder if self._url else COLLECTION,
+                COLLECTION,
                 embedding_function=None,
                 configuration={"hnsw": {"space": "cosine", "ef_search": LOOKED_AT}},
             )
@@ -366,30 +351,18 @@ class Chroma:
         import chromadb.config
 
         settings = chromadb.config.Settings(anonymized_telemetry=False)
-        if not self._url:
-            return chromadb.PersistentClient(str(self.state / folder), settings=settings)
-        url = urlsplit(self._url)
-        options = parse_qs(url.query)
-        return chromadb.HttpClient(
-            host=url.hostname or "localhost",
-            port=url.port or (443 if url.scheme == "https" else 8000),
-            ssl=url.scheme == "https",
-            headers={"x-chroma-token": self._token} if self._token else {},
-            settings=settings,
-            tenant=options.get("tenant", [chromadb.config.DEFAULT_TENANT])[0],
-            database=options.get("database", [chromadb.config.DEFAULT_DATABASE])[0],
-        )
+        return chromadb.PersistentClient(str(self.state / folder), settings=settings)
 
     # -- which folder
 
     @property
     def _file(self) -> Path:
-        return self.state / ("chroma-server.json" if self._url else "chroma.json")
+        return self.state / "chroma.json"
 
     def _usable(self) -> _Current:
         """Return the index as `chroma.json` has it, an empty one if it is missing, broken or of another embedding."""
         current = self.current()
-        is_there = bool(current.folder) and (bool(self._url) or (self.state / current.folder).is_dir())
+        is_there = bool(current.folder) and (self.state / current.folder).is_dir()
         return current if is_there and (current.fingerprint, current.form) == (self._fingerprint, _FORM) else _Current()
 
     def current(self) -> _Current:
@@ -412,18 +385,14 @@ class Chroma:
                 time.sleep(_PATIENCE / TRIES)
 
     def begin_writing(self, current: _Current) -> _Current:
-        """Start an empty folder and clear away the old ones; on a server, a collection. Those of other vaults stay."""
+        """Start an empty folder and clear away the old ones."""
         self.close()
-        old = [] if self._url else list(self.state.glob("chroma-*"))
+        old = [path for path in self.state.glob("chroma-*") if path.is_dir()]
         number = max((int(path.name[7:]) for path in old if path.name[7:].isdigit()), default=0) + 1
-        folder = f"spellbook-{os.urandom(8).hex()}" if self._url else f"chroma-{number}"
+        folder = f"chroma-{number}"
         new = _Current(folder, self._fingerprint, epoch=current.epoch + 1, form=_FORM)
-        if self._url and current.folder:
-            with contextlib.suppress(Exception):  # it may be gone, or the server away: then it is only litter
-                self._connect("").delete_collection(current.folder)
         try:
-            if not self._url:
-                (self.state / folder).mkdir(parents=True)
+            (self.state / folder).mkdir(parents=True)
             self._save(new)
         except OSError as error:
             raise Unavailable(str(error)) from error

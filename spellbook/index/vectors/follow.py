@@ -21,6 +21,7 @@ from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.opened import Index
 from spellbook.index.vectors.chroma import Chroma, Unavailable
+from spellbook.index.vectors.server import Server, vector_index
 from spellbook.system import processes
 from spellbook.system.disk import storage_error
 from spellbook.system.errors import InvalidInput, StorageError
@@ -84,7 +85,7 @@ def _is_behind(index: Index, most: int) -> bool:
     return len(index.catalog.vectors.changes(index.chroma.seq, most + 1)) > most
 
 
-def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, patience: float = 0) -> bool:
+def catch_up(catalog: Catalog, chroma: Chroma | Server, seconds: float = math.inf, *, patience: float = 0) -> bool:
     """
     Add to Chroma what it has not seen, for so many seconds or little longer, then bring its metadata up to the catalog.
 
@@ -97,7 +98,8 @@ def catch_up(catalog: Catalog, chroma: Chroma, seconds: float = math.inf, *, pat
         chroma.catch_up(catalog.vectors, catalog.counts().chunks, seconds)
         if catalog.vectors.changes(chroma.seq, 1):
             return False
-        chroma.compare(catalog.vectors, catalog.changes)
+        if isinstance(chroma, Chroma):  # a server holds no metadata, and nothing is deleted there
+            chroma.compare(catalog.vectors, catalog.changes)
         return True
 
 
@@ -108,7 +110,7 @@ def copy(index: Index, to: Path) -> int:
     Raises InvalidInput if `to` is not new or empty or Chroma is a server, StorageError if Chroma fails or `to` cannot
     be written.
     """
-    if index.config.chroma_url:
+    if isinstance(index.chroma, Server):
         raise InvalidInput(
             f"Chroma is a server here: {index.config.chroma_url}.",
             "Open it with any client, or unset SPELLBOOK_CHROMA_URL.",
@@ -201,7 +203,7 @@ def serve() -> None:
     code = 0
     try:
         expect(state / FILE, FORM, 0)  # else it would be made anew, and the vault may be gone by now
-        catalog, chroma = Catalog.open(state), Chroma(state, fingerprint, url, token)
+        catalog, chroma = Catalog.open(state), vector_index(state, fingerprint, url, token)
         while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, patience=_PATIENCE):
             # Whoever embeds starts another one at its end, which may not have waited long enough for this one.
             if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.changes):

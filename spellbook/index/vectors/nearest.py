@@ -18,7 +18,7 @@ from itertools import islice
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Condition
 from spellbook.index.opened import Index
-from spellbook.index.vectors.chroma import Unavailable
+from spellbook.index.vectors.chroma import LOOKED_AT, Unavailable
 from spellbook.index.vectors.matrix import Matrix
 from spellbook.index.vectors.simhash import Sketches
 from spellbook.index.vectors.stand_in import StandIn
@@ -90,9 +90,8 @@ class Nearest:
             most = wanted * times
             near = matrix.nearest(vector, most) if matrix is not None else self._approximately(vector, most, reasons)
             texts = self._chunks_of(near, limits, wanted)
-            # If they are fewer there are no more vectors, unless sketches of those that were let go took the places.
-            sketched = len(self.sketches or ()) if matrix is None else 0
-            if len(texts) >= wanted or (len(near) < most and sketched <= max(COMPARED, 2 * most)):
+            # If they are fewer there are no more vectors, but for a server, where those of other vaults take places.
+            if len(texts) >= wanted or (len(near) < most and (matrix is not None or not self._index.config.chroma_url)):
                 return texts
         keys = self._index.catalog.keys(limits)
         near = matrix.nearest(vector, wanted, keys) if matrix is not None else self._among(vector, keys, wanted)
@@ -198,9 +197,9 @@ class Nearest:
         unseen = self._index.catalog.vectors.changes(seen, BEHIND + 1) if is_asked else []
         if is_asked and len(unseen) <= BEHIND:
             try:
-                near = dict(chroma.nearest(vector, wanted, seen))
-                near |= self._search_blocks(vector, [key for key, _ in unseen], wanted)
-                return sorted(near.items(), key=lambda pair: -pair[1])[:wanted]
+                share = 1 + chroma.rows // (self._index.catalog.counts().chunks or 1)
+                near = chroma.nearest(vector, min(wanted * share, LOOKED_AT), seen)
+                return self._search_blocks(vector, list({*near, *(key for key, _ in unseen)}), wanted)
             except Unavailable as error:
                 reasons.append(f"searched without Chroma: {error}")
         return self._among(vector, None, wanted)
