@@ -14,8 +14,8 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.formats import basic_memory, evernote, html_notes, logseq, memories, notion
+from spellbook.archive.formats import basic_memory, memories
 from spellbook.archive.formats.conversations import convert, is_conversation
-from spellbook.archive.formats.evernote import Notebook
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, read_all, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, unreadable
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -38,7 +37,6 @@ from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 
 _CHATS = re.compile(r"conversations(?:-\d+)?\.json")
-_ENEX = ".enex"
 _SMALL = 10_000_000
 """Bytes that a zip may have unpacked however small it is."""
 
@@ -69,12 +67,9 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
             return _chats([(stack.enter_context(regular(file)), file.name) for file in chats], source)
         return _folder(place, source)
     file = stack.enter_context(regular(place))
-    if place.suffix.lower() == ".md" or html_notes.endings([place.name]):
+    if place.suffix.lower() == ".md":
         status = os.fstat(file.fileno())
-        note = Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)
-        return html_notes.notes(iter([note]), [place.name])
-    if place.suffix.lower() == _ENEX:
-        return _evernote([place.name], lambda _: regular(place))
+        return iter([Incoming(place.name, pieces_of(file), stat.S_IMODE(status.st_mode), status.st_mtime_ns)])
     start = file.read(len(foreign_sqlite.MAGIC))
     if start == foreign_sqlite.MAGIC:
         rows = stack.enter_context(foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS))
@@ -92,16 +87,10 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
 def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
     folder = Folder(place.resolve())
     content = tree(folder)
-    times = {item.path: item.stamp.mtime_ns for item in content.files}
-    if books := _notebooks([*times]):
-        return _evernote(books, lambda path: regular(folder.locate(path)))
     source.faults += content.faults
-    if (root := logseq.root_of([*times])) is not None:
-        graph = logseq.LogseqGraph(root.strip("/") or folder.root.name, root, [*times], folder.pieces, times.get)
-        return logseq.files(graph, source.faults)
     source.folders += content.folders
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
-    return html_notes.notes(_with_ids(files), [*times])
+    return _with_ids(files)
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
@@ -116,26 +105,12 @@ def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:
         yield replace(file, pieces=chain([text], file.pieces), id=id)
 
 
-def _notebooks(names: Sequence[str]) -> list[str]:
-    """Return the names of the notebooks among files, if these are an export of Evernote."""
-    if any(name.lower().endswith(".md") for name in names):
-        return []
-    return sorted(name for name in names if name.lower().endswith(_ENEX) and belongs(name))
-
-
-def _evernote(names: Sequence[str], open: Callable[[str], AbstractContextManager[IO[bytes]]]) -> Iterator[Incoming]:
-    return evernote.files([Notebook(_safe_path(name)[: -len(_ENEX)], partial(open, name)) for name in names])
-
-
 # -- zips
 
 
 def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[Incoming]:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
-    parts = sorted(filter(notion.is_part, names))
-    if parts and len(parts) == sum(not entry.is_dir() for entry in entries):
-        return _parts(archive, parts, source)
     # Entries may overlap, so the size of the file itself counts.
     packed, size = archive.start_dir, sum(entry.file_size for entry in entries)
     if size > _SMALL + packed * MOST_GROWTH:
@@ -145,33 +120,7 @@ def _zip(archive: zipfile.ZipFile, name: str, source: ImportSource) -> Iterator[
     chats = sorted(path for path in names if _CHATS.fullmatch(path.rpartition("/")[2]))
     if chats and not any(path.lower().endswith(".md") for path in names):
         return _chats([(archive.open(path), path) for path in chats], source)
-    if books := _notebooks(names):
-        return _evernote(books, archive.open)
-    if (root := logseq.root_of(names)) is not None:
-        return _logseq(archive, entries, root, name, source)
-    root = _root(names)
-    files = _with_ids(_entries(archive, entries, root, source))
-    if notion.is_notion(names):
-        return _pages(files, name)
-    paths = (path.removeprefix("./").removeprefix(root) for path in names)
-    return html_notes.notes(files, [path for path in paths if path and belongs(path)])
-
-
-def _parts(archive: zipfile.ZipFile, parts: Sequence[str], source: ImportSource) -> Iterator[Incoming]:
-    """Yield the files in the zips of a divided export, one zip after the other."""
-    for part in parts:
-        with archive.open(part) as file, zipfile.ZipFile(file) as inner:
-            yield from _zip(inner, part, source)
-
-
-def _pages(files: Iterator[Incoming], name: str) -> Iterator[Incoming]:
-    """Yield the files of an export of Notion, its pages as notes."""
-    for file in files:
-        if not file.path.lower().endswith(".md"):
-            yield replace(file, path=notion.plain(file.path))
-            continue
-        data = read_all(file.pieces, MOST_TEXT, f"{name}: {file.path[:200]}")
-        yield replace(notion.page(file.path, data.decode("utf-8", "replace")), mode=file.mode, mtime_ns=file.mtime_ns)
+    return _with_ids(_entries(archive, entries, _root(names), source))
 
 
 def _root(names: list[str]) -> str:
@@ -196,32 +145,11 @@ def _entries(
         if entry.is_dir():
             if entry.filename not in filled:
                 source.folders.append(path.rstrip("/"))
-        elif not _is_regular(entry):
+        elif stat.S_IFMT(entry.external_attr >> 16) not in {0, stat.S_IFREG}:
             source.faults.append(Fault(path, 0, "a link or a device, which is not imported"))
         else:
             with archive.open(entry) as file:
                 yield Incoming(path, pieces_of(file), mode or None, time_of(entry))
-
-
-def _logseq(
-    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], root: str, name: str, source: ImportSource
-) -> Iterator[Incoming]:
-    """Return the files of a graph in a zip, whose pages are read twice."""
-    by_path = {_safe_path(entry.filename): entry for entry in entries if not entry.is_dir()}
-    paths = [path for path, entry in by_path.items() if belongs(path) and _is_regular(entry)]
-
-    def read(path: str) -> Iterator[bytes]:
-        with archive.open(by_path[path]) as file:
-            yield from pieces_of(file)
-
-    # A browser adds a number to the name of a second download.
-    stem = re.sub(r" ?\(\d+\)$", "", name.rpartition("/")[2].rpartition(".")[0])
-    graph = logseq.LogseqGraph(root.strip("/") or stem, root, paths, read, lambda path: time_of(by_path[path]))
-    return logseq.files(graph, source.faults)
-
-
-def _is_regular(entry: zipfile.ZipInfo) -> bool:
-    return stat.S_IFMT(entry.external_attr >> 16) in {0, stat.S_IFREG}
 
 
 # -- JSON: an export of Spellbook's, or conversations
@@ -305,7 +233,7 @@ def _check(head: Mapping[str, Any], name: str) -> None:
     if head.get("format") != FORMAT:
         raise InvalidInput(
             f"{name}: not an export that Spellbook knows.",
-            "It reads its own, conversations, exports of other apps and servers, and Markdown in a folder or a zip.",
+            "It reads its own, conversations, exports of memory servers, and Markdown in a folder or a zip.",
         )
     if head.get("version") != VERSION:
         raise InvalidInput(

@@ -109,5 +109,6 @@ class _HeldText:
 
     def wrong(self, reason: str) -> InvalidInput:
         return InvalidInput(
-            f"{self._name}: not the JSON of an export ({reason}).", "Is the file whole? Nothing was imported."
+            f"{self._name}: not the JSON of an export ({reason}).",
+            "Is the file whole? docs/moving-in.md says what can be imported. Nothing was imported.",
         )

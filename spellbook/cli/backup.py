@@ -73,10 +73,9 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **options: Any) 
     """
     Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
-    SOURCE is an export of Spellbook's, ChatGPT's, Claude's, or of another
-    app or memory server (Notion, Evernote, Logseq, Apple Notes and others,
-    see docs/moving-in.md), a folder or a zip of Markdown notes, an Obsidian
-    vault, or one note. Files that the vault already holds, byte for byte,
+    SOURCE is an export of Spellbook's, ChatGPT's, Claude's, or of a memory
+    server (see docs/moving-in.md), a folder or a zip of Markdown notes, an
+    Obsidian vault, or one note. Files that the vault already holds, byte for byte,
     are skipped, so importing again makes no duplicates. Nothing is written into dot-folders, and no file is executable.
     `spellbook undo` takes the notes out again; other files stay.
 

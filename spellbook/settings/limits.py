@@ -72,10 +72,7 @@ MOST_MARKDOWN = 9_900_000
 # -- an import
 
 MOST_TEXT = 20_000_000
-"""Bytes of one note in a source, which is held in memory: what people write is shorter."""
-
-MOST_PAGE = 100_000_000
-"""Bytes of a note that is an HTML file: its images may be within it."""
+"""Bytes of one line of a knowledge graph, which is held in memory: what people write is shorter."""
 
 MOST_GRAPH = 200_000_000
 """Bytes of the file of a knowledge graph, whose entities are all held in memory."""

@@ -56,16 +56,6 @@ def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | 
     return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
 
 
-def read_all(pieces: Iterator[bytes], most: int, name: str) -> bytes:
-    """Return all pieces together. Raises InvalidInput, which calls them `name`, if they are over `most` bytes."""
-    data = bytearray()
-    for piece in pieces:
-        data += piece
-        if len(data) > most:
-            raise InvalidInput(f"{name} is over {most // 1_000_000} MB.", UNTOUCHED)
-    return bytes(data)
-
-
 def unreadable(name: str, why: str) -> InvalidInput:
     """Return the error for a source that is damaged, or not what its name says; `why` is a reason without a stop."""
     return InvalidInput(f"{name}: cannot be imported: {why}.", "Is the file whole? Nothing was imported.")

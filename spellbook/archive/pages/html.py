@@ -242,7 +242,7 @@ def _join(url: str, target: str) -> str:
 
 def _markdown(body: Any, url: str, title: str) -> str:
     """Return trafilatura's tree as Markdown, without a first heading that repeats the title."""
-    writer = MarkdownWriter(url, safe.image_label("".join(body.itertext())))
+    writer = _MarkdownWriter(url, safe.image_label("".join(body.itertext())))
     blocks = list(writer.blocks(body))
     if blocks and title and re.sub(r"\W", "", blocks[0].removeprefix("# ")) == re.sub(r"\W", "", title):
         blocks = blocks[1:]
@@ -252,7 +252,7 @@ def _markdown(body: Any, url: str, title: str) -> str:
 _BLOCKS = frozenset({"body", "main", "div", "head", "p", "list", "table", "quote", "item", "row", "cell", "rule"})
 
 
-class MarkdownWriter:
+class _MarkdownWriter:
     """Writes elements of trafilatura's tree; addresses in it are relative to `url`."""
 
     def __init__(self, url: str, label: str) -> None:
@@ -262,7 +262,7 @@ class MarkdownWriter:
         """Yield the blocks in an element."""
         run: list[str] = [PlainText(_flat(element.text))]
         for child in element:
-            is_block = child.tag in _BLOCKS or (child.tag == "code" and self.is_code_block(child))
+            is_block = child.tag in _BLOCKS or (child.tag == "code" and _is_code_block(child))
             is_gap = child.tag == "lb" and run[-1:] in ([BREAK], [BREAK, PlainText(" ")])
             if is_block or is_gap:
                 yield from filter(None, [join_parts(run)])
@@ -341,18 +341,15 @@ class MarkdownWriter:
             # What is in a link may not be one.
             text = [PlainText("".join(element.itertext()))] if list(element.iter("ref", "graphic"))[1:] else parts
             return [safe.link(" ".join(join_parts(text).split()), address)]
-        return emphasize("**", parts) if element.tag == "hi" and element.get("rend") == "#b" else parts
-
-    def is_code_block(self, code: Any) -> bool:
-        """Say whether code stands by itself, not in a line."""
-        is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
-        return "\n" in "".join(code.itertext()).strip() or is_alone
+        is_bold = element.tag == "hi" and element.get("rend") == "#b"
+        # Marks beside other signs are none in Korean, where a particle follows at once.
+        return ["**", *parts, "**"] if is_bold and re.fullmatch(r"\w(?:.*\w)?", join_parts(parts)) else parts
 
 
-def emphasize(mark: str, parts: list[str]) -> list[str]:
-    """Return a run of text between marks of emphasis, where these are sure to be read as such."""
-    # Marks beside other signs are none in Korean, where a particle follows at once.
-    return [mark, *parts, mark] if re.fullmatch(r"\w(?:.*\w)?", join_parts(parts)) else parts
+def _is_code_block(code: Any) -> bool:
+    """Say whether code stands by itself, not in a line."""
+    is_alone = code.getparent().tag in {"body", "main", "div", "quote"}
+    return "\n" in "".join(code.itertext()).strip() or is_alone
 
 
 def _flat(text: str | None) -> str:

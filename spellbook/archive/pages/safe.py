@@ -37,7 +37,7 @@ _LANGUAGES = """
 LANGUAGES = frozenset(_LANGUAGES.split())
 """Languages that a code block may name. Plugins of Obsidian run others: dataviewjs, tasks, button, mermaid, query."""
 
-MOST_TITLE = 300
+_MOST_TITLE = 300
 """Letters of a title."""
 
 _MOST_NESTED = 100
@@ -93,7 +93,7 @@ def visible(text: str) -> str:
     return unicodedata.normalize("NFC", _UNSEEN.sub("", text))
 
 
-def line(text: str, most: int = MOST_TITLE) -> str:
+def line(text: str, most: int = _MOST_TITLE) -> str:
     """
     Return a title or a name on one line of at most `most` letters.
 
@@ -125,7 +125,7 @@ def link(text: str, url: str) -> str:
     url = "".join(url.split())
     if not _LINK.match(url):
         return text
-    return f"[{text.strip() or escaped(url)}]({address(url)})"
+    return f"[{text.strip() or escaped(url)}]({_address(url)})"
 
 
 def image(alt: str, url: str, label: str = "image") -> str:
@@ -157,7 +157,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
 
 
-def address(url: str) -> str:
+def _address(url: str) -> str:
     """Return an address as it stands in a Markdown link."""
     # Escape what Markdown, Obsidian and Dataview could read as marks, but keep `%20` and `#part`.
     kept = re.sub(r"%(?=[0-9A-Fa-f]{2})", "\0", url)
