@@ -6,14 +6,12 @@ A job runs in a thread of the server. It goes on when the page or the client tha
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import datetime as dt
 import json
 import logging
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -81,105 +79,6 @@ class Job:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LatestValue:
-    """The latest value of something that changes. `number` grows with every change of anything."""
-
-    number: int
-    event: str
-    data: Any
-
-
-class LatestValues:
-    """
-    The latest value of each thing that changes, for any number of listeners.
-
-    A slow listener misses values that others have replaced since, but never the latest one; it blocks nobody.
-    """
-
-    def __init__(self) -> None:
-        self.name = secrets.token_hex(4)
-        """Tells the numbers of these changes from those of another server."""
-        self.looked = float("-inf")
-        """When somebody last looked at the index for all listeners (monotonic clock, seconds)."""
-        self.number = 0
-        """The number of the latest change."""
-        self._guard = threading.Lock()
-        self._latest: dict[str, LatestValue] = {}
-        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._is_closed = False
-
-    def put(self, key: str, event: str, data: Any) -> None:
-        """Set the value of `key`, and wake every listener. Any thread may call this."""
-        with self._guard:
-            self.number += 1
-            self._latest.pop(key, None)  # a dict keeps the order of insertion
-            self._latest[key] = LatestValue(self.number, event, data)
-        self._wake()
-
-    def set(self, key: str, data: Any) -> None:
-        """Set the value of `key` if it has changed; the event has the same name."""
-        with self._guard:
-            is_known = key in self._latest and self._latest[key].data == data
-        if not is_known:
-            self.put(key, key, data)
-
-    @property
-    def listeners(self) -> int:
-        """How many listen now."""
-        return len(self._listeners)
-
-    def drop(self, key: str) -> None:
-        """Forget `key`."""
-        with self._guard:
-            self._latest.pop(key, None)
-
-    def after(self, number: int) -> list[LatestValue]:
-        """Return the latest value of everything that has changed since `number`, oldest first."""
-        with self._guard:
-            return [change for change in self._latest.values() if change.number > number]
-
-    async def listen(
-        self, after: int = 0, *, every: float | None = None, pause: float = 0.0
-    ) -> AsyncGenerator[LatestValue | None]:
-        """
-        Yield what has changed since the number `after`, and then every change, until `close`.
-
-        With `every`, yield None after so many seconds without a change. After each round wait `pause` seconds, in
-        which changes of one thing become one.
-        """
-        wake = asyncio.Event()
-        with self._guard:
-            self._listeners[wake] = asyncio.get_running_loop()
-        try:
-            while not self._is_closed:
-                wake.clear()  # before looking: what changes from here on wakes it again
-                for change in self.after(after):
-                    after = change.number
-                    yield change
-                await asyncio.sleep(pause)
-                try:
-                    async with asyncio.timeout(every):
-                        await wake.wait()
-                except TimeoutError:
-                    yield None
-        finally:
-            with self._guard:
-                del self._listeners[wake]
-
-    def close(self) -> None:
-        """End all listeners."""
-        self._is_closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._guard:
-            listeners = [(wake, loop) for wake, loop in self._listeners.items() if not wake.is_set()]
-        for wake, loop in listeners:
-            with contextlib.suppress(RuntimeError):  # its loop has just been closed
-                loop.call_soon_threadsafe(wake.set)
-
-
 class Jobs:
     """
     The jobs of one process; the verbs themselves take care of other processes.
@@ -191,12 +90,10 @@ class Jobs:
     def __init__(
         self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
     ) -> None:
-        self.feed = LatestValues()
-        """The changes of the jobs, as event "job"; the server adds the state of the index."""
         self._state = state
         self._failed = failed
         self._guard = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, Job] = {}  # only the last one may be running
         self._thread: threading.Thread | None = None
         self._cancel = threading.Event()
 
@@ -212,19 +109,22 @@ class Jobs:
             job = Job(secrets.token_hex(4), kind, dt.datetime.now(dt.UTC))
             for old in list(self._jobs)[: 1 - _MOST]:
                 del self._jobs[old]
-                self.feed.drop(f"job {old}")
-            self._cancel = threading.Event()
-            self._put(job)
-            self._thread = threading.Thread(
-                target=self._run, args=(job, work, self._cancel), name="spellbook-job", daemon=True
-            )
+            self._cancel.clear()
+            self._jobs[job.id] = job
+            self._thread = threading.Thread(target=self._run, args=(job, work), name="spellbook-job", daemon=True)
             self._thread.start()
         return job
 
     @property
     def running(self) -> Job | None:
         """The job that runs now."""
-        return next((job for job in list(self._jobs.values()) if job.state == "running"), None)
+        newest = self.newest
+        return newest if newest and newest.state == "running" else None
+
+    @property
+    def newest(self) -> Job | None:
+        """The job that was begun last: it runs, or it has ended."""
+        return next(iter(self.all()), None)
 
     def all(self) -> list[Job]:
         """Return the running job and those that ended last, newest first."""
@@ -258,17 +158,16 @@ class Jobs:
         return self.job(id)
 
     def close(self, within: float = 1.0) -> None:
-        """End all listeners, cancel the running job, and wait at most `within` seconds for it."""
-        self.feed.close()
+        """Cancel the running job, and wait at most `within` seconds for it."""
         self._cancel.set()
         if self._thread is not None:
             self._thread.join(within)
 
-    def _run(self, job: Job, work: Work, cancel: threading.Event) -> None:
+    def _run(self, job: Job, work: Work) -> None:
         def report(stage: str, done: int, total: int) -> None:
-            if cancel.is_set():
+            if self._cancel.is_set():
                 raise Cancelled
-            self._put(replace(self._jobs[job.id], stage=stage, done=done, total=total))
+            self._jobs[job.id] = replace(self._jobs[job.id], stage=stage, done=done, total=total)
 
         ended: dict[str, Any]
         try:
@@ -287,11 +186,7 @@ class Jobs:
         job = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)
         if job.state == "done" and job.kind in KEPT and self._state:
             _write(self._state / _FILE.format(kind=job.kind), job)
-        self._put(job)
-
-    def _put(self, job: Job) -> None:
         self._jobs[job.id] = job
-        self.feed.put(f"job {job.id}", "job", job)
 
 
 def _write(file: Path, job: Job) -> None:

@@ -18,57 +18,50 @@ _CACHE = choice("Which cache.", "search embedding all", "all")
 PERFORMANCE = verb(
     "performance",
     "admin",
-    "Result",
     timeRange=_RANGE,
     includeDetails=flag("With the slowest queries of this process."),
 )
-ALERTS = verb("alerts", "admin", "Told")
-ERRORS = verb("errors", "admin", "Told", timeRange=_RANGE, resolved=flag("The resolved ones."))
+ALERTS = verb("alerts", "admin")
+ERRORS = verb("errors", "admin", timeRange=_RANGE, resolved=flag("The resolved ones."))
 RESOLVE = verb(
     "resolve",
     "admin",
-    "Told",
     errorId=needed("Which error.", 100),
     resolvedBy=text("Who resolved it.", 200),
     reason=text("Why it is resolved."),
 )
-BROKEN_LINKS = verb("broken_links", "admin", "Told")
+BROKEN_LINKS = verb("broken_links", "admin")
 UNCHECK_LINKS = verb(
     "uncheck_links",
     "admin",
-    "Told",
     beginning=needed("How the links begin, as /reference/; without a slash at its end, the whole link.", 200),
     checked=flag("Check them again."),
 )
 CLEAN = verb(
     "clean",
     "admin",
-    "Told",
     dry_run=DRY_RUN,
     working_days=share("After how many days; working_days of the settings if not given.", most=MOST_DAYS),
 )
-FORGETTING = verb("forgetting", "admin", "Told")
+FORGETTING = verb("forgetting", "admin")
 REVIEW = verb(
     "review",
     "admin",
-    "Told",
     memory_id=needed("Id or path."),
     at=text("When to look at it again: a date, as 2026-03-14. Neither this nor days takes the date away.", 10, None),
     days=number("In how many days to look at it again.", None, 0, MOST_DAYS),
 )
-REVIEWS = verb("reviews", "admin", "Told", due=flag("Only those that are due."))
+REVIEWS = verb("reviews", "admin", due=flag("Only those that are due."))
 OPTIMIZE = verb(
     "optimize",
     "admin",
-    "Told",
     actions=texts("What to do.", items=4, default=("all",), choices=("analyze", "index", "vacuum", "all")),
     autoCreateIndexes=flag("Without effect: the indexes that are needed are there."),
 )
-CACHE = verb("cache", "admin", "Result", cacheType=_CACHE)
+CACHE = verb("cache", "admin", cacheType=_CACHE)
 CLEAR = verb(
     "clear",
     "admin",
-    "Result",
     cacheType=_CACHE,
     pattern=text("A regular expression for the cached queries to drop; without one, all.", 200),
 )

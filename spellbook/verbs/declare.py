@@ -105,14 +105,13 @@ def mapping(
 @dataclass(frozen=True, slots=True)
 class Verb:
     """
-    A verb: its name, the right that it needs, its arguments, and the type of its result among `results`.
+    A verb: its name, the right that it needs, and its arguments.
 
     Most are named as the method of `Spellbook` that they are.
     """
 
     name: str
     right: Right
-    result: str
     arguments: Mapping[str, Argument]
 
     def taken(self, function: Callable[..., Any], names: Mapping[str, str]) -> dict[str, Argument]:
@@ -135,6 +134,6 @@ class Verb:
         return replace(self, arguments=kept)
 
 
-def verb(name: str, right: Right = "read", result: str = "", /, **arguments: Argument) -> Verb:
+def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:
     """Return a verb that takes these arguments."""
-    return Verb(name, right, result, arguments)
+    return Verb(name, right, arguments)

@@ -102,7 +102,7 @@ UPDATE_DECISION = verb(
     reason=_REASON,
     supersedes=_REPLACED,
 )
-RECORD_OUTCOME = verb("outcome", "write", "Outcome", outcome=choice(_OUTCOME.about, _RESULTS, NEEDED), reason=_REASON)
+RECORD_OUTCOME = verb("outcome", "write", outcome=choice(_OUTCOME.about, _RESULTS, NEEDED), reason=_REASON)
 
 # -- articles
 
@@ -111,7 +111,6 @@ _ARTICLE = needed("The id of an article.")
 SAVE = verb(
     "save",
     "write",
-    "Saved",
     source=needed("The address of a page or a PDF, or the path of a PDF or HTML file; with text, where it is from."),
     categories=texts(
         "What it is filed under; the first one is its topic.",
@@ -145,7 +144,6 @@ SEARCH_ARTICLES = verb("articles_search", query=QUERY, category=ONLY_CATEGORY, l
 LIST_ARTICLES = verb(
     "list",
     "read",
-    "ArticlesResult",
     category=ONLY_CATEGORY,
     limit=number("Maximum number of articles.", 10, 1, 100),
     offset=SKIPPED,

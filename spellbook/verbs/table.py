@@ -62,14 +62,11 @@ _READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "as_o
 
 # -- finding and reading
 
-SEARCH = verb(
-    "search", "read", "Found", query=QUERY, also=ALSO, mode=MODE, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN
-)
-MEMORIZE = verb("memorize", "read", "Found", query=QUERY, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
+SEARCH = verb("search", "read", query=QUERY, also=ALSO, mode=MODE, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
+MEMORIZE = verb("memorize", "read", query=QUERY, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
 FIND = verb(
     "find",
     "read",
-    "Found",
     keywords=texts('Phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
     match=choice("Whether any or all must match.", "any all", "any"),
     **_IN_ORDER,
@@ -78,7 +75,6 @@ FIND = verb(
 WHY = verb(
     "why",
     "read",
-    "Why",
     query=QUERY,
     also=ALSO,
     id=text("Id of a section or note, or its path.", 4_000),
@@ -90,7 +86,6 @@ WHY = verb(
 RECENT = verb(
     "recent",
     "read",
-    "Listed",
     limit=number("Maximum number of notes.", 20, 1, MOST_LISTED),
     offset=SKIPPED,
     filter=FILTER,
@@ -100,20 +95,17 @@ RECENT = verb(
 CONTENTS = verb(
     "contents",
     "read",
-    "Contents",
     scope=text("A scope, category or folder.", 500),
     max_tokens=MAX_TOKENS.but(default=800),
     as_of=AS_OF,
     format=FORM,
 )
-TOPIC = verb("topic", "read", "TopicResult", topic=needed("topic or category/topic.", 2_000), **_READ)
-SHOW = verb("show", "read", "NoteResult", id=ID, **_READ)
-HISTORY = verb("history", "read", "History", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
-AROUND = verb("around", "read", "Graph", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
-VAULT_GRAPH = verb(
-    "vault_graph", "read", "WholeGraph", limit=number("Maximum number of notes, the most linked.", 5_000, 1, 5_000)
-)
-STATUS = verb("status", "read", "Status")
+TOPIC = verb("topic", "read", topic=needed("topic or category/topic.", 2_000), **_READ)
+SHOW = verb("show", "read", id=ID, **_READ)
+HISTORY = verb("history", "read", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
+AROUND = verb("around", "read", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
+VAULT_GRAPH = verb("vault_graph", "read", limit=number("Maximum number of notes, the most linked.", 5_000, 1, 5_000))
+STATUS = verb("status", "read")
 
 # -- writing
 
@@ -140,13 +132,12 @@ REST = verb(
     brief=flag("The guides in a few lines, if you know them."),
 )
 REST_END = verb("rest_end", "write", session_id=_SESSION)
-SCRIBE = verb("scribe", "write", "Written", chunk=_CHUNK, session_id=_SESSION, **_LABELS, force=FORCE)
-SCRIBE_ALL = verb("scribe_all", "write", "Written", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)
+SCRIBE = verb("scribe", "write", chunk=_CHUNK, session_id=_SESSION, **_LABELS, force=FORCE)
+SCRIBE_ALL = verb("scribe_all", "write", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)
 VALIDATE = verb("validate", chunk=_CHECKED, **_LABELS)
 WRITE = verb(
     "write",
     "write",
-    "Written",
     text=needed("Markdown.", MOST_TEXT),
     metadata=mapping(
         "Its labels; missing keywords are taken from the text.", 100_000, NEEDED, additionalProperties=True
@@ -164,7 +155,6 @@ _REPLACED: dict[str, Any] = {
 REVISE = verb(
     "revise",
     "write",
-    "Revised",
     chunk_id=needed("Id of a section or note."),
     content=text("New text of the section; a heading is kept.", MOST_TEXT, None, of_tools=MOST_LETTERS),
     append=text("Text to add at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
@@ -183,7 +173,6 @@ REVISE = verb(
 ERASE = verb(
     "erase",
     "write",
-    "ErasedResult",
     chunk_id=text("Id of a section or note.", 4_000),
     topic_id=text("topic or category/topic."),
     hard=HARD,
@@ -192,7 +181,6 @@ ERASE = verb(
 MERGE = verb(
     "merge",
     "write",
-    "MergedResult",
     a=needed("One of the two: its id, its path, or the id of its chunk."),
     b=needed("One of the two: its id, its path, or the id of its chunk."),
     keep=choice("Which sentences to keep where the two contradict each other.", "a b both"),
@@ -201,30 +189,27 @@ MERGE = verb(
 MOVE = verb(
     "move",
     "write",
-    "MovedResult",
     old=needed("The path of a note or a folder in the vault, or a note's id."),
     new=needed("Its new path, or an existing folder to move it into."),
     dry_run=DRY_FIRST,
 )
-MEND_LINKS = verb("mend_links", "write", "MendedResult", dry_run=DRY_FIRST)
+MEND_LINKS = verb("mend_links", "write", dry_run=DRY_FIRST)
 
 # -- what was changed
 
 LOG = verb(
     "log",
     "read",
-    "Log",
     limit=number("Maximum number of entries.", 20, 1, 1_000),
     path=text("Only changes of this note.", 4_000),
 )
 UNDO = verb(
     "undo",
     "write",
-    "UndoneResult",
     entry=number("Number in the log; by default the latest.", None, 1, 2**53),
     dry_run=DRY_RUN,
 )
-RESTORE = verb("restore", "write", "RestoredResult", name=needed("A path in .trash, or the id, path or topic erased."))
+RESTORE = verb("restore", "write", name=needed("A path in .trash, or the id, path or topic erased."))
 
 # -- backups and work that takes its time
 
@@ -243,7 +228,6 @@ EXPORT = verb(
 IMPORT = verb(
     "import_",
     "admin",
-    "BegunResult",
     source=needed("The path or the name of a file that export wrote."),
     on_conflict=choice(
         "If a file is there: skip the new one, replace it (it goes to .trash), or number the new one.",
@@ -252,16 +236,13 @@ IMPORT = verb(
     ),
     dry_run=DRY_FIRST,
 )
-SNAPSHOT = verb("snapshot", "write", "BegunResult")
-SNAPSHOTS = verb("snapshots", "read", "SnapshotsResult")
+SNAPSHOT = verb("snapshot", "write")
+SNAPSHOTS = verb("snapshots", "read")
 REINDEX = verb(
     "reindex",
     "write",
-    "BegunResult",
     full=flag("Read every note again.", typed="Read every note again, and accept that missing notes were deleted."),
 )
-MIGRATE = verb(
-    "migrate", "admin", "BegunResult", to=needed("The embedder to switch to, as in SPELLBOOK_EMBEDDER.", 500)
-)
-CHECK = verb("check", "write", "BegunResult")
-CHECKED = verb("checked", "read", "JobResult")
+MIGRATE = verb("migrate", "admin", to=needed("The embedder to switch to, as in SPELLBOOK_EMBEDDER.", 500))
+CHECK = verb("check", "write")
+CHECKED = verb("checked", "read")

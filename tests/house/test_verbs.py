@@ -158,7 +158,7 @@ def test_python_has_the_same_defaults_and_bounds() -> None:
         function = getattr(Spellbook, verb.name, None)
         known = inspect.signature(function).parameters.values() if inspect.isfunction(function) else ()
         asked = inspect.signature(question.Question).parameters.values() if "max_tokens" in verb.arguments else ()
-        for each in chain(known, asked if verb.name in question.VERBS and verb.result else ()):
+        for each in chain(known, asked if verb.name in question.VERBS else ()):
             argument = verb.arguments.get(each.name)
             if argument is None or argument.is_needed or each.default is each.empty or each.name in OF_DOORS:
                 continue

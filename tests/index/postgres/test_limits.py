@@ -14,7 +14,6 @@ import threading
 import uuid
 from collections.abc import Iterator
 
-import anyio
 import pytest
 from click.testing import CliRunner
 from starlette.routing import Route
@@ -26,12 +25,9 @@ from spellbook.index.postgres.database import PostgresDatabase
 from spellbook.index.postgres.publish import publish
 from spellbook.library import published
 from spellbook.server.http import admin, api, pages
-from spellbook.server.http.api.events import data_of
 from spellbook.server.http.app import make
-from spellbook.server.http.callers import Caller
 from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
-from spellbook.server.jobs import LatestValue
 from spellbook.server.names import TOOLSETS
 from tests.helpers import note_writer, opened
 from tests.library.test_limited import CANARY, fill
@@ -314,15 +310,6 @@ def test_a_limit_to_vaults_that_are_not_there_shows_nothing(server):
         told = client.get("/api/status").json()
         assert (told["notes"], told["chunks"], told["vaults"]) == (0, 0, [])
         assert client.get("/api/search?q=harbour").json()["hits"] == []
-
-
-def test_an_event_tells_of_own_vaults_alone(server, place):
-    """The generation in an event is that of the vaults that the caller sees."""
-    book = published.open((), PostgresDatabase(place))
-    change = LatestValue(1, "generation", {"generation": 99, "notes": 9, "chunks": 9, "pending": 0})
-    shown = anyio.run(data_of, Served(book), change, Caller("a", "read", "private", False, ("open",)))
-    assert shown == {"generation": book.seen_by("", ["open"]).state().generation}
-    book.close()
 
 
 def test_books_of_callers_are_bounded_and_share_connections(server, place):

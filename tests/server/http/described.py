@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
 
@@ -25,19 +24,14 @@ class Described(TestClient):
 
 
 def check(document: dict[str, Any], method: str, path: str, answer: httpx.Response) -> None:
-    """Compare an answer with its description."""
+    """Compare an answer with its description: its status is named, and its body is an object where there is one."""
     for known, operations in document["paths"].items():
         if method.lower() in operations and re.fullmatch(known.replace("{id}", ".+"), path):
             break
     else:
         return  # an address that is not there
-    responses = operations[method.lower()]["responses"]
-    response = responses.get(str(answer.status_code)) or responses["default"]
-    if "$ref" in response:
-        response = document["components"]["responses"]["Error"]
-    if "content" not in response:
+    response = operations[method.lower()]["responses"][str(answer.status_code)]
+    if "content" in response or "$ref" in response:
+        assert isinstance(answer.json(), dict)
+    else:
         assert not answer.content
-        return
-    schema = response["content"]["application/json"]["schema"]
-    whole = {**schema, "components": document["components"]}
-    Draft202012Validator(whole).validate(answer.json())

@@ -130,7 +130,7 @@ def test_status(api, filled):
     assert told["notes"] == 3
     assert told["toolsets"] == ["core"]
     assert told["uptime_s"] >= 0
-    assert told["clients"] == {"mcp": 0, "events": 0}
+    assert told["clients"] == {"mcp": 0}
 
 
 @pytest.mark.parametrize(

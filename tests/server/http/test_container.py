@@ -251,7 +251,7 @@ def test_the_dockerfile_is_clean() -> None:
 
 
 def test_a_server_with_a_listener_ends(volume: Path) -> None:
-    """The command serves by the token that it prints once, tells listeners of jobs, and ends with a stream open."""
+    """The command serves by the token that it prints once, and ends with a stream open."""
     volume.mkdir()
     environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
     child = subprocess.Popen(
@@ -267,9 +267,9 @@ def test_a_server_with_a_listener_ends(volume: Path) -> None:
         url, headers = entry["url"], entry["headers"]
         assert httpx.get(f"{url}/api/jobs").status_code == 401
         assert httpx.get(f"{url}/api/jobs", headers=headers).json() == {"jobs": []}
-        with httpx.stream("GET", f"{url}/api/events", headers=headers, timeout=PATIENCE) as stream:
+        with httpx.stream("GET", f"{url}/sse", headers=headers, timeout=PATIENCE) as stream:
             lines = stream.iter_lines()
-            assert any(line.startswith("event: generation") for line in lines)
+            assert any(line.startswith("event: endpoint") for line in lines)
             child.terminate()
             with contextlib.suppress(httpx.RemoteProtocolError):
                 for _ in lines:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from spellbook.server.http import admin
-from spellbook.server.http.api import changes, events, finding, health, notes, openapi
+from spellbook.server.http.api import changes, finding, health, jobs, notes, openapi
 
 ENDPOINTS = (*finding.ENDPOINTS, *notes.ENDPOINTS, *changes.ENDPOINTS)
 
 
 def routes() -> list[Route]:
     """Return the routes."""
-    plain = (*health.ROUTES, *events.ROUTES)
+    plain = (*health.ROUTES, *jobs.ROUTES)
     described = openapi.route((*ENDPOINTS, *admin.ENDPOINTS), plain)
     return [*plain, described, *(endpoint.route for endpoint in ENDPOINTS)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from spellbook.index.embed import Progress
 from spellbook.server.articles import listed
-from spellbook.server.http.api import events, notes
+from spellbook.server.http.api import jobs, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.server.jobs import Job
 from spellbook.server.toolsets import backup
@@ -121,7 +121,7 @@ def checked(call: Call) -> dict[str, Any]:
     """The last check that was done, its result and its time."""
     if (job := call.served.jobs.last("check")) is None:
         raise MemoryNotFound("No check was done yet.", "POST /api/check starts one.")
-    return events.shown(job, call.caller)
+    return jobs.shown(job, call.caller)
 
 
 def _start(call: Call, kind: str, work: Callable[[Progress], Any]) -> Reply:
@@ -131,7 +131,7 @@ def _start(call: Call, kind: str, work: Callable[[Progress], Any]) -> Reply:
 
 def begun(call: Call, job: Job) -> Reply:
     """Return the answer to a request whose job still runs."""
-    return Reply({"job": events.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
+    return Reply({"job": jobs.shown(job, call.caller)}, 202, {"Location": f"/api/jobs/{job.id}"})
 
 
 ENDPOINTS = (

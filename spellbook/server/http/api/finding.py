@@ -90,15 +90,14 @@ def vault_graph(call: Call, limit: int) -> dict[str, Any]:
 
 
 def status(call: Call) -> dict[str, Any]:
-    """The state of the index and of this server; `clients` counts its MCP servers and open streams of events."""
+    """The state of the index and of this server; `clients` counts its MCP servers."""
     call.book.refresh()
-    served, doors = call.served, call.request.app.state.doors
     return {
         **call.book.status(),
         "version": __version__,
-        "uptime_s": round(time.monotonic() - served.started, 1),
-        "toolsets": list(served.toolsets),
-        "clients": {"mcp": doors.count, "events": served.jobs.feed.listeners},
+        "uptime_s": round(time.monotonic() - call.served.started, 1),
+        "toolsets": list(call.served.toolsets),
+        "clients": {"mcp": call.request.app.state.doors.count},
     }
 
 

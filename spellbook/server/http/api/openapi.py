@@ -1,14 +1,12 @@
-"""The OpenAPI 3.1 document of the API, made from the endpoints and the models of their arguments."""
+"""The OpenAPI 3.1 document of the API: the arguments of each endpoint by its model; a result is just an object."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,21 +16,13 @@ from spellbook.server.http.endpoints import Endpoint
 from spellbook.server.http.guard import API
 from spellbook.server.http.served import caller_of, in_thread
 from spellbook.text.quoting import json_of
-from spellbook.verbs import results
 from spellbook.verbs.declare import MOST_ID
 
 PATH = "/api/openapi.json"
-_BEYOND = {
-    ("GET", "/health"): {200: "Health", 503: "Health"},
-    ("GET", PATH): {200: "DocumentResult"},
-    ("GET", "/api/jobs"): {200: "JobsResult"},
-    ("GET", "/api/jobs/{id}"): {200: "JobResult"},
-    ("DELETE", "/api/jobs/{id}"): {200: "JobResult", 202: "JobResult"},
-}
-"""The types of answers of routes that are no endpoints, where they are JSON."""
 
 _FAILING = (400, 401, 403, 404, 405, 409, 413, 421, 429, 500, 502, 503)
 _ERRORS = {str(status): {"$ref": "#/components/responses/Error"} for status in (*_FAILING, "default")}
+_JSON = {"application/json": {"schema": {"type": "object"}}}
 _REF = "#/components/schemas/{model}"
 
 
@@ -44,8 +34,7 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
-            paths.setdefault(route.path, {})[method.lower()] = _plain(method, route, schemas)
-    error = {"$ref": _result("Error", schemas)["$ref"]}
+            paths.setdefault(route.path, {})[method.lower()] = _plain(method, route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -61,7 +50,7 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Error": {"description": "An error.", "content": {"application/json": {"schema": error}}}},
+            "responses": {"Error": {"description": "An error.", "content": _JSON}},
         },
     }
 
@@ -69,38 +58,35 @@ def document(endpoints: Sequence[Endpoint], routes: Iterable[Route]) -> dict[str
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     parameters = [_id()] if "{id}" in endpoint.path else []
     body: dict[str, Any] = {}
+    whole = endpoint.model.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
+    schemas.update(whole.pop("$defs", {}))
+    needed = whole.get("required", ())
     if endpoint.has_body:
-        needed = any(field.is_required() for field in endpoint.model.model_fields.values())
-        schema = _schema(TypeAdapter(endpoint.model).json_schema, f"{endpoint.model.__name__}Request", schemas)
-        body["requestBody"] = {"required": needed, "content": {"application/json": {"schema": schema}}}
+        name = f"{endpoint.model.__name__}Request"
+        schemas[name] = whole
+        schema = {"$ref": _REF.format(model=name)}
+        body["requestBody"] = {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
     else:
-        whole = endpoint.model.model_json_schema(schema_generator=_PlainSchema, ref_template=_REF)
-        schemas.update(whole.pop("$defs", {}))
-        needed = whole.get("required", ())
         parameters += [
             {"name": name, "in": "query", "required": name in needed, "schema": _parameter(schema)}
             for name, schema in whole.get("properties", {}).items()
         ]
-    other = {202: "BegunResult", 304: ""}
-    results = {status: other.get(status, endpoint.declared.result) for status in endpoint.statuses}
     return {
         **_head(endpoint.method, endpoint.path, inspect.getdoc(endpoint.verb) or ""),
         **({"parameters": parameters} if parameters else {}),
         **body,
-        "responses": _ERRORS | _responses(results, schemas),
+        "responses": _ERRORS | _responses(endpoint.statuses),
         "x-right": endpoint.right,
     }
 
 
-def _plain(method: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+def _plain(method: str, route: Route) -> dict[str, Any]:
     """Describe a route that is no endpoint."""
-    known = _BEYOND.get((method, route.path))
-    stream = {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {}}}}
     summary = re.sub(r"^[A-Z]+: ", "", " ".join(str(route.endpoint.__doc__ or "").split()))
     return {
         **_head(method, route.path, summary),
         **({"parameters": [_id()]} if "{id}" in route.path else {}),
-        "responses": _ERRORS | (_responses(known, schemas) if known else {"200": stream}),
+        "responses": _ERRORS | _responses((200, 202) if method == "DELETE" else (200,)),
     }
 
 
@@ -109,14 +95,10 @@ def _head(method: str, path: str, about: str) -> dict[str, Any]:
     return {"operationId": name, "summary": about.splitlines()[0] if about else path, "tags": [path.split("/")[1]]}
 
 
-def _responses(results: Mapping[int, str], schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return the responses whose results have these names, by status; "" is one without a body."""
-    return {
-        str(status): {"description": "The answer.", "content": {"application/json": {"schema": _result(name, schemas)}}}
-        if name
-        else {"description": "Nothing new."}
-        for status, name in results.items()
-    }
+def _responses(statuses: Iterable[int]) -> dict[str, Any]:
+    """Return the responses with these statuses: each has a JSON object, but 304 has no body."""
+    answer = {"description": "The answer.", "content": _JSON}
+    return {str(status): {"description": "Nothing new."} if status == 304 else answer for status in statuses}
 
 
 def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
@@ -136,18 +118,6 @@ class _PlainSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
-
-
-def _result(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    """Add the schema of a result to `schemas` and return a reference to it."""
-    return _schema(partial(TypeAdapter(getattr(results, name)).json_schema, mode="serialization"), name, schemas)
-
-
-def _schema(made: Callable[..., dict[str, Any]], name: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    whole = made(schema_generator=_PlainSchema, ref_template=_REF)
-    schemas.update(whole.pop("$defs", {}))
-    schemas[name] = whole
-    return {"$ref": _REF.format(model=name)}
 
 
 def route(endpoints: Sequence[Endpoint], routes: Sequence[Route]) -> Route:

@@ -74,8 +74,8 @@ def manifest(shown: View) -> Response:
 
 
 def job(shown: View) -> Response:
-    """The running job, as the part of a page that a script keeps up to date."""
-    return shown.page("job.html")
+    """The newest job, as the part of a page that is asked for again while it runs."""
+    return shown.page("job.html", job=shown.served.jobs.newest)
 
 
 def cancel(shown: View) -> Response:

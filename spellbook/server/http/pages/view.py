@@ -29,12 +29,16 @@ from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked, run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
+from spellbook.server.jobs import Job
 from spellbook.settings import translate
 from spellbook.system.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+ENDED = dt.timedelta(seconds=30)
+"""How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
 _MOST_PATH = 200
@@ -123,9 +127,16 @@ class View:
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        own = {"view": self, "_": self.say, "translated": self.translated, "count": self.count, "csrf": self.csrf}
-        text = environment().get_template(template).render({**own, **values})
+        own = {"view": self, "job": self.job, "csrf": self.csrf}
+        words = {"_": self.say, "translated": self.translated, "count": self.count}
+        text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(text, code, {"vary": "Accept-Language"})
+
+    @property
+    def job(self) -> Job | None:
+        """The running job, or the one that has just ended."""
+        job = self.served.jobs.newest
+        return job if job and (job.ended is None or dt.datetime.now(dt.UTC) - job.ended < ENDED) else None
 
     @property
     def csrf(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from starlette.routing import Route
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http import pages
+from spellbook.server.http.pages import view
 from spellbook.server.http.served import Served
 
 from .conftest import NOTES, Browser
@@ -259,8 +261,10 @@ def test_health_repairs(
     assert "Ended: snapshot" in browser.open("/job")
 
 
-def test_a_running_job_is_shown_and_cancelled(browser: Browser, full: dict[str, str], served: Served) -> None:
-    """Its bar is on every page, a second one is refused, and its button ends it."""
+def test_a_running_job_is_shown_until_its_end(
+    browser: Browser, full: dict[str, str], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bar is on every page and asks for itself, a second one is refused, its button ends it, and so the asking."""
     go = threading.Event()
 
     def work(report: Callable[[str, int, int], None]) -> None:
@@ -270,12 +274,23 @@ def test_a_running_job_is_shown_and_cancelled(browser: Browser, full: dict[str, 
     job = served.jobs.start("reindex", work)
     try:
         page = browser.open("/contents")
-        assert "Running: reindex" in page
-        assert "Another job is running" in browser.send("/do/snapshot", 409).text
+        for part in (page, browser.open("/job")):
+            assert "Running: reindex" in part
+            assert '<div hx-get="/job" hx-trigger="every 2s" hx-target="#job">' in part
+        refusal = f"Another job is running: reindex (job {job.id}, reading 3 of 7)."
+        assert refusal in browser.send("/do/snapshot", 409).text
+        answer = browser.client.post("/api/snapshots")
+        assert (answer.status_code, answer.json()["error"]["message"]) == (409, refusal)
         browser.send("/do/cancel", **browser.form(page, "/do/cancel"))
         assert served.jobs.wait(job.id, 10).state == "cancelled"
     finally:
         go.set()
+    for part in (browser.open("/contents"), browser.open("/job")):
+        assert "Ended: reindex" in part
+        assert 'hx-trigger="every' not in part
+    monkeypatch.setattr(view, "ENDED", dt.timedelta(0))
+    assert "Ended: reindex" not in browser.open("/contents")
+    assert "Ended: reindex" in browser.open("/job")
 
 
 def test_an_action_goes_back_only_to_this_server(browser: Browser, full: dict[str, str]) -> None:

@@ -1,21 +1,4 @@
-// What a page can do beyond plain links and forms: the running job, copying, and keys. Everything else works without.
-const job = document.getElementById("job");
-
-function follow() {
-  const events = new EventSource("/api/events");
-  events.addEventListener("job", (event) => {
-    const change = JSON.parse(event.data);
-    htmx.ajax("GET", "/job", { target: "#job", swap: "innerHTML" });
-    job.hidden = false;
-    if (change.state !== "running") {
-      events.close();
-      setTimeout(follow, 2000);
-    }
-  });
-}
-
-if (job) follow();
-
+// What a page can do beyond plain links and forms: copying, and keys. Everything else works without.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
