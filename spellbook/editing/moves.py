@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spellbook.editing import symlinks
 from spellbook.editing.relink import Shift, derive_spans, find_again, mend
 from spellbook.index import sync
 from spellbook.index.lookup import note_chunks
@@ -83,7 +82,6 @@ class _MovePlan:
     counts: dict[str, int] = field(default_factory=dict)
     spans: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     same: dict[str, bytes] = field(default_factory=dict)
-    symlinks: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
 
 
@@ -109,8 +107,6 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False, undoes: Ent
         _write_down(file, plan, inode, undoes)
         with _change(index, plan, undoes):
             _note_same(index, plan, plan.same)
-            if plan.symlinks:
-                index.vault.journal.note(symlinks.journal_changes(plan.symlinks))
             try:
                 index.vault.relocate(plan.old, plan.new)
             except SpellbookError:
@@ -164,7 +160,6 @@ def _plan_move(index: Index, old: str, new: str, undoes: Entry | None) -> _MoveP
     entry = undoes or _find_reverse(index.vault.journal, old, new)
     plan = _MovePlan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
     then = plan.then or {}
-    plan.symlinks |= symlinks.plan(index.vault, old, new, then)
     sources = _find_concerned(index, plan.shift) | {
         path for path, rewrite in then.items() if rewrite.after and (rewrite.links or rewrite.before != rewrite.after)
     }
@@ -324,7 +319,7 @@ def _resolve_places(index: Index, old: str, new: str, *, is_undo: bool) -> tuple
 
 def _change(
     index: Index, plan: _MovePlan, undoes: Entry | None, *, resumes: bool = False
-) -> AbstractContextManager[list[str]]:
+) -> AbstractContextManager[None]:
     if undoes is None:
         return index.vault.change(VERB, f"{plan.old}{_TO}{plan.new}", always=not resumes, resumes=resumes)
     return index.vault.change("undo", f"{undoes.id}: {undoes.verb} {undoes.what}", undoes=undoes.id, resumes=resumes)
@@ -338,9 +333,6 @@ def _note_same(index: Index, plan: _MovePlan, paths: Iterable[str]) -> None:
 
 def _mend(index: Index, plan: _MovePlan) -> StorageError | None:
     """Write the new links, planned again in notes that changed meanwhile. Returns the error that stops the move."""
-    for path, reason in symlinks.write(index.vault, plan.symlinks).items():
-        plan.left.append(Fault(path, 0, reason))
-        plan.symlinks.pop(path)
     homes = {new: old for old, new in plan.shift.moved.items()}
     wanted = set(plan.texts)
     for _ in range(_TRIES):
@@ -363,9 +355,7 @@ def _mend(index: Index, plan: _MovePlan) -> StorageError | None:
 def _commit(index: Index, plan: _MovePlan, trouble: StorageError | None) -> None:
     """Update the index, then mark the move as done, unless there was an error."""
     changed = [path for pair in plan.shift.moved.items() for path in pair]
-    sync.scan_paths(
-        index, [path for path in dict.fromkeys([*changed, *plan.texts, *plan.symlinks]) if names.is_note(path)]
-    )
+    sync.scan_paths(index, [path for path in dict.fromkeys([*changed, *plan.texts]) if names.is_note(path)])
     if trouble is not None:
         raise StorageError(
             f"{plan.old} was moved, and not all links are mended yet: {trouble.message}",
@@ -379,9 +369,6 @@ def _report(index: Index, plan: _MovePlan) -> Moved:
     for path, pair in sorted(plan.texts.items()):
         before, after = (decode(path, data)[0] for data in pair)
         changed.append(RelinkedNote(path, plan.counts[path], unified(before, after, f"a/{path}", f"b/{path}")))
-    for path, (before, after) in sorted(plan.symlinks.items()):
-        if before != after:
-            changed.append(RelinkedNote(path, 1, unified(before, after, f"a/{path}", f"b/{path}")))
     moved = tuple(sorted(plan.shift.moved.items()))
     return Moved(plan.old, plan.new, moved, tuple(changed), tuple(plan.left), index.catalog.generation)
 
@@ -395,7 +382,6 @@ def _write_down(file: Path, plan: _MovePlan, inode: int, undoes: Entry | None) -
         "new": plan.new,
         "inode": inode,
         "texts": {path: digest(after) for path, (_, after) in plan.texts.items()},
-        "symlinks": plan.symlinks,
         "undoes": undoes.id if undoes else None,
     }
     with disk.replacing(file) as target:
@@ -420,7 +406,6 @@ def _finish(index: Index) -> None:
         with contextlib.suppress(MemoryNotFound):
             undoes = index.vault.journal.get(written.get("undoes") or 0)
         plan = _plan_rest(index, old, new, texts, undoes)
-        plan.symlinks |= {path: (before, after) for path, (before, after) in written.get("symlinks", {}).items()}
         with _change(index, plan, undoes, resumes=True):
             trouble = _mend(index, plan)
         _commit(index, plan, trouble)

@@ -100,13 +100,13 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         if secrets and not revision.force:
             raise InvalidInput(f"{chunk.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
-            with index.vault.change("revise", id) as warnings:
+            with index.vault.change("revise", id):
                 index.vault.write(chunk.path, note.encode(text), digest(data))
         except Conflict:
             continue  # changed at the same moment: check again whether the parts overlap
         sync.scan_paths(index, [chunk.path])
         embed_note(index, chunk.path)
-        return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=(*secrets, *warnings))
+        return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=secrets)
     raise _keeps_changing(chunk.path)
 
 

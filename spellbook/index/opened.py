@@ -102,7 +102,6 @@ class Index:
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes, obsidian=config.obsidian)
-            vault.recover()
         return cls(config, vault, catalog, embedder, _chroma(config, embedder), reranker, second, scope, whole, sees)
 
     @property

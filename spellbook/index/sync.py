@@ -192,7 +192,6 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     may_lose = not (full or index.vault.is_only_read)
     if may_lose:
         index.vault.check_there()
-    index.vault.recover()
     for _ in range(_GLANCES):
         listing = index.vault.walk()
         known = index.catalog.notes.known()
@@ -222,7 +221,6 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
 def scan_paths(index: Index, paths: Sequence[str]) -> Report:
     """First stage for `paths` alone, which somebody says have changed; waits for no other process."""
     adopt(index)
-    index.vault.recover()
     report = Report(scanned=len(paths))
     left = list(paths)
     for _ in range(_LOOKS):

@@ -91,9 +91,9 @@ class Link:
 
 
 class Span(NamedTuple):
-    """A rewritten target: its position in the text after (None: a symbolic link's), its spelling before and after."""
+    """A rewritten target: its position in the text after, its spelling before and after."""
 
-    at: int | None
+    at: int
     before: str
     after: str
 

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import stat
 import sys
 import unicodedata
@@ -114,6 +115,23 @@ def replacing(place: Path, like: Path | None = None) -> Iterator[BinaryIO]:
             os.unlink(name)
         raise
     sync_folder(place.parent)
+
+
+def copy_status(source: Path, target: Path) -> None:
+    """
+    Give `target` the owner, group, flags and attributes of `source`, as far as the system allows it.
+
+    The permissions and times of `target` stay. Raises OSError.
+    """
+    wanted, own = os.stat(source), os.stat(target)
+    with contextlib.suppress(OSError):
+        shutil.copystat(source, target)
+    if sys.platform != "win32" and (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid):
+        for ids in ((-1, wanted.st_gid), (wanted.st_uid, -1)):  # who gives a file away may not change its group
+            with contextlib.suppress(OSError):
+                os.chown(target, *ids)
+    os.chmod(target, stat.S_IMODE(own.st_mode))  # a new owner takes away some
+    os.utime(target, ns=(own.st_atime_ns, own.st_mtime_ns))
 
 
 def claim(source: Path, target: Path) -> None:

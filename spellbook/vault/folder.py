@@ -122,15 +122,10 @@ class Folder:
             paths = (inside + name for name in files if suffix(name) in SUFFIXES)
             yield from (path for path in paths if is_whole(path) and not (ignored and ignored(path)))
 
-    def symlinks(self) -> dict[str, str]:
-        """Return the symbolic links outside dot-folders as path → target."""
+    def symlinks(self) -> list[str]:
+        """Return the paths of the symbolic links outside dot-folders."""
         paths = (inside + name for inside, folders, files in self._walk_names() for name in (*folders, *files))
-        links: dict[str, str] = {}
-        for path in paths:
-            with contextlib.suppress(OSError):  # it went in between
-                if os.path.islink(self.root / path):
-                    links[path] = os.readlink(self.root / path)
-        return links
+        return [path for path in paths if os.path.islink(self.root / path)]
 
     def litter(self) -> list[str]:
         """Return the temporary files in the vault's own folders, which `walk` leaves out."""

@@ -148,7 +148,7 @@ class Entry:
 
 @dataclass(slots=True)
 class EntryDraft:
-    """An entry being written; `id` is None until something changed. The caller receives `warnings`."""
+    """An entry being written; `id` is None until something changed."""
 
     verb: str
     what: str
@@ -159,7 +159,6 @@ class EntryDraft:
     session: str = ""
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
 
 
 class EntryOptions(TypedDict, total=False):
@@ -285,11 +284,6 @@ class Journal:
             for number in numbers:
                 self._here.draft.made.pop(number, None)
 
-    def warn(self, warning: str) -> None:
-        """Add a warning to the entry that this thread makes, if it makes one."""
-        if self._here.draft:
-            self._here.draft.warnings.append(warning)
-
     def _unfinished(self, verb: str, what: str) -> int | None:
         sql = "SELECT entry FROM entries WHERE verb = ? AND what = ? AND NOT whole ORDER BY entry DESC"
         rows = self._database.rows(sql, (verb, what[:_MOST_WHAT]))
@@ -406,9 +400,8 @@ class Journal:
         for path, before, after, links in self._database.rows(sql, (entry,)):
             spans = None if links is None else tuple(Span(*span) for span in json.loads(links))
             if spans is not None and (earlier := rewrites.get(path)) is not None:
-                # Noted before the file was moved as it is, or of the symbolic link that it is.
-                is_same = not spans and earlier.after == after
-                spans = (*(span for span in earlier.links or () if is_same or span.at is None), *spans)
+                # Noted before the file was moved as it is.
+                spans = (*((earlier.links or ()) if not spans and earlier.after == after else ()), *spans)
             if after is not None or spans:
                 rewrites[path] = Rewrite(before, after, spans)
         return rewrites

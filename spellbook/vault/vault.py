@@ -64,17 +64,13 @@ class Vault(Folder):
         """Whether it has no writer; such notes may come and go as others make them, and nothing is lost."""
         return isinstance(self._writer, NoWriter)
 
-    def recover(self) -> None:
-        """Finish or revert a write that a kill cut short, unless another process is writing. Never fails."""
-        self._writer.recover()
-
     @contextlib.contextmanager
-    def change(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[list[str]]:
-        """Record what this thread writes as one entry, reverted if it ends in an error; yields a list for warnings."""
+    def change(self, verb: str, what: str = "", **options: Unpack[EntryOptions]) -> Iterator[None]:
+        """Record what this thread writes as one entry, reverted if it ends in an error."""
         with self.journal.entry(verb, what, **options) as draft:
             before = set(draft.made)
             try:
-                yield draft.warnings
+                yield
             except BaseException:
                 with self.journal.reverting():
                     self._take_back([trace for number, trace in draft.made.items() if number not in before])
@@ -117,8 +113,7 @@ class Vault(Folder):
             numbers = self.journal.note(changes) if changes else []
             with ThreadPoolExecutor(min(AT_ONCE, len(changes) or 1)) as pool:
                 reasons = pool.map(lambda change: self._writer.replace(change, texts[change.path][1]), changes)
-                for change, number, (reason, lost) in zip(changes, numbers, reasons, strict=True):
-                    self._writer.warn_of(change.path, lost)
+                for change, number, reason in zip(changes, numbers, reasons, strict=True):
                     if reason is not None:
                         failed[change.path] = reason
                         with contextlib.suppress(StorageError):
@@ -162,7 +157,7 @@ class Vault(Folder):
                         if expected is None:
                             disk.claim(temporary, place)
                         else:
-                            self._writer.warn_of(path, self._writer.swap(path, temporary, place, expected))
+                            self._writer.swap(path, temporary, place, expected)
                 if sync:
                     disk.sync_folder(place.parent)
             except FileExistsError as error:
@@ -197,7 +192,7 @@ class Vault(Folder):
         with self._writer.exclusive(), disk.explain_errors(to):
             changes: list[Change] = []
             for note in self.files(path) if source.is_dir() else [path]:
-                with contextlib.suppress(UnreadableNote):
+                with contextlib.suppress(UnreadableNote, MemoryNotFound):  # a symbolic link may lead nowhere
                     if names.is_note(note):
                         data = self.read(note)[0]
                         new = Change(to + note[len(path) :], None, data, links=())

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
 from spellbook.notes.note import MOST_BYTES
-from spellbook.system import attributes, disk
+from spellbook.system import disk
 from spellbook.system.errors import (
     Conflict,
     MemoryNotFound,
     PermissionDenied,
     SpellbookError,
     StorageError,
-    VaultNotFound,
 )
 from spellbook.text.unicode import folded
-from spellbook.vault import inplace, names, rules
+from spellbook.vault import names, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.journal import Change, Journal
 
@@ -31,8 +29,6 @@ AT_ONCE = 16
 
 SAVE_SECONDS = 0.3
 """How old an empty file is at least that is replaced."""
-
-_log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -46,7 +42,7 @@ class Writer:
     @contextlib.contextmanager
     def exclusive(self, patience: float = 30) -> Iterator[None]:
         """
-        Hold the write lock of the vault, and recover what a killed writer left. Editors do not take this lock.
+        Hold the write lock of the vault. Editors do not take this lock.
 
         Every write goes through here: raises VaultNotFound if the vault is not there.
         """
@@ -61,16 +57,7 @@ class Writer:
                     "Mend it, or set SPELLBOOK_STATE.",
                 ) from error
             self.folder.check_there()  # it may have gone while this waited
-            if inplace.unfinished(self._state):
-                with disk.explain_errors(str(self.folder.root)):
-                    inplace.recover(self._state, self.folder)
             yield
-
-    def recover(self) -> None:
-        """Finish or revert a write that a kill cut short, unless another process is writing. Never fails."""
-        if inplace.unfinished(self._state):
-            with contextlib.suppress(StorageError, VaultNotFound), self.exclusive(0):
-                pass
 
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
@@ -101,47 +88,29 @@ class Writer:
     def real(self, path: str) -> Path:
         return Path(os.path.realpath(self.folder.locate(path)))
 
-    def replace(self, change: Change, expected: str) -> tuple[SpellbookError | None, list[str]]:
-        """Replace a file's bytes; return the error, if any, and which attributes could not be kept."""
+    def replace(self, change: Change, expected: str) -> SpellbookError | None:
+        """Replace a file's bytes; return the error, if any."""
         place = self.real(change.path)
         try:
             with disk.written(place.parent, change.after or b"", 0o600) as temporary:
                 os.chmod(temporary, change.mode)
-                return None, self.swap(change.path, temporary, place, expected)
+                self.swap(change.path, temporary, place, expected)
         except SpellbookError as error:
-            return error, []
+            return error
         except OSError as error:
-            return disk.storage_error(change.path, error), []
+            return disk.storage_error(change.path, error)
+        return None
 
-    def swap(self, path: str, temporary: Path, place: Path, expected: str) -> list[str]:
-        """Replace a file; return which of its attributes were lost. Raises Conflict, MemoryNotFound, OSError."""
-
-        def is_expected(there: Path) -> bool:
-            return disk.hash_of(there) == expected
-
-        lost: list[str] = []
+    def swap(self, path: str, temporary: Path, place: Path, expected: str) -> None:
+        """Replace a file. Raises Conflict, MemoryNotFound, OSError."""
         try:
             if expected == digest(b""):
                 _wait_for_save(place)
-            if os.stat(place).st_nlink > 1:
-                with contextlib.suppress(PermissionError):
-                    if not inplace.replace(self._state, path, temporary, place, is_expected):
-                        raise changed(path)
-                    return []
-                lost.append("its other names, hard links, which lead to the text before")
-            lost += attributes.copy(place, temporary)
-            if not disk.swap(temporary, place, is_expected):
+            disk.copy_status(place, temporary)
+            if not disk.swap(temporary, place, lambda there: disk.hash_of(there) == expected):
                 raise changed(path)
         except FileNotFoundError as error:
             raise gone(path) from error
-        return lost
-
-    def warn_of(self, path: str, lost: Sequence[str]) -> None:
-        """Log which attributes of a replaced file were lost, and add it to the warnings of the journal entry."""
-        if lost:
-            warning = f"{path} is written, and could not keep {', '.join(lost)}."
-            _log.warning(warning)
-            self.journal.warn(warning)
 
     def write_new(self, folder: Path, data: bytes, mode: int | None, paths: Iterator[str]) -> str | None:
         """Write a new file in `folder` at the first free path, and return that path; None if all are taken."""
@@ -269,6 +238,3 @@ class NoWriter(Writer):
     def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
         raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
         yield
-
-    def recover(self) -> None:
-        """Do nothing: nothing was ever begun."""

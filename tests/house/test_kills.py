@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from spellbook.library import book as books
-from spellbook.vault import inplace
-from spellbook.vault.folder import digest
 from tests.scratch import assert_equal_to_scratch
 from tests.trees import everything, grow, is_killed, kept
 
@@ -56,27 +53,3 @@ def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, v
         at += 3
     assert at > 4
     assert_equal_to_scratch(vault, tmp_path / "scratch")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="hard links of POSIX")
-def test_a_kill_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After SIGKILL while a file with hard links is written, it has the old or the new text at the next start."""
-    old, new = (f"## One\n\n{word * 2_000}\n" for word in ("old ", "newer "))
-    verb = f"book.index.vault.write('a.md', {new.encode()!r}, {digest(old.encode())!r})"
-    at, killed, torn, texts = 6, True, 0, set()
-    while killed:
-        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
-        vault = grow(tmp_path / f"v{at}", {"a.md": old.encode()})
-        (vault / "b.txt").hardlink_to(vault / "a.md")
-        killed = is_killed(vault, vault, verb, at)
-        torn += (vault / "a.md").read_text() not in {old, new}
-        with books.open(vault, embedder="hash") as book:
-            text = (vault / "a.md").read_text()
-            assert text in {old, new}, at
-            assert inplace.unfinished(book.config.state) == []
-        assert (vault / "b.txt").samefile(vault / "a.md")
-        assert set(kept(vault)) == {"a.md", "b.txt"}
-        texts.add(text)
-        at += 1
-    assert torn > 1
-    assert texts == {old, new}

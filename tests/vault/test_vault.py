@@ -29,7 +29,6 @@ from spellbook.system.errors import (
     UnreadableNote,
     VaultNotFound,
 )
-from spellbook.vault import inplace
 from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
 from spellbook.vault.names import COPY, is_note, safe_name
@@ -625,23 +624,6 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
         with pytest.raises(PathOutsideVault):
             change()
     assert (list(away.iterdir()), file.read_text()) == ([], "x")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-def test_what_is_kept_after_a_kill_does_not_leave_the_vault(notes, vault, tmp_path, write_note):
-    """The text before a write that was cut short is not put where `.trash` leads; it stays in the state folder."""
-    away = tmp_path / "away"
-    away.mkdir()
-    (vault / ".trash").symlink_to(away)
-    source = tmp_path / "source"
-    source.write_text("new")
-    (tmp_path / "locks").mkdir()
-    record = inplace.Record(tmp_path / "locks" / "in-place" / "0.json")
-    record.begin("a.md", write_note("a.md", "old"), source)
-    (vault / "a.md").write_text("saved by hand")
-    with pytest.raises(PathOutsideVault):
-        notes.create("", "b", b"x")
-    assert (list(away.iterdir()), record.old.read_text()) == ([], "old")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import difflib
-import logging
 import os
 import re
 import stat
@@ -18,14 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spellbook.system import attributes, disk
+from spellbook.system import disk
 from spellbook.system.errors import Conflict, StorageError
 
 _BACKUP = ".spellbook-{}.bak"
 _MOST_BYTES = 10_000_000  # Claude Code keeps conversations in its settings, which makes megabytes
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +67,8 @@ class FileChange:
                 if self.is_program:  # for those who may read it
                     readable = temporary.stat().st_mode & 0o444
                     temporary.chmod(temporary.stat().st_mode | readable >> 2)
-                if self.before is not None and (lost := attributes.copy(place, temporary)):
-                    _log.warning("%s is written, and could not keep %s.", self.path, ", ".join(lost))
+                if self.before is not None:
+                    disk.copy_status(place, temporary)
                 self._expect()
                 os.replace(temporary, place)
         except OSError as error:
