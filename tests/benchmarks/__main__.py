@@ -27,6 +27,7 @@ PARTS = (
     "processes",
     "queries",
     "vectors",
+    "shared",
     "engine",
     "growth",
     "archives",
