@@ -226,7 +226,7 @@ def _reindex(book: Spellbook, progress: Progress | None, *, full: bool, words_on
 @command()
 def watch(book: Spellbook) -> None:
     """Keep the index up to date until stopped (Ctrl-C)."""
-    from spellbook.server import publisher, watcher
+    from spellbook.server import watcher
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -237,11 +237,8 @@ def watch(book: Spellbook) -> None:
         present(book.config.state, "watch"),
         watcher.Watcher(book, lambda report: output.say(output.summary(report), err=True)),
     ):
-        published = publisher.started(book)
         while not stop.wait(1.0):
             pass
-        if published:
-            published.stop()
 
 
 @command(

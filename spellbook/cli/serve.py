@@ -62,22 +62,6 @@ container_option = click.option(
     metavar="NAMES",
     help="Toolsets, with commas [core].",
 )
-@click.option(
-    "--published",
-    is_flag=True,
-    help="Serve vaults that were published to SPELLBOOK_DATABASE_URL, without files; they are only read.",
-)
-@click.option(
-    "--name", "names", multiple=True, metavar="NAME", help="A published vault to serve; repeat for more [all]."
-)
-@click.option(
-    "--writes-to",
-    "writes_to",
-    multiple=True,
-    metavar="NAME=URL",
-    help="The server with the files of the published vault NAME, which writes are handed to with "
-    "SPELLBOOK_WRITES_TOKEN; repeat for more.",
-)
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
 @click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
 @click.option(
@@ -97,9 +81,6 @@ def serve(
     host: str,
     port: int,
     toolsets: str,
-    published: bool,
-    names: tuple[str, ...],
-    writes_to: tuple[str, ...],
     certfile: str | None,
     keyfile: str | None,
     proxies: tuple[str, ...],
@@ -114,31 +95,24 @@ def serve(
     """
     if bool(certfile) != bool(keyfile):
         raise click.UsageError("--certfile and --keyfile belong together.")
-    if names and not published:
-        raise click.UsageError("--name belongs to --published.")
-    if writes_to and not published:
-        raise click.UsageError("--writes-to belongs to --published.")
     for proxy in proxies:
         try:
             ipaddress.ip_network(proxy, strict=False)
         except ValueError as error:
             reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
             raise click.UsageError(reason) from error
-    from spellbook.library import published as published_vaults
     from spellbook.server.http import run
 
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
-    scope = ctx.ensure_object(dict).get("scope")
-    with address.socket, published_vaults.open(names, scope=scope) if published else opened(ctx) as book:
+    with address.socket, opened(ctx) as book:
         with growing():
             from spellbook.server import debug_log as debug
-            from spellbook.server.handover import Writers
             from spellbook.server.http import app, guard, served
 
             named = run.environment_hosts()
             is_open = _is_open(address, named)
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
-            doors = served.Served(book, toolsets_of(toolsets), log=log, writers=Writers.of(writes_to))
+            doors = served.Served(book.whole, toolsets_of(toolsets), log=log)
             is_local = address.is_loopback and not proxies
             if not is_local and not is_open and doors.tokens.is_empty:
                 _print_first_token(doors.tokens.add("first"), address.url)

@@ -130,7 +130,7 @@ def _side(index: Index, id: str) -> _MergeSide:
 
 def _plan_shift(index: Index, first: Note, other: Note) -> Shift:
     """Return where links lead before and after the merge. `first` then has the text of `other` and all its names."""
-    files, aliases = index.vault.files(), index.catalog.stored_links.aliases()
+    files, aliases = index.vault.files(), index.catalog.links.aliases()
     named = {name: first.path if path == other.path else path for name, path in aliases.items()}
     for name in combine.metadata(first, other)[0].get("aliases", ()):  # type: ignore[attr-defined]
         named.setdefault(fold(name), first.path)

@@ -155,7 +155,7 @@ def _plan_move(index: Index, old: str, new: str, undoes: Entry | None) -> _MoveP
     old, new = _resolve_places(index, old, new, is_undo=undoes is not None)
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
-    aliases = index.catalog.stored_links.aliases()
+    aliases = index.catalog.links.aliases()
     after = _rename_files(files, aliases, moved)
     entry = undoes or _find_reverse(index.vault.journal, old, new)
     plan = _MovePlan(old, new, Shift(Files(files, aliases), after, moved), _rewrites(index.vault.journal, entry))
@@ -200,7 +200,7 @@ def _find_concerned(index: Index, shift: Shift) -> set[str]:
     touched = {links.key(path) for pair in shift.moved.items() for path in pair}
     return {
         linked.source
-        for linked in index.catalog.stored_links.all()
+        for linked in index.catalog.links.all()
         if (linked.source in shift.moved or linked.link.name in touched)
         and (
             shift.wanted(linked.source, linked.link.target, linked.link.is_markdown)
@@ -429,7 +429,7 @@ def _plan_rest(index: Index, old: str, new: str, texts: Mapping[str, str], undoe
     """Plan the rest of a move whose files are moved already; `texts` are the planned hashes of notes."""
     files = index.vault.files()
     homes = {path: home for path in files if (home := names.after_move(path, new, old)) != path}
-    aliases = index.catalog.stored_links.aliases()
+    aliases = index.catalog.links.aliases()
     moved = {home: path for path, home in homes.items()}
     shift = Shift(_rename_files(files, aliases, homes), Files(files, aliases), moved)
     plan = _MovePlan(old, new, shift, _rewrites(index.vault.journal, undoes))

@@ -149,7 +149,7 @@ def _guesses(index: Index, *, with_similar: bool) -> tuple[Guess, ...]:
         known = _KnownFiles(index)
         found = [
             guess
-            for linked in index.catalog.stored_links.all()
+            for linked in index.catalog.links.all()
             if not (linked.link.target.startswith(folders) or linked.link.target in names)
             and (guess := known.guess(linked, with_similar=with_similar))
         ]
@@ -225,7 +225,7 @@ class _KnownFiles:
     """What is known of a vault's files: their names, aliases and titles, and where they were."""
 
     def __init__(self, index: Index) -> None:
-        catalog = index.catalog.stored_links
+        catalog = index.catalog.links
         self._files = set(index.vault.files())
         self._now = Files(self._files, catalog.aliases(), catalog.ids())
         self._went = {old: new for old, new in catalog.went().items() if new in self._files and old not in self._files}

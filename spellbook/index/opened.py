@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import FILE, Catalog
@@ -29,9 +28,6 @@ from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
-
-if TYPE_CHECKING:
-    from spellbook.index.engine import Engine
 
 _CALIBRATIONS = "calibration"
 """The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
@@ -108,12 +104,6 @@ class Index:
     def visible(self) -> tuple[Condition, ...]:
         """What limits searches and lists to the scope."""
         return scopes.visible(self.scope)
-
-    def engine(self) -> Engine:
-        """Return what answers questions from this index; it loads vectors into memory when it is first asked."""
-        from spellbook.index.local import Local
-
-        return Local(self)
 
     def fits(self, width: int) -> None:
         """

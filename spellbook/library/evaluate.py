@@ -158,7 +158,7 @@ def run(index: Index, searcher: Searcher, standard: Standard, progress: Progress
         unlabelled=tuple(Unlabelled(note.place, note.lacks) for note in labelled if note.lacks),
         lacking=dict(Counter(name for note in of_people for name in note.lacks)),
         failures=(),
-        index=state(index, counts, index.catalog.second.fingerprint, results.reason),
+        index=state(index, counts, results.reason),
     )
     by_meaning = bool(checked.questions) or any(query.mode != "find" for query in queries)
     unmatched = map(str, index.catalog.unmatched(conditions(standard.filter), index.visible))

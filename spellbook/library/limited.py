@@ -12,14 +12,12 @@ and undo belong to all notes, and a move changes links in notes that are hidden.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
 from dataclasses import replace
 
 from spellbook.index import embed
 from spellbook.index.opened import Index
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
-from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
@@ -27,15 +25,9 @@ from spellbook.system.errors import PermissionDenied
 _opening = threading.Lock()
 
 
-def seen_by(book: Reader, sees: str, vaults: Collection[str] = ()) -> Reader:
-    """
-    Return what a token sees of `book`: all, or with `sees` (team or public) such notes alone; it ends with `book`.
-
-    Of published vaults it sees those of the names `vaults`, all if there are none.
-    """
-    if isinstance(book, PublishedReader):
-        return book.seen_by(sees, vaults or None) if sees or vaults else book
-    if not sees or not isinstance(book, Spellbook):
+def seen_by(book: Spellbook, sees: str) -> Reader:
+    """Return `book` for a token that sees all; with `sees` (team or public) its reader of such notes alone."""
+    if not sees:
         return book
     with _opening:
         parts = (part for part in book.beside if isinstance(part, LimitedReader))

@@ -1,8 +1,8 @@
 """
 What every reader of a vault can do: find, list, show, and say what state it is in.
 
-There are four: `book` reads a vault with its files and also changes it, `earlier` the vault as it was, `limited` the
-part that a token sees, `published` what was published to PostgreSQL. What a reader has no method for, it cannot do.
+There are three: `book` reads a vault with its files and also changes it, `earlier` the vault as it was, `limited` the
+part that a token sees. What a reader has no method for, it cannot do.
 """
 
 from __future__ import annotations
@@ -86,11 +86,6 @@ class Reader:
     def denial(self) -> PermissionDenied | None:
         """Why nothing can be changed here, None where it can."""
         return None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether what is read, a folder or a database, answers now."""
-        return self.config.vault.is_dir()
 
     def is_watched(self) -> bool:
         """Return whether nothing here can be out of date: a process watches all that is read."""
@@ -283,11 +278,7 @@ class Reader:
     # -- state
 
     def log(self, most: int | None = 20, path: str = "") -> list[Entry]:
-        """
-        Return the changes that tools and commands made in the vault, or at a `path`, newest first.
-
-        None where they lie elsewhere.
-        """
+        """Return the changes that tools and commands made in the vault, or at a `path`, newest first."""
         return self.index.vault.journal.entries(most, path)
 
     def state(self) -> question.State:
@@ -319,5 +310,5 @@ class Reader:
 
     @cached_property
     def snapshots(self) -> taken.Snapshots:
-        """The snapshots of the vault, none where its files are elsewhere; see `archive.snapshots`."""
+        """The snapshots of the vault; see `archive.snapshots`."""
         return taken.Snapshots(self.index.vault, self.config.snapshot_folder)

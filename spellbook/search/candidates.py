@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.engine import Engine, Source
 from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.index.loaded import LoadedIndex
 from spellbook.models.base import Bytes, Vectors
 from spellbook.search import retrieve, synonyms, weights
 from spellbook.search.question import Question, Ranked
@@ -40,8 +40,7 @@ class Gathering:
 
     def __init__(
         self,
-        engine: Engine,
-        index: Source,
+        loaded: LoadedIndex,
         question: Question,
         texts: Sequence[QueryText],
         limits: Sequence[Condition],
@@ -49,20 +48,21 @@ class Gathering:
         written: retrieve.ScriptsCache,
         time: When | None = None,
     ) -> None:
-        self.counts = engine.counts()
-        self.guides = engine.guides() if NO_GUIDES in limits else 0
-        if texts[0].vector is not None and engine.fingerprint != index.embedder.fingerprint:
+        index, catalog = loaded.index, loaded.catalog
+        self.counts = catalog.counts()
+        self.guides = catalog.guides() if NO_GUIDES in limits else 0
+        if texts[0].vector is not None and catalog.fingerprint != index.embedder.fingerprint:
             texts = [QueryText(text.text) for text in texts]
-            if engine.fingerprint:  # else nothing was indexed yet
+            if catalog.fingerprint:  # else nothing was indexed yet
                 reasons.append("searched by words only: another process indexes this vault with another embedder")
         has_second = any(text.second is not None for text in texts)
-        if has_second and (index.second is None or engine.second_fingerprint != index.second.fingerprint):
+        if has_second and (index.second is None or catalog.second.fingerprint != index.second.fingerprint):
             # Its vectors are another encoder's, if there are any.
             texts = [replace(text, second=None) for text in texts]
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
-        self._engine, self._written, self._limits, self._reasons, self._time = engine, written, limits, reasons, time
-        self._lookups = [Lookup(engine, index, question, text, wanted) for text in texts]
+        self._catalog, self._written, self._limits, self._reasons, self._time = catalog, written, limits, reasons, time
+        self._lookups = [Lookup(loaded, question, text, wanted) for text in texts]
 
     def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
         """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
@@ -80,7 +80,7 @@ class Gathering:
             return []
         known = {number: chunk for lookup in self._lookups for number, (chunk, _) in lookup.semantic.items()}
         missing = [number for number in numbers if number not in known]
-        known |= {chunk.number: chunk for chunk in self._engine.by_number(missing)}
+        known |= {chunk.number: chunk for chunk in self._catalog.by_number(missing)}
         chunks = [known[number] for number in numbers if number in known]
         compares = any(lookup.compares_languages for lookup in self._lookups)
         how_written = [self._written.of(chunk) for chunk in chunks] if compares else []
@@ -107,8 +107,8 @@ class Gathering:
 class Lookup:
     """What one text of a question finds, by chunk number, and what it says of each chunk."""
 
-    def __init__(self, engine: Engine, index: Source, question: Question, text: QueryText, wanted: int) -> None:
-        self._engine, self._index, self._wanted = engine, index, wanted
+    def __init__(self, loaded: LoadedIndex, question: Question, text: QueryText, wanted: int) -> None:
+        self._loaded, self._wanted = loaded, wanted
         self._question = question if text.text == question.text else replace(question, text=text.text, also=())
         self._most_words = weights.WORDS if text.text == question.text else weights.WORDS_OF_FURTHER
         self.text = text
@@ -135,29 +135,30 @@ class Lookup:
         self, limits: Sequence[Condition], reasons: list[str], time: When | None, *, pending: bool
     ) -> list[int]:
         """Look for the nearest chunks, notes with the nearest titles, and what stands in for texts that are pending."""
-        engine, vector, wanted = self._engine, self.text.vector, self._wanted
+        loaded, vector, wanted = self._loaded, self.text.vector, self._wanted
         if vector is None:
             return []
-        scale = self._index.embedder.scale
-        self.semantic = retrieve.by_meaning(engine, vector, scale, limits, wanted, reasons)
+        nearest, scale = loaded.nearest, loaded.index.embedder.scale
+        self.semantic = retrieve.by_meaning(nearest, vector, scale, limits, wanted, reasons)
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
-            dated = retrieve.by_meaning(engine, vector, scale, (*limits, time.condition), wanted, reasons)
+            dated = retrieve.by_meaning(nearest, vector, scale, (*limits, time.condition), wanted, reasons)
             unranked = {number: (chunk, leg._replace(rank=0)) for number, (chunk, leg) in dated.items()}
             self.semantic = {**unranked, **self.semantic}
-        near = [*self.semantic, *engine.named(vector, limits)]
+        near = [*self.semantic, *loaded.notes.near(vector, limits)]
         if self.text.second is not None and pending:
-            near += engine.standing_in(self.text.second, limits, wanted)
+            pending_texts = nearest.standing_in(self.text.second, limits, wanted)
+            near += [chunk.number for chunks, _ in pending_texts for chunk in chunks]
         return near
 
     def by_words(self, limits: Sequence[Condition], near: Sequence[int], total: int, guides: int) -> list[int]:
         """Look for chunks with the text's words, and score the chunks `near` by them; see `retrieve.by_words`."""
         if not self._is_by_words:
             return []
-        config = self._index.config
+        config = self._loaded.index.config
         table = synonyms.of(config.words_of or config.vault)
         self.words = retrieve.by_words(
-            self._engine, self._question, limits, total, guides, near, self._wanted, table, self._most_words
+            self._loaded, self._question, limits, total, guides, near, self._wanted, table, self._most_words
         )
         self._scored = {*near, *self.words.legs}
         return list(self.words.legs)
@@ -174,11 +175,11 @@ class Lookup:
         `written` says how each is written; it is empty where no text `compares_languages`.
         `rows` are vectors of the second encoder by key; those that are missing are read and added.
         """
-        engine, index, vector = self._engine, self._index, self.text.vector
+        loaded, index, vector = self._loaded, self._loaded.index, self.text.vector
         scores = {number: leg for number, (_, leg) in self.semantic.items()}
         if vector is not None:
             others = [chunk for chunk in chunks if chunk.number not in scores]
-            scores |= retrieve.scores_by_meaning(engine, vector, index.embedder.scale, others)
+            scores |= retrieve.scores_by_meaning(loaded.nearest, vector, index.embedder.scale, others)
         words = self.words.legs
         if self._is_by_words:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
@@ -187,15 +188,15 @@ class Lookup:
         notes: Mapping[str, OfNote] = {}
         by_second: Mapping[str, float] = {}
         if self._question.mode != "keyword":  # which asks for chunks with these words
-            about = engine.about(vector, chunks)
+            about = loaded.notes.of(vector, chunks)
             if self.text.second is not None and index.second is not None:
                 labels = (key for note in about.values() for _, key, _ in note.labels)
                 keys = dict.fromkeys((*(chunk.key for chunk in chunks), *labels))
                 if missing := [key for key in keys if key not in rows]:
-                    rows |= engine.seconds(missing)
+                    rows |= loaded.catalog.second.of(missing)
                 by_second = retrieve.scores_by_second(self.text.second, index.second.scale, rows)
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
-            notes = retrieve.of_notes(engine, self.words, about, scale, by_second, unprompted=self._question.unprompted)
+            notes = retrieve.of_notes(loaded, self.words, about, scale, by_second, unprompted=self._question.unprompted)
         expected, matches = self.expected, []
         for chunk, scripts in zip_longest(chunks, written):
             leg = words.get(chunk.number)

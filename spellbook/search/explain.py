@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spellbook.index.catalog.schema import NO_TEXT, Place
-from spellbook.index.engine import Engine
 from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
 from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
@@ -110,7 +109,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = _refusal(question, ranked, candidate, least)
             if number in closest:
                 verdict = f"a closest note: {verdict}"
-        rows.append(_row(searcher.engine, ranked, candidate, verdict, places.get(number)))
+        rows.append(_row(index, ranked, candidate, verdict, places.get(number)))
     return Explanation(
         question.text,
         question.mode,
@@ -124,13 +123,14 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     )
 
 
-def _row(engine: Engine, ranked: Ranked, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
+def _row(index: Index, ranked: Ranked, candidate: Candidate, verdict: str, place: int | None) -> ExplainedChunk:
     words = {
         terms.readable(" = ".join(map(str, (word.part, *word.same))).replace('"', "")): word.expression
         for word in ranked.words
     }
     # Ask the index: it matches a word by its stem, or by a part of a name.
-    has = [label for label, expression in words.items() if engine.match_among(expression, [candidate.chunk.number])]
+    number, match = [candidate.chunk.number], index.catalog.match_among
+    has = [label for label, expression in words.items() if match(str(expression), number)]
     return ExplainedChunk(
         **asdict(candidate.chunk.place),
         place=place,

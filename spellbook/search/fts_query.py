@@ -72,13 +72,6 @@ class Query:
     all: bool = False
     instead: tuple[Term, ...] = ()
 
-    @property
-    def phrases(self) -> tuple[Phrase, ...]:
-        """The phrases that `chosen` asks the frequency of, each once; of a very long question the first ones."""
-        terms = (*self.terms[: 2 * _MOST_PARTS], *self.instead[: 2 * _MOST_PARTS])
-        listed = (phrase for term in terms for form in (*term.forms, term.same) for phrase in form)
-        return tuple(dict.fromkeys((*self.required, *listed)))
-
     def chosen(self, frequency: Callable[[Expression], int], most: int = _MOST_PARTS) -> Chosen:
         """
         Choose each term's first form that `frequency` finds in any chunk, or its last; at most 64 phrases.

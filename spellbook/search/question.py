@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.engine import Source
 from spellbook.index.filters import Filter, Unmatched
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors
@@ -57,15 +56,12 @@ class State:
         return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
 
 
-def state(index: Source, counts: Counts, second: str, reason: str = "") -> State:
-    """
-    Return the state of an index with these counts, `degraded` if there is a reason.
-
-    `second` is the fingerprint of the second encoder whose vectors it has.
-    """
-    embedding = counts.pending > 0 and processes.is_embedding(index.config.state)
-    is_helped = index.second is not None and index.second.fingerprint == second
-    pending = counts.second_pending if counts.pending and is_helped else None
+def state(index: Index, counts: Counts, reason: str = "") -> State:
+    """Return the state of an index with these counts, `degraded` if there is a reason."""
+    is_pending, second = counts.pending > 0, index.second
+    embedding = is_pending and processes.is_embedding(index.config.state)
+    is_helped = is_pending and second is not None and second.fingerprint == index.catalog.second.fingerprint
+    pending = counts.second_pending if is_helped else None
     return State(
         counts.generation, counts.notes, counts.chunks, counts.pending, bool(reason), reason, embedding, pending
     )
@@ -73,7 +69,7 @@ def state(index: Source, counts: Counts, second: str, reason: str = "") -> State
 
 def state_of(index: Index, reason: str = "") -> State:
     """Return the state of a vault's index, read now."""
-    return state(index, index.catalog.counts(), index.catalog.second.fingerprint, reason)
+    return state(index, index.catalog.counts(), reason)
 
 
 def _percent(pending: int, chunks: int) -> int:

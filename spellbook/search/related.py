@@ -13,9 +13,9 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 from spellbook.index import privacy
+from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
-from spellbook.index.engine import Linking
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached, key
@@ -304,21 +304,14 @@ def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]
     In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
     a part of a vault does not have.
     """
-    return superseded_in(index.catalog, index.whole, paths, hiding)
-
-
-def superseded_in(
-    read: Linking, whole: Index | None, paths: Collection[str], hiding: Sequence[Condition]
-) -> dict[str, Superseded]:
-    """Return the same for what `read` has; if that is a part of a vault, `whole` is the index of all of it."""
-    known = _superseded(read, paths, hiding)
-    if whole is None:
+    known = _superseded(index.catalog, paths, hiding)
+    if index.whole is None:
         return known
-    hidden = _superseded(whole.catalog, paths, ()).keys() & set(paths) - known.keys()
+    hidden = _superseded(index.whole.catalog, paths, ()).keys() & set(paths) - known.keys()
     return {**dict.fromkeys(sorted(hidden), Superseded(frozenset(), None)), **known}
 
 
-def _superseded(catalog: Linking, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+def _superseded(catalog: Catalog, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
     superseding = catalog.links.superseding(paths)
     if not superseding:
         return {}

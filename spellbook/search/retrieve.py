@@ -1,7 +1,7 @@
 """
 Retrieval: the candidates of a question, by meaning (cosine of embeddings) and by words (bm25 of the full-text index).
 
-Each function is given the engine of an open index and only reads. Scores are absolute, in 0..1.
+Each function only reads. Scores are absolute, in 0..1.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spellbook.index.catalog.schema import QUESTION, TITLE, StoredChunk
-from spellbook.index.engine import Engine
 from spellbook.index.filters import Condition
+from spellbook.index.loaded import LoadedIndex
 from spellbook.index.vectors.about import NoteCosines
+from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import Bytes, Scale, Vectors, score, unit
 from spellbook.search import fts_query, synonyms, weights
 from spellbook.search.question import QueryWord, Question
@@ -68,25 +69,25 @@ class Words:
 
 
 def by_meaning(
-    engine: Engine, vector: Vectors, scale: Scale, limits: Sequence[Condition], wanted: int, reasons: list[str]
+    nearest: Nearest, vector: Vectors, scale: Scale, limits: Sequence[Condition], wanted: int, reasons: list[str]
 ) -> dict[int, tuple[StoredChunk, Leg]]:
-    """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Engine.nearest`."""
+    """Return the `wanted` chunks nearest to a unit vector, by number, best first; see `Nearest.chunks`."""
     result: dict[int, tuple[StoredChunk, Leg]] = {}
-    for chunks, cosine in engine.nearest(vector, limits, wanted, reasons):
+    for chunks, cosine in nearest.chunks(vector, limits, wanted, reasons):
         leg = Leg(len(result) + 1, score(cosine, scale))
         result |= {chunk.number: (chunk, leg) for chunk in chunks}
     return result
 
 
-def scores_by_meaning(engine: Engine, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
+def scores_by_meaning(nearest: Nearest, vector: Vectors, scale: Scale, chunks: Iterable[StoredChunk]) -> dict[int, Leg]:
     """Return the semantic scores of chunks that only the words found, by number."""
     listed = list(chunks)
-    cosines = engine.cosines(vector, [chunk.key for chunk in listed])
+    cosines = nearest.cosines(vector, [chunk.key for chunk in listed])
     return {chunk.number: Leg(0, score(cosines[chunk.key], scale)) for chunk in listed if chunk.key in cosines}
 
 
 def by_words(
-    engine: Engine,
+    loaded: LoadedIndex,
     question: Question,
     limits: Sequence[Condition],
     total: int,
@@ -107,8 +108,8 @@ def by_words(
     if question.keywords:
         query, wanted_kinds = fts_query.phrases(question.keywords, all=question.match_all), []
     else:
-        query, wanted_kinds = fts_query.parse(question.text, table), _kinds(engine, question, table, guides)
-    chosen = query.chosen(engine.frequencies(query.phrases, question.unprompted, guides), most_words)
+        query, wanted_kinds = fts_query.parse(question.text, table), _kinds(loaded, question, table, guides)
+    chosen = query.chosen(loaded.frequencies(question.unprompted, guides), most_words)
     words = _weigh(chosen, total)
     most = sum(word.weight for word in words)
     expression = form(chosen.expression) if chosen.expression else None
@@ -120,8 +121,8 @@ def by_words(
         """Return which of the chunks `listed`, and of `most_new` others, match what `chunks` match, with their bm25."""
         # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
         if most_new and chunks <= weights.RARE_SYNONYM:
-            return engine.match(form(expression), limits, most_new, listed)
-        return engine.match_among(form(expression), listed)
+            return loaded.match(form(expression), limits, most_new, listed)
+        return loaded.catalog.match_among(str(form(expression)), listed)
 
     def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
         """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
@@ -156,30 +157,32 @@ def by_words(
     def more(numbers: Sequence[int]) -> dict[int, Leg]:
         if not numbers:
             return {}
-        matched = dict(engine.match_among(expression, numbers)) if expression else {}
+        matched = dict(loaded.catalog.match_among(str(expression), numbers)) if expression else {}
         add_kinds(numbers, 0)
         listed = set(numbers)
         return {number: leg for number, leg in legs(with_synonyms(matched, numbers, 0), {}).items() if number in listed}
 
-    matched = dict(engine.match(expression, limits, wanted, near)) if expression else {}
+    matched = dict(loaded.match(expression, limits, wanted, near)) if expression else {}
     scores = with_synonyms(matched, [*dict.fromkeys((*near, *matched))], wanted)
     add_kinds([*dict.fromkeys((*near, *scores))], wanted)
     if expression and (new := scores.keys() - matched.keys()):
         # Chunks that only a synonym led to may have words of the question, too.
-        for number, bm25 in engine.match_among(expression, [*new]):
+        for number, bm25 in loaded.catalog.match_among(str(expression), [*new]):
             scores[number] += bm25
     best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
     return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), words, chosen.quotes, form, more)
 
 
-def _kinds(engine: Engine, question: Question, table: synonyms.Table, guides: int) -> list[tuple[str, Expression, int]]:
+def _kinds(
+    loaded: LoadedIndex, question: Question, table: synonyms.Table, guides: int
+) -> list[tuple[str, Expression, int]]:
     """Return the kinds of things that a question asks for: name, what finds a member, and how many chunks that does."""
     words = re.findall(r"[\w+#.-]*\w", question.text.lower())
     rows: list[tuple[str, Expression, int]] = []
     for kind in synonyms.kinds(table, words)[:_MOST_KINDS]:
         phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
         of_members = AnyOf(phrases)
-        if chunks := engine.frequencies(phrases, question.unprompted, guides)(of_members):
+        if chunks := loaded.frequencies(question.unprompted, guides)(of_members):
             rows.append((kind.called[0], of_members, chunks))
     return rows
 
@@ -198,7 +201,7 @@ def _weigh(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:
     )
 
 
-def words_in(engine: Engine, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
+def words_in(loaded: LoadedIndex, words: Iterable[QueryWord], numbers: Sequence[int]) -> list[list[list[str]]]:
     """
     Return which of a question's words each chunk has, as people write them, in the order of `numbers`.
 
@@ -206,7 +209,7 @@ def words_in(engine: Engine, words: Iterable[QueryWord], numbers: Sequence[int])
     """
     rare = [word for word in dict.fromkeys(words) if 0 < word.chunks <= weights.MOST_COMMON]
     phrases = list(dict.fromkeys(phrase for word in rare for phrase in (word.part, *word.same)))
-    held = dict(zip(phrases, engine.holding(phrases, [(number, number) for number in numbers]), strict=True))
+    held = dict(zip(phrases, loaded.holding(phrases, [(number, number) for number in numbers]), strict=True))
     listed: list[list[list[str]]] = []
     for i in range(len(numbers)):
         rows: list[list[str]] = []
@@ -226,7 +229,7 @@ def words_in(engine: Engine, words: Iterable[QueryWord], numbers: Sequence[int])
 
 
 def of_notes(
-    engine: Engine,
+    loaded: LoadedIndex,
     words: Words,
     about: Mapping[str, NoteCosines],
     scale: Scale,
@@ -240,7 +243,7 @@ def of_notes(
     The score by words is the share, by weight, of the words asked for that the note contains. With `unprompted`, the
     questions that a note names do not count.
     """
-    shares = _share_of_words(engine, words, about)
+    shares = _share_of_words(loaded, words, about)
     notes = {}
     for path, note in about.items():
         labels: dict[str, float] = {}
@@ -265,7 +268,7 @@ def scores_by_second(vector: Bytes, scale: Scale, rows: Mapping[str, bytes]) -> 
     return {key: score(cosine, scale) for key, cosine in zip(rows, cosines, strict=True)}
 
 
-def _share_of_words(engine: Engine, words: Words, about: Mapping[str, NoteCosines]) -> dict[str, float]:
+def _share_of_words(loaded: LoadedIndex, words: Words, about: Mapping[str, NoteCosines]) -> dict[str, float]:
     rare = [word for word in dict.fromkeys(words.words) if word.chunks <= weights.MOST_COMMON]
     most = sum(word.weight for word in rare)
     if not most or not about:
@@ -273,7 +276,7 @@ def _share_of_words(engine: Engine, words: Words, about: Mapping[str, NoteCosine
     there = [word for word in rare if word.chunks]
     notes = [(note.first, note.last) for note in about.values()]
     sums = np.zeros(len(about))
-    for word, has in zip(there, engine.holding([words.form(word.expression) for word in there], notes), strict=True):
+    for word, has in zip(there, loaded.holding([words.form(word.expression) for word in there], notes), strict=True):
         sums += np.array(has) * word.weight
     return dict(zip(about, (sums / most).tolist(), strict=True))
 

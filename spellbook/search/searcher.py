@@ -17,8 +17,9 @@ from functools import cache, lru_cache
 from typing import TypeVar
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
-from spellbook.index.engine import Source
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
+from spellbook.index.loaded import LoadedIndex
+from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
 from spellbook.search import packing, ranking, related, retrieve, successors, translations, weights, when
 from spellbook.search.candidates import Gathering, QueryText
@@ -49,9 +50,10 @@ _RERANK_LETTERS = 2_000
 class Searcher:
     """Answers questions from an index; keeps vectors and recent questions' vectors in memory. Safe for many threads."""
 
-    def __init__(self, index: Source, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, index: Index, clock: Callable[[], float] = time.time) -> None:
         self._index, self._clock = index, clock
-        self.engine = index.engine()
+        self._catalog = index.catalog
+        self.loaded = LoadedIndex(index)
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
@@ -71,7 +73,7 @@ class Searcher:
         chosen = self._complete(ranked, passed, ranking.choose(passed, question.limit, question.per_note))
         shown = packing.pack(chosen, question.max_tokens, self._count, weigh, explain=question.explain)
         if ranked.counts.pending:
-            self.engine.embed_next(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
+            self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
         near = [] if shown else self._with_words(ranked, [one.hit() for one in nearly(question, ranked)])
         return Answer(
             question.text,
@@ -87,14 +89,13 @@ class Searcher:
     def state(self, ranked: Ranked) -> State:
         """Return the state of the index that gave these candidates."""
         reason = "; ".join(dict.fromkeys(ranked.reasons))
-        second = self.engine.second_fingerprint if ranked.counts.pending else ""  # it matters where something is
-        return state(self._index, ranked.counts, second, reason)
+        return state(self._index, ranked.counts, reason)
 
     def unmatched(self, question: Question, *, paths: bool = True) -> tuple[Unmatched, ...]:
         """Return the values of a question's filter that no note has."""
         if not question.filter:
             return ()
-        return self.engine.unmatched(conditions(question.filter), self._index.visible, paths=paths)
+        return self._catalog.unmatched(conditions(question.filter), self._index.visible, paths=paths)
 
     def rank(self, question: Question, wanted: Sequence[int] = ()) -> Ranked:
         """
@@ -113,13 +114,13 @@ class Searcher:
         texts = [self._read(question.text, meant, question.mode, reasons)]
         texts += [self._read(text, text, question.mode, reasons) for text in question.also]
 
-        with self.engine.reading():
-            found = Gathering(self.engine, self._index, question, texts, limits, reasons, self._written, time_named)
+        with self._catalog.reading():
+            found = Gathering(self.loaded, question, texts, limits, reasons, self._written, time_named)
             listed = found.candidates(wanted)
             superseded = self._superseded(listed, filter)
             listed += found.of(self._successors(question, listed, superseded, limits))
             notes = (one.chunk.note for one in listed)
-            uses = self.engine.uses(notes) if self._index.config.count_use else {}
+            uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
         state = found.state()
         ranked = ranking.fuse(listed, question.mode, by_words_only=state.vector is None)
         self._rerank(question, ranked, reasons)
@@ -141,10 +142,12 @@ class Searcher:
     ) -> list[tuple[StoredChunk, float]]:
         """Return the chunks within `limits` nearest to a passage's unit vector with their scores, best first."""
         self.used = time.monotonic()
-        with self.engine.reading():
-            if self.engine.fingerprint != self._index.embedder.fingerprint:
+        with self._catalog.reading():
+            if self._catalog.fingerprint != self._index.embedder.fingerprint:
                 return []  # its vectors are of another model
-            best = self.engine.nearest(vector, (*limits, *without_guides(limits), *self._index.visible), limit, [])
+            best = self.loaded.nearest.chunks(
+                vector, (*limits, *without_guides(limits), *self._index.visible), limit, []
+            )
         scored = [(chunk, score(cosine, self._index.embedder.scale)) for chunks, cosine in best for chunk in chunks]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))[:limit]
 
@@ -152,9 +155,9 @@ class Searcher:
         self, path: str, limits: Sequence[Condition], limit: int, least: float
     ) -> list[tuple[StoredChunk, float]]:
         """Return the best chunk of each other note within `limits` that is near to a chunk of the note at `path`."""
-        chunks = self.engine.at(path)[:_MOST_ALIKE]
+        chunks = self._catalog.at(path)[:_MOST_ALIKE]
         best: dict[str, tuple[StoredChunk, float]] = {}
-        for vector in self.engine.vectors([chunk.key for chunk in chunks]).values():
+        for vector in self._vectors_of(chunk.key for chunk in chunks).values():
             for chunk, value in self.near(vector, limit + len(chunks), limits):
                 if chunk.path != path and value >= max(least, best.get(chunk.path, (chunk, 0.0))[1]):
                     best[chunk.path] = (chunk, value)
@@ -214,12 +217,16 @@ class Searcher:
         with self._guard:
             return sum(self._vectors.pop(text, None) is not None for text in texts)
 
+    def _vectors_of(self, keys: Iterable[str]) -> dict[str, Vectors]:
+        listed = list(keys)
+        return self.loaded.nearest.vectors(listed, len(listed))
+
     def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
         """Return a function that says how alike two of the candidates are; its first call reads their vectors."""
 
         @cache
         def vectors() -> dict[str, Vectors]:
-            return self.engine.vectors({one.chunk.key for one in candidates})
+            return self._vectors_of(one.chunk.key for one in candidates)
 
         def alike(one: Candidate, other: Candidate) -> float:
             a, b = vectors().get(one.chunk.key), vectors().get(other.chunk.key)
@@ -232,7 +239,7 @@ class Searcher:
     ) -> Mapping[str, related.Superseded]:
         """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
         hiding = (*self._index.visible, *(condition for condition in filter if condition.key in _HIDING))
-        return related.superseded_in(self.engine, self._index.whole, {one.chunk.path for one in candidates}, hiding)
+        return related.superseded(self._index, {one.chunk.path for one in candidates}, hiding)
 
     def _successors(
         self,
@@ -245,8 +252,8 @@ class Searcher:
         if question.mode == "keyword" or not superseded:
             return []
         wanted = successors.missing(candidates, superseded, question.limit)
-        shown = self.engine.among(wanted, limits) if wanted else set()
-        chunks = (chunk for path in sorted(shown) for chunk in self.engine.at(path)[:_MOST_ALIKE])
+        shown = self._catalog.among(wanted, limits) if wanted else set()
+        chunks = (chunk for path in sorted(shown) for chunk in self._catalog.at(path)[:_MOST_ALIKE])
         return [chunk.number for chunk in chunks if chunk.key != NO_TEXT]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
@@ -271,9 +278,9 @@ class Searcher:
         for one in passed:
             if one.chunk.number not in numbers:
                 further.setdefault(one.chunk.path, []).append(one.chunk)
-        with self.engine.reading():
-            linked = related.counts(self.engine.links, {one.chunk.path for one in chosen})
-            tokens = self.engine.tokens(numbers, self._index.embedder.tokeniser)
+        with self._catalog.reading():
+            linked = related.counts(self._catalog.links, {one.chunk.path for one in chosen})
+            tokens = self._catalog.counted.of(numbers, self._index.embedder.tokeniser)
             found = [
                 replace(
                     one.hit(),
@@ -287,7 +294,7 @@ class Searcher:
 
     def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
         """Return hits that say which words of the question their chunks have."""
-        words = retrieve.words_in(self.engine, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
+        words = retrieve.words_in(self.loaded, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
         return [replace(hit, why={**hit.why, "words": rows}) for hit, rows in zip(found, words, strict=True)]
 
 

@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -29,24 +29,16 @@ from spellbook import __version__
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.server import completion, consent, debug_log, handover, instructions, stdio
+from spellbook.server import completion, debug_log, instructions, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
-from spellbook.server.base import as_json, threaded
 from spellbook.server.names import Names, toolsets_of
 from spellbook.system import processes
-from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
+from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 
-if TYPE_CHECKING:
-    from spellbook.library.published import PublishedReader
-
 _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
-_VAULT = "vault"
-"""The argument of tools that write into one of several published vaults."""
-
-_MOST_VAULTS = 20
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
@@ -60,15 +52,13 @@ def build(
     called: threading.Event | None = None,
     may_write: bool = True,
     log: debug_log.Write | None = None,
-    published: PublishedReader | None = None,
-    writers: handover.Writers | None = None,
 ) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
     A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
     reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
-    `log` is told of each call. If `book` is the `published` vaults, tools that write are run by `writers`.
+    `log` is told of each call.
     Raises InvalidInput for an unknown toolset.
     """
     toolsets_of(",".join(toolsets))
@@ -94,8 +84,6 @@ def build(
         called or threading.Event(),
         may_write,
         log,
-        published,
-        writers or handover.Writers({}),
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -125,8 +113,6 @@ class _McpServer(MCPServer):
         called: threading.Event,
         may_write: bool,
         log: debug_log.Write | None,
-        published: PublishedReader | None,
-        writers: handover.Writers,
         *args: Any,
         **settings: Any,
     ) -> None:
@@ -136,48 +122,18 @@ class _McpServer(MCPServer):
         self.door = door
         self._may_write = may_write
         self._log = log
-        self._published = published
-        self._writers = writers
         self.toolset = "core"
         self.names = Names()
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
         name = name or fn.__name__
-        is_kept = name in handover.KEPT
-        if self._published and (is_kept or not settings["annotations"].read_only_hint):
-            full = name if name.startswith(f"{self.toolset}_") else f"{self.toolset}_{name}"
-            fn = self._hand_over(self._published, fn, full, is_kept)
         if not self.names.share(self.toolset, name):
             super().add_tool(fn, self.names.add(self.toolset, name), *args, **settings)
-
-    def _hand_over(self, book: PublishedReader, fn: Callable[..., Any], full: str, is_kept: bool) -> Callable[..., Any]:
-        """Return a tool with the arguments of `fn`, whose work the machine with the vault's files does."""
-
-        @wraps(fn)
-        def run(*_: Any, sure: Any = None, **__: Any) -> str:
-            if is_kept:
-                raise PermissionDenied(f"This server has no files: {full} is not for it.", "Do it where they are.")
-            if sure is not None and not consent.agreed(sure):
-                return as_json(status="kept", message=consent.DECLINED)
-            arguments = dict(handover.arguments.get())
-            return self._writers.tool(book, full, arguments, str(arguments.pop(_VAULT, "") or ""))
-
-        return threaded(run)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
         tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
-        shown = [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
-        if not self._published or not self._may_write:
-            return shown
-        book, named = self._published, list[str]()
-        with contextlib.suppress(SpellbookError):  # calls will say it
-            named = await anyio.to_thread.run_sync(lambda: [each.name for each in book.vaults])
-        for tool in shown if len(named) > 1 else ():
-            if not _only_reads(tool):
-                which = f"The vault to write into, if no id tells it: {', '.join(named[:_MOST_VAULTS])}."
-                tool.input_schema.setdefault("properties", {})[_VAULT] = {"type": "string", "description": which}
-        return shown
+        return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
@@ -211,9 +167,6 @@ class _McpServer(MCPServer):
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
         name, arguments = self.names.called(name), renamed(arguments)
-        if self._published:
-            handover.arguments.set(arguments)
-            arguments = {key: value for key, value in arguments.items() if key != _VAULT}
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
         if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:

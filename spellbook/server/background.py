@@ -1,13 +1,12 @@
-"""What a server does beside answering: watch and publish the vault, and load the model once somebody asks."""
+"""What a server does beside answering: watch the vault, and load the model once somebody asks."""
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
@@ -15,9 +14,6 @@ from spellbook.models.base import servers
 from spellbook.system import processes
 from spellbook.system.errors import SpellbookError
 from spellbook.system.heap import freeze
-
-if TYPE_CHECKING:
-    from spellbook.server.publisher import Publisher
 
 WARM_UP_SECONDS = 1.0
 CALL_SECONDS = 0.25
@@ -38,7 +34,6 @@ class Background:
         servers.add(self)
         book.hand_over(processes.Watched(is_starting=True))  # no question needs to read a large vault
         self._watcher: Any = None
-        self._publisher: Publisher | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spellbook-warm-up", daemon=True)
         self._thread.start()
@@ -49,8 +44,6 @@ class Background:
         self._stopped.set()
         self._called.set()
         self._thread.join(timeout=0.5)
-        if self._publisher:
-            self._publisher.stop()
         if self._watcher:
             self._watcher.stop(within=0.5)
 
@@ -61,10 +54,6 @@ class Background:
         from spellbook.server.watcher import Watcher
 
         self._watcher = Watcher(self._book).start()
-        if os.environ.get("SPELLBOOK_DATABASE_URL"):
-            from spellbook.server import publisher
-
-            self._publisher = publisher.started(self._book)
         if not self._is_being_read():
             self._called.wait()
             if self._stopped.wait(CALL_SECONDS):

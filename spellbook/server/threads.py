@@ -26,7 +26,7 @@ def computing() -> CapacityLimiter:
 
 
 def set_waiting(is_waiting: bool) -> None:
-    """Set how many threads `computing` gives: more where questions wait for a database or a service that embeds."""
+    """Set how many threads `computing` gives: more where questions wait for a service that embeds."""
     global _most
     _most = _WAITING if is_waiting else _COMPUTING
 

@@ -37,9 +37,7 @@ VARIABLES = {
     "SPELLBOOK_RERANKER_API_KEY": "secret",
     "SPELLBOOK_GUESSER_API_KEY": "secret",
     "SPELLBOOK_CHROMA_TOKEN": "secret",
-    "SPELLBOOK_DATABASE_URL": "secret",
     "SPELLBOOK_TOKEN": "secret",
-    "SPELLBOOK_WRITES_TOKEN": "secret",
     "OPENAI_API_KEY": "secret",
 }
 """

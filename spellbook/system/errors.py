@@ -12,8 +12,7 @@ The errors that Spellbook raises, and the code of each.
     ├── RestInvalid         REST_INVALID          an unknown session id
     ├── RestExpired         REST_EXPIRED          a session that is older than an hour, or was ended
     ├── StorageError        STORAGE_ERROR         the disk or the catalog failed
-    │   ├── SearchError     SEARCH_ERROR          the full-text index cannot answer
-    │   └── DatabaseAway    STORAGE_ERROR         the database of published vaults does not answer
+    │   └── SearchError     SEARCH_ERROR          the full-text index cannot answer
     ├── PermissionDenied    PERMISSION_DENIED     a file or an address that Spellbook does not read for an agent
     ├── FetchError          FETCH_ERROR           a page that could not be fetched, or that has no article
     └── EmbeddingError      EMBEDDING_ERROR       the embedder or the reranker failed
@@ -120,10 +119,6 @@ class SearchError(StorageError):
     """The full-text index cannot answer, because it is damaged or incomplete."""
 
     code = "SEARCH_ERROR"
-
-
-class DatabaseAway(StorageError):
-    """The database of published vaults does not answer, now."""
 
 
 class PermissionDenied(SpellbookError):

@@ -1,12 +1,11 @@
 """
 What the words of a question ask of an index, as a tree: phrases, and what combines them.
 
-Each engine renders the tree in its own query language. `str` gives FTS5's, which people also read. Pure.
+`str` gives it in the query language of FTS5, which people also read. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -61,17 +60,6 @@ class Without:
 
 
 Expression = Phrase | AnyOf | AllOf | Without
-
-
-def phrases(tree: Expression, column: str = "") -> Iterator[tuple[Phrase, str]]:
-    """Yield the phrases of a tree, each as often as it is in it, with the column that it does not count in, or ""."""
-    if isinstance(tree, Phrase):
-        yield tree, column
-    elif isinstance(tree, Without):
-        yield from phrases(tree.part, tree.column)
-    else:
-        for part in tree.parts:
-            yield from phrases(part, column)
 
 
 def alternatives(tree: Expression) -> tuple[Expression, ...]:

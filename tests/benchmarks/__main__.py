@@ -32,8 +32,6 @@ PARTS = (
     "growth",
     "archives",
     "past",
-    "scale",
-    "readers",
     "shapes",
     "pages",
     "load",

@@ -11,7 +11,6 @@ import argparse
 import datetime as dt
 import random
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -26,10 +25,6 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from spellbook.index.extract import folded
-from spellbook.index.postgres.database import PostgresDatabase
-from spellbook.index.postgres.engine import PublishedSource
-from spellbook.index.postgres.publish import publish
-from spellbook.library.book import Spellbook
 from spellbook.models.base import score
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.question import Question
@@ -63,7 +58,6 @@ from tests.benchmarks.corpora import (
 from tests.benchmarks.measures import DEPTH, Tally
 from tests.benchmarks.remembered import Embedder, Remembered
 from tests.benchmarks.systems import ALL, MEANING, PRODUCT, RAW, RAW_WORDS, SHOWN, SYSTEMS, WORDS, Oracle, Trial
-from tests.index.postgres import server
 
 if TYPE_CHECKING:
     from spellbook.models.base import Vectors
@@ -88,9 +82,6 @@ BUDGETS = (500, 1_000, 2_000)
 LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """Aims for the product."""
-
-PUBLISHED, WITHIN = ("en", "zh", "es", "th"), 0.01
-"""Languages asked in PostgreSQL too, and how far its nDCG@10 may be from that of the vault here."""
 
 NOWHERE = QUALITY / "nowhere.txt"
 """Korean and English questions, one per line, that no vault here answers."""
@@ -315,21 +306,6 @@ class Bench:
                 rows = figures(f"{name}: {each.name}", questions, {RAW: raw, MEANING: ranked})
                 yield from (row for row in rows if row.figure == "nDCG@10")
 
-    def published(self) -> Iterator[Row]:
-        """The same questions, asked of a vault here and of its copy in PostgreSQL."""
-        sets = [self.xquad.one(language) for language in PUBLISHED] if self.xquad else []
-        sets += [self.react.english(), self.react.korean()] if self.react else []
-        for each in sets:
-            questions = sampled(each.asked, self.most)
-            with self.trial(each.vault) as trial, _copy_of(trial.book) as copy:
-                here = [trial.ranked(PRODUCT, asked) for asked in questions]
-                hits = [copy.ask(Question(asked.text, limit=DEPTH)).hits for asked in questions]
-                there = [[trial.vault.unit(hit.path, hit.line) for hit in found] for found in hits]
-            one, other = (next(figures(each.name, questions, {PRODUCT: ranked})) for ranked in (here, there))
-            is_near = abs(one.values[PRODUCT] - other.values[PRODUCT]) <= WITHIN
-            yield one
-            yield replace(other, what=f"{each.name}, published", aim=f"within {WITHIN}", met=is_near)
-
     # -- leaving out
 
     def off_topic(self) -> Iterator[Row]:
@@ -464,20 +440,6 @@ class Bench:
                         yield Row(f"{each.name}, {name}", f"@{budget}", {PRODUCT: float(np.mean(held))})
 
 
-@contextmanager
-def _copy_of(book: Spellbook) -> Iterator[Searcher]:
-    """Publish a vault to a PostgreSQL server of its own, and search there."""
-    data = server.folder()
-    try:
-        database = PostgresDatabase(server.start(data)[1])
-        publish(book.index, database)
-        yield Searcher(PublishedSource(book.config, database, book.index.embedder, book.index.second))
-        database.close()
-    finally:
-        server.stop(data)
-        shutil.rmtree(data, ignore_errors=True)
-
-
 def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence[Sequence[str]]]) -> Iterator[Row]:
     """Yield the figures of a set and of its parts."""
     for part in ["", *sorted({part for asked in questions for part in asked.parts})]:
@@ -550,7 +512,6 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "across": Bench.across,
     "react": Bench.headings,
     "mixed": Bench.mixed,
-    "published": Bench.published,
     "loose": Bench.loose,
     "agents": Bench.agents,
     "dated": Bench.dated,

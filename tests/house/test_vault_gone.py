@@ -124,7 +124,7 @@ READS = {
     *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
     *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
-    *("graph", "vault_graph", "adjacent", "pictures", "picture", "is_there", "denial", "whole"),
+    *("graph", "vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),
     *("memories", "wikis"),  # of which the writing verbs follow
 }
 KEPT: dict[str, Callable[[Gone], object]] = {
@@ -172,7 +172,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 READ_COMMANDS = {
     *("check", "chroma", "completion", "context", "find", "history", "log", "mcp", "memorize", "model", "open"),
-    *("publish", "recent", "search", "serve", "show", "status", "token", "topics", "watch", "why"),
+    *("recent", "search", "serve", "show", "status", "token", "topics", "watch", "why"),
     *("demo", "init", "install", "merge-driver"),  # with a folder of their own, or the settings of others
     "sync",  # which finds no repository
 }

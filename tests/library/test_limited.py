@@ -235,7 +235,7 @@ CASES: Mapping[str, Sequence[Case]] = {
 }
 """How each verb is called that a limited token may use, with what is asked for."""
 
-KEEPERS = {"use", "close", "whole", "denial", "is_there"}
+KEEPERS = {"use", "close", "whole", "denial"}
 """What a server asks itself; no caller reaches it."""
 
 KEPT: dict[str, Case] = {

@@ -1,4 +1,4 @@
-"""The contract of the four readers: over the same notes, each answers every reading verb as the vault's own book does."""
+"""The contract of the three readers: over the same notes, each answers every reading verb as the vault's own book does."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import pytest
 
 import spellbook
 from spellbook.index.filters import conditions
-from spellbook.index.postgres.publish import publish
-from spellbook.library import earlier, limited, published
+from spellbook.library import earlier, limited
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.system.errors import MemoryNotFound, PermissionDenied
 from tests import repositories
-from tests.index.postgres.conftest import address, database, url
-
-__all__ = ["address", "database", "url"]
 
 HEAD = "privacy_scope: team\ncreated: 2026-03-0{day}\n"
 NOTES = {
@@ -27,7 +23,7 @@ NOTES = {
     "decisions/paint.md": "topic: paint\ncategory: decision\n|# Paint it red\n\nThe crane is painted red.\n\n## Reasoning\n\nRust.",
     "article.md": "topic: buoys\ncategory: article\nsource: https://example.org/buoys\n|# Buoys\n\nA buoy marks the channel.",
 }
-READERS = ("the vault", "an earlier time", "a limited token", "what was published")
+READERS = ("the vault", "an earlier time", "a limited token")
 
 VERBS: dict[str, Callable[[Reader], Any]] = {
     "search": lambda book: hits(book.search("the crane of the harbour", min_score=0.0)),
@@ -108,21 +104,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
 
 
 @pytest.fixture(params=READERS)
-def reader(whole: Spellbook, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """One of the four readers, of the same notes."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+def reader(whole: Spellbook, request: pytest.FixtureRequest) -> Iterator[Reader]:
+    """One of the three readers, of the same notes."""
     if request.param == "the vault":
         yield whole
     elif request.param == "an earlier time":
         with earlier.at(whole, "HEAD") as then:
             yield then
-    elif request.param == "a limited token":
-        yield limited.seen_by(whole, "team")
     else:
-        server = request.getfixturevalue("database")
-        publish(whole.index, server)
-        with published.open(database=server) as book:
-            yield book
+        yield limited.seen_by(whole, "team")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -153,5 +143,4 @@ def test_what_a_server_asks_each(reader: Reader) -> None:
     reader.refresh(embed=True)
     reader.follow()
     reader.release(0.0)
-    assert reader.is_there
     assert reader.find("crane").hits

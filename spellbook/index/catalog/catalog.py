@@ -24,7 +24,7 @@ from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
-from spellbook.index.catalog.links import Links, StoredLinks
+from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.notes import Notes
 from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topic, list_of, mapping_of, topic_of
@@ -74,10 +74,8 @@ class Catalog:
         self._meta = Meta(self._database)
         self.sessions = Sessions(self._database)
         self.usage = Usage(self._database)
-        self.stored_links = StoredLinks(self._database)
-        self.links: Links = self.stored_links
-        """The links as a question reads them; of a published vault they are not those in this file."""
-        self.notes = Notes(self._database, self._meta, self.stored_links)
+        self.links = Links(self._database)
+        self.notes = Notes(self._database, self._meta, self.links)
         self.free_bytes = self._database.free_bytes
         self.vectors = Vectors(self._database, self._meta)
         self.waiting = Waiting(self._database)

@@ -34,31 +34,26 @@ _COLUMNS = {"importance": "importance", "created": "instant(created)", "when": "
 """What a range of numbers is compared with; any other key is `updated`."""
 
 _COMMON = "category topic tags keywords entities kind scope importance path created updated when"
-COMMON_FIELDS = frozenset(_COMMON.split())
+_COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
 
 _WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned"
-OF_TOOLS = frozenset(_WRITTEN.split())
+_OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
 
 
-def check_count(conditions: Sequence[Condition]) -> None:
-    """Raise InvalidInput if there are too many."""
-    if len(conditions) > MOST_KEYS:
-        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
-
-
-def unknown(key: str, present: Iterable[str]) -> InvalidInput:
+def _unknown(key: str, present: Iterable[str]) -> InvalidInput:
     """Return the error for a key that no note has; `present` are those that notes have."""
-    listed = sorted({*present, *COMMON_FIELDS})
+    listed = sorted({*present, *_COMMON_FIELDS})
     keys = f"Keys here are {', '.join(listed[:40])}."
     meant = f"Did you mean {' or '.join(similar)}? {keys}" if (similar := alike(key, listed)) else keys
     return InvalidInput(f"No note has the key {key!r:.80} to filter by.", meant)
 
 
 def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
-    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key."""
-    check_count(conditions)
+    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key, or for too many."""
+    if len(conditions) > MOST_KEYS:
+        raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
     clauses: list[str] = ["1"]
     values: dict[str, object] = {}
     for number, condition in enumerate(conditions):
@@ -93,8 +88,8 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
         return f"category = 'system' AND note IN ({guides})"
     values[name] = key
     is_there = database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,))
-    if not is_there and key not in COMMON_FIELDS | OF_TOOLS:
-        raise unknown(key, _distinct(database, "key", "1"))
+    if not is_there and key not in _COMMON_FIELDS | _OF_TOOLS:
+        raise _unknown(key, _distinct(database, "key", "1"))
     has = f"note IN (SELECT note FROM fields WHERE key = :{name} AND {has_value})"
     return f"{has} OR note NOT IN (SELECT note FROM fields WHERE key = :{name})" if condition.or_absent else has
 

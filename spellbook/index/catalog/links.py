@@ -9,22 +9,22 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.notes.links import key
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
-LABELS = "('tags', 'keywords', 'entities')"
+_LABELS = "('tags', 'keywords', 'entities')"
 """The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
 
-STEPS = 5
+_STEPS = 5
 """
 Steps, from a note to the note that supersedes it, that are followed. By hand: a row of such notes may be long.
 """
 
-MOST_BETWEEN = 20
+_MOST_BETWEEN = 20
 """
 Notes that are looked at beside those asked for and the notes that supersede these. By hand: each takes some 20 µs.
 """
@@ -48,7 +48,7 @@ class Linked:
     link: LinkRow
 
 
-def linked(path: str, name: str, target: str, fragment: str, is_markdown: object, line: int, relation: str) -> Linked:
+def _linked(path: str, name: str, target: str, fragment: str, is_markdown: object, line: int, relation: str) -> Linked:
     """Return a link from a row of a database."""
     return Linked(path, LinkRow(name, target, fragment, bool(is_markdown), line, relation))
 
@@ -63,54 +63,7 @@ class Superseding(NamedTuple):
     link: LinkRow
 
 
-class Links(Protocol):
-    """The links between notes, with what links find notes by, as a catalog and a published vault have them."""
-
-    def of(self, path: str) -> list[LinkRow]:
-        """Return the links of the note at `path`, in order."""
-
-    def to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the links whose name is one of `names`, by the paths of their notes."""
-
-    def once_to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the same as `to`, with each target of a note once, without lines and fragments."""
-
-    def superseding(self, paths: Collection[str]) -> list[Superseding]:
-        """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
-
-        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
-        """
-
-    def named(self, names: Iterable[str]) -> list[str]:
-        """Return the paths of the notes that have one of these names."""
-
-    def aliases(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the aliases among `names`, folded, with the path of their note, the shortest of several."""
-
-    def ids(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the ids among `names` that notes declare, folded, with the paths of these notes."""
-
-    def names_of(self, paths: Collection[str]) -> set[str]:
-        """Return the names by which links may find some notes: of their files, now and before, aliases, and ids."""
-
-    def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return the ids and titles of notes by their paths."""
-
-    def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
-        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
-
-    def labels(self, path: str) -> dict[str, int]:
-        """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
-
-    def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
-        """Return the paths of the notes that have one of these labels, with the label."""
-
-    def went(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the current paths of notes by their former paths, of those with one of `names`."""
-
-
-class StoredLinks(Links):
+class Links:
     """The links and moves in a catalog's database; without `names`, a method returns all."""
 
     def __init__(self, database: Database) -> None:
@@ -163,12 +116,15 @@ class StoredLinks(Links):
     # -- queries
 
     def of(self, path: str) -> list[LinkRow]:
+        """Return the links of the note at `path`, in order."""
         return [each.link for each in self._find("path = :value", path)]
 
     def to(self, names: Iterable[str]) -> list[Linked]:
+        """Return the links whose name is one of `names`, by the paths of their notes."""
         return self._find("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
 
     def once_to(self, names: Iterable[str]) -> list[Linked]:
+        """Return the same as `to`, with each target of a note once, without lines and fragments."""
         rows = self._database.rows(
             """
             SELECT DISTINCT path, links.name, target, '', markdown, 0, relation FROM links JOIN notes USING (note)
@@ -176,7 +132,7 @@ class StoredLinks(Links):
             """,
             (json.dumps(list(names)),),
         )
-        return [linked(*row) for row in rows]
+        return [_linked(*row) for row in rows]
 
     def all(self) -> list[Linked]:
         """Return every link."""
@@ -190,9 +146,14 @@ class StoredLinks(Links):
             """,
             {"value": value},
         )
-        return [linked(*row) for row in rows]
+        return [_linked(*row) for row in rows]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
+        """
+        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
+
+        May: the links were found by a name of the note; where each leads is for `links.Files` to say.
+        """
         if not self._database.rows(f"SELECT 1 FROM links WHERE relation = '{SUPERSEDES}' LIMIT 1"):
             return []
         rows = self._database.rows(
@@ -206,13 +167,13 @@ class StoredLinks(Links):
                     UNION ALL SELECT value FROM fields WHERE note = above.note AND key IN ('id', 'aliases')
                     UNION ALL SELECT moves.name FROM moves WHERE new = above.path
                 ) CROSS JOIN notes ON notes.note = links.note
-                WHERE step < {STEPS} LIMIT :most
+                WHERE step < {_STEPS} LIMIT :most
             )
             SELECT DISTINCT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
                 links.name, target, markdown
             FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (note)
             """,
-            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + MOST_BETWEEN},
+            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + _MOST_BETWEEN},
         )
         return [
             Superseding(path, id, title, when, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))
@@ -220,15 +181,18 @@ class StoredLinks(Links):
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:
+        """Return the paths of the notes that have one of these names."""
         rows = self._database.rows(
             "SELECT path FROM notes WHERE name IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
         )
         return [path for (path,) in rows]
 
     def aliases(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the aliases among `names`, folded, with the path of their note, the shortest of several."""
         return self._paths("key = 'aliases'", names)
 
     def ids(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the ids among `names` that notes declare, folded, with the paths of these notes."""
         return self._paths("key = 'id' AND id = declared", names)
 
     def _paths(self, where: str, names: Iterable[str] | None) -> dict[str, str]:
@@ -243,6 +207,7 @@ class StoredLinks(Links):
         return dict(rows)
 
     def names_of(self, paths: Collection[str]) -> set[str]:
+        """Return the names by which links may find some notes: of their files, now and before, aliases, and ids."""
         rows = self._database.rows(
             """
             SELECT value FROM fields WHERE key IN ('aliases', 'id')
@@ -254,29 +219,33 @@ class StoredLinks(Links):
         return {*map(key, paths), *(name for (name,) in rows)}
 
     def titles(self, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return the ids and titles of notes by their paths."""
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
         where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))
 
     def labels(self, path: str) -> dict[str, int]:
+        """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
         rows = self._database.rows(
             f"""
-            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {LABELS} AND value IN
-            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {LABELS}) GROUP BY value
+            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {_LABELS} AND value IN
+            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {_LABELS}) GROUP BY value
             """,
             (path,),
         )
         return dict(rows)
 
     def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the paths of the notes that have one of these labels, with the label."""
         return self._database.rows(
             f"""
             SELECT DISTINCT path, value FROM fields JOIN notes USING (note)
-            WHERE key IN {LABELS} AND value IN (SELECT value FROM json_each(?))
+            WHERE key IN {_LABELS} AND value IN (SELECT value FROM json_each(?))
             """,
             (json.dumps(list(values)),),
         )
@@ -286,6 +255,7 @@ class StoredLinks(Links):
         return self._database.rows("SELECT path, title FROM notes")
 
     def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the current paths of notes by their former paths, of those with one of `names`."""
         limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"
         rows = self._database.rows(
             f"""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from spellbook.index.catalog import words
-from spellbook.index.catalog.links import StoredLinks
+from spellbook.index.catalog.links import Links
 from spellbook.index.catalog.meta import Meta
 from spellbook.index.catalog.schema import ChunkRow, FileEntry, KnownFile
 from spellbook.index.catalog.tables import ADDED
@@ -45,7 +45,7 @@ class _NotStoredError(Exception):
 class Notes:
     """The files, notes, chunks and faults in a catalog's database."""
 
-    def __init__(self, database: Database, meta: Meta, links: StoredLinks) -> None:
+    def __init__(self, database: Database, meta: Meta, links: Links) -> None:
         self._database = database
         self._rows = database.rows
         self._meta = meta

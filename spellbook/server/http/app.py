@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from importlib import import_module
 
 import anyio
@@ -15,7 +14,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from spellbook.index.metrics import CALLS
-from spellbook.library.book import Spellbook
 from spellbook.server.background import Background
 from spellbook.server.http import admin, api, faults, pages
 from spellbook.server.http.doors import Doors, is_mcp
@@ -27,13 +25,13 @@ from spellbook.system.errors import SpellbookError
 
 def make(served: Served, rules: AccessRules | None = None, *, live: bool = True) -> Guard:
     """Return the app that serves a book, behind its guard. A `live` one watches the vault."""
-    rules = replace(rules or AccessRules(), vault="" if served.is_published else served.book.config.vault.name)
+    rules = rules or AccessRules()
     called = threading.Event()
     doors = Doors(served, called, rules.hosts)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        background = Background(served.book, called) if live and isinstance(served.book, Spellbook) else None
+        background = Background(served.book, called) if live else None
         async with anyio.create_task_group() as tasks:
             doors.tasks = tasks
             # The first client needs it. A thread of its own, because the end does not wait for it.

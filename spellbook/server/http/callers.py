@@ -23,21 +23,19 @@ class Caller:
     Who asks: the name of a token, or "" for a program on this machine.
 
     `sees` is the most private scope of notes that are shown: private is all of them. `by_cookie` is whether a browser
-    asks that has logged in. `vaults` are the names of the vaults that the caller sees, none without such a limit. `id`
-    tells the token from a later one of its name.
+    asks that has logged in. `id` tells the token from a later one of its name.
     """
 
     name: str = ""
     may: May = "admin"
     sees: Sees = "private"
     by_cookie: bool = False
-    vaults: tuple[str, ...] = ()
     id: str = field(default="", compare=False)
 
     @property
     def is_limited(self) -> bool:
         """Whether there may be notes that the caller does not see."""
-        return self.sees != "private" or bool(self.vaults)
+        return self.sees != "private"
 
     def has(self, right: May) -> bool:
         """Return whether the caller has a right."""
@@ -52,11 +50,6 @@ class Caller:
         if RIGHTS.index(self.may) < RIGHTS.index(right):
             raise PermissionDenied(
                 f"This token may {self.may}, and this needs {right}.", "Use a token that may: spellbook token add."
-            )
-        if self.vaults and right == "admin":
-            raise PermissionDenied(
-                "This token is limited to vaults, and this is about the whole server.",
-                "Use a token without that limit.",
             )
         if self.sees != "private" and right != "read":
             raise PermissionDenied(

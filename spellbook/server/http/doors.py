@@ -19,7 +19,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from spellbook.library.published import PublishedReader
 from spellbook.server.app import build
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served, in_thread
@@ -99,17 +98,14 @@ class Doors:
         return streamable, sse
 
     def _build(self, caller: Caller) -> MCPServer:
-        book = self._served.book_of(caller)
         return build(
-            book,
+            self._served.book_of(caller),
             self._served.toolsets,
             live=False,
             door="http",
             called=self._called,
             may_write=caller.has("write"),
             log=self._served.log,
-            published=book if isinstance(book, PublishedReader) else None,
-            writers=self._served.writers,
         )
 
 

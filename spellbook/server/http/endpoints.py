@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import GenericAlias
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -29,14 +29,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spellbook.index.metrics import Meter
-from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
-from spellbook.server import handover
 from spellbook.server.arguments import bounded
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.faults import InvalidFields
 from spellbook.server.http.served import Served, caller_of, in_thread, once, served_of, waiting, writing
-from spellbook.system.errors import InvalidInput, PermissionDenied
+from spellbook.system.errors import InvalidInput
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
 from spellbook.verbs.declare import MOST_ID, Argument, Verb
@@ -87,8 +85,6 @@ class Endpoint:
     """Whether the verb waits for other machines."""
     is_shared: bool = False
     """Whether equal requests that wait for a thread, of callers who see the same, are answered once."""
-    needs: Literal["", "vault", "files"] = ""
-    """What it needs beside the index: "vault" is a machine that can write notes, "files" the files of this one."""
 
     @property
     def right(self) -> May:
@@ -128,13 +124,12 @@ async def _answer(endpoint: Endpoint, request: Request) -> Response:
     body = await request.body() if endpoint.has_body and who.has(endpoint.right) else b""
     try:
         who.require(endpoint.right)
-        is_handed = endpoint.needs == "vault" and served.is_published
         if endpoint.is_shared:
-            key = endpoint.path, request.scope["query_string"], who.sees, who.vaults
+            key = endpoint.path, request.scope["query_string"], who.sees
             answer = await once(key, _run, endpoint, request, served, who, body)
             return Response(answer.body, answer.status_code, dict(answer.headers))
         usual = in_thread if endpoint.right == "read" else writing
-        thread = waiting if endpoint.waits or is_handed else usual
+        thread = waiting if endpoint.waits else usual
         return await thread(_run, endpoint, request, served, who, body)
     except Exception as error:
         await in_thread(_count_failure, served.book.meter, endpoint.name, error)
@@ -151,23 +146,11 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
-    done = run(endpoint, Call(request, served, who, served.book_of(who), id), arguments)
+    done = endpoint.verb(Call(request, served, who, served.book_of(who), id), **dict(arguments))
     reply = done if isinstance(done, Reply) else Reply(done, endpoint.statuses[0])
     if reply.body is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
     return Response(json_of(reply.body), reply.status, dict(reply.headers), "application/json")
-
-
-def run(endpoint: Endpoint, call: Call, arguments: BaseModel) -> Any:
-    """Run a verb. On a server without files, writes are handed over; see `handover`."""
-    if not endpoint.needs or not isinstance(call.book, PublishedReader):
-        return endpoint.verb(call, **dict(arguments))
-    if endpoint.needs == "files":
-        raise PermissionDenied(f"This server has no files: {endpoint.name} is not for it.", "Do it where they are.")
-    headers = call.request.headers
-    sent = arguments.model_dump(mode="json", exclude_unset=True)
-    named, tag = handover.vault_of(headers), headers.get("if-match", "")
-    return Reply(*call.served.writers.api(call.book, endpoint.method, endpoint.path, call.id, sent, named, tag))
 
 
 def check_id(id: str) -> None:

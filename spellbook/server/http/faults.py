@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from spellbook.system.errors import Conflict, DatabaseAway, EmbeddingError, InvalidInput, SpellbookError
+from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, SpellbookError
 from spellbook.text.quoting import one_line
 
 _STATUS = {
@@ -71,7 +71,7 @@ def of_spellbook(request: Request, error: Exception) -> JSONResponse:
 
 def status_of(error: SpellbookError) -> int:
     """Return the status of an answer that is this error."""
-    return 503 if isinstance(error, EmbeddingError | DatabaseAway) else _STATUS.get(error.code, 500)
+    return 503 if isinstance(error, EmbeddingError) else _STATUS.get(error.code, 500)
 
 
 def is_callers(code: str) -> bool:

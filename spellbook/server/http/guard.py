@@ -22,7 +22,6 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spellbook.server.handover import HANDED
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
@@ -98,15 +97,13 @@ class AccessRules:
 
     `hosts` are the names by which it may be asked, `name` or `name:port`. `is_local`: without any token, programs of
     this machine are let in. `is_open`: everybody is (SPELLBOOK_AUTH=none). `rate` is a token's requests an hour, 0
-    without a bound. `vault` is the name of the vault with files that is served, "" for published vaults: a token that
-    is limited to other ones gets nothing.
+    without a bound.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
     is_local: bool = True
     is_open: bool = False
     rate: int = RATE
-    vault: str = ""
 
 
 class _Refused(Exception):
@@ -206,13 +203,6 @@ class Guard:
         if caller is None:
             hint = "Send Authorization: Bearer TOKEN; `spellbook token add NAME` makes a token."
             raise _refusal(401, "AUTHENTICATION_ERROR", "The token is missing or wrong.", hint, _BEARER)
-        if caller.vaults and self._rules.vault and self._rules.vault not in caller.vaults:
-            message = "This token is limited to other vaults than this server's."
-            raise _refusal(403, "PERMISSION_DENIED", message, "Use a token for this vault.")
-        if HANDED in headers and not self._rules.vault:
-            # Two servers that name each other would hand a write to and fro.
-            message = "This server has no files either."
-            raise _refusal(403, "PERMISSION_DENIED", message, "Name the machine that has them.")
         self._count(caller)
         self._check_right(scope, caller)
         return caller

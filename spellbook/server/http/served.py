@@ -14,12 +14,11 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
+from spellbook.library.book import Spellbook
 from spellbook.library.limited import seen_by
-from spellbook.library.published import PublishedReader
 from spellbook.library.reader import Reader
 from spellbook.server import threads
 from spellbook.server.debug_log import Write
-from spellbook.server.handover import Writers
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
@@ -36,28 +35,19 @@ _WRITING = 2
 class Served:
     """The book that one process serves, with its toolsets."""
 
-    book: Reader
+    book: Spellbook
     toolsets: tuple[str, ...] = ("core",)
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""
-    writers: Writers = field(default_factory=lambda: Writers({}))
-    """The machines that write into published vaults."""
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the book is of published vaults, and there are no files here."""
-        return isinstance(self.book, PublishedReader)
 
     @cached_property
     def tokens(self) -> Tokens:
         """The tokens that are let in. Raises InvalidInput for a SPELLBOOK_TOKEN that is too short."""
-        if self.is_published:
-            return Tokens.of_published()
         return Tokens.of(self.book.config.vault)
 
     def __post_init__(self) -> None:
-        threads.set_waiting(self.is_published or service(self.book.config.embedder) is not None)
+        threads.set_waiting(service(self.book.config.embedder) is not None)
         self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
@@ -65,7 +55,7 @@ class Served:
 
     def book_of(self, caller: Caller) -> Reader:
         """Return a reader of the notes that a caller may see."""
-        return seen_by(self.book, "" if caller.sees == "private" else caller.sees, caller.vaults)
+        return seen_by(self.book, "" if caller.sees == "private" else caller.sees)
 
 
 def served_of(request: Request) -> Served:

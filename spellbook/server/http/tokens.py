@@ -21,9 +21,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,6 @@ _MOST_LETTERS = 1_000
 _MOST_ENDED = 100
 """Cookies of one token that are listed as logged out; if there are more, all that it has are."""
 
-_LONGEST_VAULT = 255
 _NAME = re.compile(r"[\w][\w .@-]{0,59}")
 _PATIENCE = 10.0
 
@@ -70,13 +69,9 @@ class Token:
     proof: bytes = field(default=b"", repr=False)
     """The SHA-256 of the proof that its cookies carry."""
 
-    vaults: tuple[str, ...] = ()
-    """The vaults that it is limited to, by name; none without such a limit."""
-
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that may be shown."""
-        limit = {"vaults": [*self.vaults]} if self.vaults else {}
-        return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created, **limit}
+        return {"name": self.name, "may": self.may, "sees": self.sees, "created": self.created}
 
     @property
     def id(self) -> str:
@@ -85,7 +80,7 @@ class Token:
 
     def caller(self, *, by_cookie: bool = False) -> Caller:
         """Return who asks with it."""
-        return Caller(self.name, self.may, self.sees, by_cookie, self.vaults, self.id)
+        return Caller(self.name, self.may, self.sees, by_cookie, self.id)
 
 
 Ended = dict[str, dict[str, int]]
@@ -122,11 +117,6 @@ class Tokens:
                 f"{folder}: tokens cannot be kept in the vault.", "Set SPELLBOOK_DATA to a folder outside it."
             )
         return cls(folder / FILE)
-
-    @classmethod
-    def of_published(cls) -> Tokens:
-        """Return the tokens of servers over published vaults: those of this data folder share them."""
-        return cls(Path(paths.data("published")) / FILE)
 
     # -- who asks
 
@@ -217,12 +207,11 @@ class Tokens:
         """Whether there is no token at all."""
         return not self.all()
 
-    def add(self, name: str, may: May | None = None, sees: Sees = "private", vaults: Sequence[str] = ()) -> str:
+    def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
         """
         Make a token and return it, for the only time. Raises InvalidInput, StorageError.
 
         Without `may` it may write if it sees all notes. One that does not may only read; see `library.limited`.
-        With `vaults` it sees these alone, by name.
         """
         may = may or ("write" if sees == "private" else "read")
         if not _NAME.fullmatch(name) or name == VARIABLE:
@@ -236,15 +225,6 @@ class Tokens:
                 f"A token that sees what is {sees} alone may only read: what it writes could tell of others.",
                 "Give --may read, or --sees private.",
             )
-        for vault in vaults:
-            if not vault.strip() or len(vault) > _LONGEST_VAULT or "/" in vault or not vault.isprintable():
-                raise InvalidInput(
-                    f"{vault[:80]!r} cannot be the name of a vault.", "Name it as `spellbook publish` does."
-                )
-        if vaults and may == "admin":
-            raise InvalidInput(
-                "A token that is limited to vaults cannot be an admin of the whole server.", "Give --may read or write."
-            )
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = dt.datetime.now().astimezone().isoformat(timespec="seconds")
         with self._changing() as (tokens, _):
@@ -252,7 +232,7 @@ class Tokens:
                 raise InvalidInput(
                     f"There is a token named {name!r} already.", f"Remove it first: spellbook token remove {name!r}."
                 )
-            tokens.append(replace(_token(name, may, sees, now, secret), vaults=tuple(dict.fromkeys(vaults))))
+            tokens.append(_token(name, may, sees, now, secret))
         return secret
 
     def remove(self, name: str) -> Token:
@@ -308,7 +288,9 @@ class Tokens:
         try:
             kept = json.loads(data)
             ended = {str(id): {str(k): int(v) for k, v in of.items()} for id, of in kept.get("ended", {}).items()}
-            return tuple(sorted(map(_from_dict, kept["tokens"]), key=lambda each: each.name)), ended
+            # A token that a file of 0.2.0 limits to some vaults must not see this whole one: it is not let in.
+            rows = [row for row in kept["tokens"] if "vaults" not in row]
+            return tuple(sorted(map(_from_dict, rows), key=lambda each: each.name)), ended
         except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise self._fault("it is not as Spellbook wrote it") from error
 
@@ -328,12 +310,7 @@ def _from_dict(row: Mapping[str, Any]) -> Token:
     may, sees, hashes = row["may"], row["sees"], [bytes.fromhex(row[key]) for key in ("verifier", "proof")]
     if may not in RIGHTS or sees not in SCOPES or any(len(each) != sha256().digest_size for each in hashes):
         raise ValueError("unknown rights or a broken hash")
-    vaults = row.get("vaults", [])
-    # A limit that cannot be read must not be taken for none.
-    is_list = isinstance(vaults, list) and all(isinstance(each, str) for each in vaults)
-    if not is_list or ("vaults" in row and not vaults):
-        raise ValueError("a limit to vaults that names none")
-    return Token(str(row["name"]), may, sees, str(row["created"]), hashes[0], hashes[1], tuple(vaults))
+    return Token(str(row["name"]), may, sees, str(row["created"]), hashes[0], hashes[1])
 
 
 def _digest(cookie: str) -> str:

@@ -79,7 +79,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         yield alert(message, round(failed / calls, 4), _MOST_FAILING, id="errors", hint=hint)
     last = book.snapshots.state()["last"]
     age = (time.time() - dt.datetime.fromisoformat(last).timestamp()) / 86_400 if last else None
-    if not call.served.is_published and (age is None or age >= _SNAPSHOT_DAYS):
+    if age is None or age >= _SNAPSHOT_DAYS:
         days = None if age is None else int(age)
         message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
         row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")

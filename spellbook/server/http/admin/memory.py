@@ -138,8 +138,8 @@ def reviews(call: Call, due: bool) -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN, needs="files"),
+    Endpoint("POST", "/admin/memory/cleanup", clean, admin.CLEAN),
     Endpoint("GET", "/admin/stats/forgetting", forgetting, admin.FORGETTING),
-    Endpoint("POST", "/admin/memory/review", review, admin.REVIEW, needs="files"),
+    Endpoint("POST", "/admin/memory/review", review, admin.REVIEW),
     Endpoint("GET", "/admin/memory/reviews", reviews, admin.REVIEWS),
 )

@@ -166,9 +166,9 @@ def uncheck_links(call: Call, beginning: str, checked: bool) -> dict[str, Any]:
 
 
 ENDPOINTS = (
-    Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True, needs="files"),
-    Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS, needs="files"),
-    Endpoint("POST", "/admin/links/unchecked", uncheck_links, admin.UNCHECK_LINKS, needs="files"),
+    Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True),
+    Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS),
+    Endpoint("POST", "/admin/links/unchecked", uncheck_links, admin.UNCHECK_LINKS),
     Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
     Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
 )

@@ -15,11 +15,11 @@ from spellbook.server.threads import limiter
 
 _looking: RunVar[CapacityLimiter] = RunVar("spellbook.looking")
 _LOOKING = 2
-"""Threads that strangers can make wait for a disk or a database that hangs."""
+"""Threads that strangers can make wait for a disk that hangs."""
 
 
 async def health(request: Request) -> JSONResponse:
-    """Answer 200, or 503 if the notes' folder or the database is away, or elsewhere. It tells nothing of the notes."""
+    """Answer 200, or 503 if the notes' folder is away, or elsewhere. It tells nothing of the notes."""
     here = served_of(request)
     lacks = await to_thread.run_sync(_lacks, here, limiter=limiter(_looking, _LOOKING))
     shown = {"status": "degraded" if lacks else "ok", "version": __version__, "api": API}
@@ -28,8 +28,8 @@ async def health(request: Request) -> JSONResponse:
 
 def _lacks(here: Served) -> str:
     """Return the reason why nothing can be answered, "" for none."""
-    if not here.book.is_there:
-        return "The database does not answer." if here.is_published else "The vault is not there."
+    if not here.book.config.vault.is_dir():
+        return "The vault is not there."
     if here.book.config.is_elsewhere:
         return "The vault's path leads to another folder than its index came from. Start the server again."
     return ""

@@ -117,7 +117,7 @@ def erase(call: Call, hard: bool) -> dict[str, Any]:
 
 ENDPOINTS = (
     Endpoint("GET", "/api/notes/{id}", note, table.SHOW, (200, 304)),
-    Endpoint("POST", "/api/notes", write, table.WRITE, (201, 200), needs="vault"),
-    Endpoint("PATCH", "/api/notes/{id}", change, table.REVISE.without("chunk_id"), needs="vault"),
-    Endpoint("DELETE", "/api/notes/{id}", erase, table.ERASE, needs="vault"),
+    Endpoint("POST", "/api/notes", write, table.WRITE, (201, 200)),
+    Endpoint("PATCH", "/api/notes/{id}", change, table.REVISE.without("chunk_id")),
+    Endpoint("DELETE", "/api/notes/{id}", erase, table.ERASE),
 )

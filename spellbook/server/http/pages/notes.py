@@ -68,8 +68,7 @@ def note(shown: View) -> Response:
     reach = rendering.targets(reply["links"], lambda id: view.note_address(id, when))
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] and not when else {}
     address = partial(_image_address, reply["note"])
-    has_files = not shown.served.is_published
-    show = rendering.pictures(embedded, address, shown.say, now=not when, files=has_files)
+    show = rendering.pictures(embedded, address, shown.say, now=not when)
     with earlier.at(shown.book, when) as then:
         stored, of_then = then.resolve(shown.id), earlier.sentences(then)
     title = stored.title

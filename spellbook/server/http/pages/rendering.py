@@ -122,12 +122,12 @@ def _own_pictures(tag: str, name: str, value: str) -> str | None:
 
 
 def pictures(
-    known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], *, now: bool, files: bool
+    known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], *, now: bool
 ) -> Show:
     """
     Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
 
-    None is shown of a note that is not of `now`, and where the server has no `files`. `phrase` translates the reason.
+    None is shown of a note that is not of `now`. `phrase` translates the reason.
     """
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
@@ -136,8 +136,6 @@ def pictures(
             return found, ""
         if _AWAY.match(target):
             return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
-        if not files:
-            return "", phrase("This server has no files, so it shows no pictures.")
         if not now:
             return "", phrase("Pictures are not shown as of an earlier time.")
         if suffix(_plain(target)) in OTHER_SUFFIXES:

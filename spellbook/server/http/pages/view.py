@@ -26,7 +26,7 @@ from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.callers import Caller, May
-from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked, run
+from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Job
@@ -110,7 +110,7 @@ class View:
         if "{id}" in endpoint.path:
             check_id(id)
         call = Call(self.request, self.served, self.caller, self.book, id)
-        done = run(endpoint, call, checked(endpoint, arguments))
+        done = endpoint.verb(call, **dict(checked(endpoint, arguments)))
         return done.body if isinstance(done, Reply) else done
 
     def say(self, english: str, *values: object) -> str:
@@ -199,8 +199,7 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
     """Return the route of what a form does; the caller needs `right`. `waits`: it waits for other machines."""
 
     async def answer(request: Request) -> Response:
-        # What a server without files writes, it hands over to another machine.
-        run = served.waiting if waits or served.served_of(request).is_published else served.in_thread
+        run = served.waiting if waits else served.in_thread
         body = await request.body()
         try:
             form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))

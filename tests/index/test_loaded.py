@@ -1,4 +1,4 @@
-"""The engine over SQLite: words that many chunks have, and what a released engine leaves."""
+"""Words that many chunks have, and how soon the memory of a loaded index is free."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import weakref
 
 import pytest
 
-from spellbook.index import embed, local, sync
+from spellbook.index import embed, loaded, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.filters import conditions
+from spellbook.index.loaded import LoadedIndex
 from spellbook.search import weights
 from spellbook.text.expressions import AnyOf
 from spellbook.text.terms import phrase
@@ -26,14 +27,14 @@ def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, writ
     words = [phrase("zebra"), phrase("heron"), phrase("owl")]
     with opened(vault) as index:
         sync.scan(index)
-        engine = index.engine()
-        count = engine.frequencies(words, False)
+        kept = LoadedIndex(index)
+        count = kept.frequencies(False)
         notes = [(chunks[0].number, chunks[-1].number) for chunks in map(index.catalog.at, ("a.md", "b.md", "c.md"))]
         common = len(index.catalog.at("a.md"))
         assert common > weights.MOST_COMMON
         for _ in range(2):  # the second time they are kept
             assert [count(word) for word in words] == [common + 1, 1, 0]
-            assert engine.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
+            assert kept.holding(words, notes) == [[True, True, False], [False, True, False], [False] * 3]
 
 
 def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
@@ -41,23 +42,23 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
     write_note("a.md", "a zebra")
     with opened(vault) as index:
         sync.scan(index)
-        engine, word, generation = index.engine(), phrase("zebra"), index.catalog.generation
-        assert engine.frequencies([word], False)(word) == 1
+        kept, word, generation = LoadedIndex(index), phrase("zebra"), index.catalog.generation
+        assert kept.frequencies(False)(word) == 1
         embed.embed_texts(index)
         assert index.catalog.generation > generation
         with monkeypatch.context() as patched:
             patched.setattr(Catalog, "frequency", lambda *_: pytest.fail("it was counted again"))
-            assert engine.frequencies([word], False)(word) == 1
+            assert kept.frequencies(False)(word) == 1
         write_note("b.md", "another zebra")
         sync.scan(index)
-        assert engine.frequencies([word], False)(word) == 2
+        assert kept.frequencies(False)(word) == 2
 
 
 def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(vault, write_note, monkeypatch):
     """The best are those of all that match; where a filter leaves few of them, or for one word alone, all are weighed."""
-    monkeypatch.setattr(local, "WEIGHED", 20)
-    monkeypatch.setattr(local, "COMMON", 2)
-    monkeypatch.setattr(local, "MOST_NUMBERED", 10)
+    monkeypatch.setattr(loaded, "WEIGHED", 20)
+    monkeypatch.setattr(loaded, "COMMON", 2)
+    monkeypatch.setattr(loaded, "MOST_NUMBERED", 10)
     for i in range(200):
         words = "zebra " + "heron " * (i % 4 == 0) + "owl " * (i % 8 == 0)
         write_note(f"{i % 2}/{i}.md", f"# {i}\n\n{words * (1 + i % 3)}")
@@ -73,16 +74,16 @@ def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(
     for exact_most, expected in ((1_000, [None]), (1, [25])):
         with opened(vault, exact_most=exact_most) as index:
             sync.scan(index)
-            engine, all_of_them = index.engine(), index.catalog.match(str(any_of), (), most)
+            kept, all_of_them = LoadedIndex(index), index.catalog.match(str(any_of), (), most)
             also = [number for number, _ in index.catalog.match("zebra", odd, 3)]
             monkeypatch.setattr(Catalog, "match", noted)
-            found = engine.match(any_of, (), most, also)
+            found = kept.match(any_of, (), most, also)
             assert weighed == expected
             assert found[:most] == all_of_them
             assert {number for number, _ in found[most:]} == {*also}
-            assert len(engine.match(any_of, odd, most)) == most
+            assert len(kept.match(any_of, odd, most)) == most
             assert weighed[-1] is None
-            engine.match(AnyOf((phrase("zebra"),)), (), most)
+            kept.match(AnyOf((phrase("zebra"),)), (), most)
             assert weighed[-1] is None
             monkeypatch.setattr(Catalog, "match", match)
             weighed.clear()
@@ -90,9 +91,9 @@ def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(
 
 def test_in_a_large_vault_a_filter_loses_nothing_that_words_find(vault, write_note, monkeypatch):
     """The chunks near by meaning, which are looked at in any case, do not pass for what words find within a filter."""
-    monkeypatch.setattr(local, "WEIGHED", 20)
-    monkeypatch.setattr(local, "COMMON", 2)
-    monkeypatch.setattr(local, "MOST_NUMBERED", 10)
+    monkeypatch.setattr(loaded, "WEIGHED", 20)
+    monkeypatch.setattr(loaded, "COMMON", 2)
+    monkeypatch.setattr(loaded, "MOST_NUMBERED", 10)
     for i in range(200):
         folder = int(i % 4 == 0)
         words = "heron" * (folder and i % 8 == 0) + "heron owl" * (not folder and i % 2)
@@ -102,7 +103,7 @@ def test_in_a_large_vault_a_filter_loses_nothing_that_words_find(vault, write_no
         with opened(vault, exact_most=exact_most) as index:
             sync.scan(index)
             near = [number for number, _ in index.catalog.match("zebra NOT heron", given, 12)]
-            found.append(index.engine().match(any_of, given, 12, near))
+            found.append(LoadedIndex(index).match(any_of, given, 12, near))
     assert found[0] == found[1]
     assert len(found[0]) == 24
 
@@ -113,8 +114,8 @@ def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
     write_note("b.md", "a heron")
     with opened(vault) as index:
         sync.scan(index)
-        engine, word = index.engine(), phrase("zebra")
-        assert engine.frequencies([word], False)(word) == 1
+        kept, word = LoadedIndex(index), phrase("zebra")
+        assert kept.frequencies(False)(word) == 1
         changes = index.catalog.changes.last
         index.catalog.close()
         for side in ("", "-wal", "-shm"):
@@ -122,22 +123,22 @@ def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
         write_note("b.md", "a zebra")
         sync.scan(index)
         assert index.catalog.changes.last == changes
-        assert engine.frequencies([word], False)(word) == 2
+        assert kept.frequencies(False)(word) == 2
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-def test_a_released_engine_leaves_at_once(vault, write_note, is_used):
+def test_a_released_index_leaves_memory_at_once(vault, write_note, is_used):
     """Its vectors do not wait for the garbage collector, which a server may have told to let them be."""
     write_note("a.md", "a zebra")
     with opened(vault) as index:
         sync.scan(index)
-        engine = index.engine()
+        kept = LoadedIndex(index)
         if is_used:
-            engine.frequencies([phrase("zebra")], False)(phrase("zebra"))
-        there = weakref.ref(engine)
+            kept.frequencies(False)(phrase("zebra"))
+        there = weakref.ref(kept)
         gc.disable()
         try:
-            del engine
+            del kept
             assert there() is None
         finally:
             gc.enable()
