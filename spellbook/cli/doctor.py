@@ -97,9 +97,9 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
-    --fix links repairs links that a rename broke: it finds their targets by
-    known moves, names, aliases and titles. It shows the differences; with
-    --yes it writes them, and `spellbook undo` takes them back.
+    --fix links lists broken links, and repairs those to files that were moved.
+    It shows the differences; with --yes it writes them, and `spellbook undo`
+    takes them back.
 
     Only --newer asks another machine: the package index that pip uses.
 

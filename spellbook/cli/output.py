@@ -325,17 +325,16 @@ def moved(done: Moved, *, dry_run: bool) -> None:
 
 
 def offer(made: Offer, *, is_done: bool) -> None:
-    """Print broken links, their likely targets, and the differences that repair them."""
-    for guess in made.guesses:
-        meant = f"{guess.path} ({translated(guess.why)})" if guess.path else f"? {', '.join(guess.perhaps)}".rstrip()
-        at = click.style(one_line(f"{guess.source}:{guess.line}"), fg="cyan")
-        click.echo(f"{at}  {one_line(guess.target)} → {one_line(meant)}")
+    """Print broken links, where their files went, and the differences that repair them."""
+    for each in made.broken:
+        at = click.style(one_line(f"{each.source}:{each.line}"), fg="cyan")
+        click.echo(f"{at}  {one_line(each.target)} → {one_line(each.path or '?')}")
     _differences(made.changed)
     faults(made.left)
     links, notes = _links(made.changed)
-    unknown = sum(guess.path is None for guess in made.guesses)
+    unknown = sum(each.path is None for each in made.broken)
     rest = f" {counted(unknown, 'link')} without a known target." if unknown else ""
-    if not made.guesses:
+    if not made.broken:
         say("There are no broken links.", err=True)
     elif is_done and made.changed:
         say(f"Repaired {links} in {notes}.{rest}", err=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from spellbook.settings.edit import with_setting
 from spellbook.settings.paths import MARKER
 from spellbook.system.errors import MemoryNotFound
@@ -13,7 +11,7 @@ from spellbook.vault.vault import Vault
 _FILE = f"{MARKER}/config.toml"
 
 
-def write_setting(vault: Vault, key: str, value: str | Sequence[str]) -> None:
+def write_setting(vault: Vault, key: str, value: str) -> None:
     """Write a setting; an empty one is removed. Raises Conflict if the file changes meanwhile, and InvalidInput."""
     try:
         old = vault.read(_FILE)[0]

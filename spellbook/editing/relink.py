@@ -112,10 +112,9 @@ def mend(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | Non
 def rewrite_links(
     note: Note,
     forms: Mapping[Link, str | None],
-    shown: Mapping[Link, str] = MappingProxyType({}),
     spellings: Mapping[Link, str] = MappingProxyType({}),
 ) -> Mended:
-    """Give links other targets, spelled as in `spellings` if there, and what is `shown`; others are left."""
+    """Give links other targets, spelled as in `spellings` if there; others are left."""
     chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
@@ -125,7 +124,6 @@ def rewrite_links(
         written = note.text[link.start : link.end]
         new = spellings.get(link) or spelled(link, written, form)
         spans.append(Span(link.start + grown, written, new))
-        new += shown.get(link, "")
         changes.append((link.start, link.end, new))
         grown += len(new) - len(written)
         count += new != written

@@ -34,7 +34,6 @@ _CONFIG = """\
 # forget_working = false   # whether that process moves old working memories to the trash
 # working_days = 7         # old is: neither edited nor opened for so many days
 # look_seconds = 1         # where nothing watches the vault, so long a look that found no change is believed; 0: never
-# unchecked_links = []     # broken links that nobody needs to know of, by how they begin: ["/reference/"]
 
 # [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180

@@ -339,17 +339,12 @@ class Spellbook(Reader):
         self._look(embed=True)
         yield from doctor.checks(self.index, self.snapshots, self.complaint)
 
-    def broken_links(self) -> repair_links.BrokenLinks:
-        """Return the links that lead nowhere, by how they begin."""
+    def broken_links(self) -> tuple[repair_links.BrokenLink, ...]:
+        """Return the links that lead nowhere."""
         self._look()
         return repair_links.broken(self.index)
 
-    def uncheck_links(self, beginning: str, *, checked: bool = False) -> tuple[str, ...]:
-        """Check links that begin so no more, or again; see `editing.repair_links.uncheck`."""
-        self.index.vault.check_there()
-        return repair_links.uncheck(self.index, beginning, checked=checked)
-
     def mend_links(self, *, dry_run: bool = False) -> repair_links.Offer:
-        """Repair broken links whose target is known; see `editing.repair_links.mend`."""
+        """Repair broken links to files that moved; see `editing.repair_links.mend`."""
         self.index.vault.check_there()
         return repair_links.mend(self.index, dry_run=dry_run)

@@ -4,7 +4,6 @@ Health: the state of a vault and its index, and the problems that a person shoul
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -28,10 +27,7 @@ _MOST_OPENED = 5
 """Notes that are listed as opened most."""
 
 _MOST_LISTED = 20
-"""Broken links that are listed, of those whose target is not known and to whose place few lead."""
-
-_MOST_GROUPS = 5
-"""Places that are listed to which several links lead in vain."""
+"""Maximum number of broken links to list whose target is not known."""
 
 
 class Remark(str):
@@ -143,17 +139,9 @@ def _links(index: Index) -> list[str]:
     count = sum(note.links for note in offer.changed)
     fix = f"{counted(count, 'broken link')} can be repaired: `spellbook doctor --fix links` shows how"
     lines = [*([fix] if count else []), *map(str, offer.left)]
-    unknown = [guess for guess in offer.guesses if guess.path is None]
-    alike = Counter(repair_links.beginning(guess.target) for guess in unknown)
-    groups = [(beginning, links) for beginning, links in alike.most_common() if links >= repair_links.ALIKE]
-    lines += [Remark(f"{links:,} links to {beginning} lead nowhere") for beginning, links in groups[:_MOST_GROUPS]]
-    if groups:
-        rule = f'unchecked_links = ["{groups[0][0]}"]'
-        lines.append(Remark(f"links that need no check: write {rule} into .spellbook/config.toml"))
-    unknown = [guess for guess in unknown if alike[repair_links.beginning(guess.target)] < repair_links.ALIKE]
-    for guess in unknown[:_MOST_LISTED]:
-        broken = f"{guess.source}, line {guess.line}: {guess.target} leads nowhere, and its target is not known"
-        lines.append(Remark(f"{broken}; did you mean {' or '.join(guess.perhaps)}?" if guess.perhaps else broken))
+    unknown = [each for each in offer.broken if each.path is None]
+    for each in unknown[:_MOST_LISTED]:
+        lines.append(Remark(f"{each.source}, line {each.line}: {each.target} leads nowhere"))
     if len(unknown) > _MOST_LISTED:
         more = counted(len(unknown) - _MOST_LISTED, "more such link")
         lines.append(Remark(f"{more}: `spellbook doctor --fix links` lists all"))

@@ -7,6 +7,7 @@ Only the vault must be known. All that is derived from it is outside of it, in t
 from __future__ import annotations
 
 import ipaddress
+import logging
 import math
 import os
 import re
@@ -41,21 +42,19 @@ _KINDS: dict[str, type] = {
     "snapshots": bool,
     "working_days": int,
     "forget_working": bool,
-    "unchecked_links": list,
     "look_seconds": int,
 }
 
-_WANTED: dict[type, str] = {str: "text", dict: "a table", list: "a list of texts", bool: "true or false"}
+_WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
 _LEAST = {"look_seconds": 0}
 _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
 
-MOST_UNCHECKED = 100
-"""Beginnings of links that are not checked, each of which is compared with every broken link."""
+_WITHOUT_EFFECT = {"unchecked_links"}
+"""Settings of earlier versions: a vault that has one opens, and the log names it."""
 
-_MOST_BEGINNING = 200
-"""Letters of each."""
+_log = logging.getLogger(__name__)
 
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
 """A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
@@ -110,7 +109,6 @@ class Config:
     `words_of`: the folder whose synonyms a search uses; None for the vault.
     `named`: the absolute path by which the vault was named; `vault` is where it led then.
 
-    `unchecked_links` is no part of it: a page may change it while a server runs, so the function of that name reads it.
 
     `guesser`, `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or
     an argument, never from the vault: a vault that somebody hands you must not send your notes or questions anywhere,
@@ -202,7 +200,9 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    settings.pop("unchecked_links", None)
+    for key in _WITHOUT_EFFECT & settings.keys():
+        del settings[key]
+        _log.warning("%s: %s is no setting, and has no effect.", file, key)
     models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
@@ -233,27 +233,6 @@ def load(
         named=os.path.abspath(paths.vault(str(vault or ""))),
         **settings,
     )
-
-
-def unchecked_links(vault: Path) -> tuple[str, ...]:
-    """
-    Return which broken links nobody needs to know of, as config.toml says it now.
-
-    `/reference/` stands for all that begin so, and what does not end in a slash for that one link. Raises InvalidInput.
-    """
-    return tuple(_read_settings(vault / MARKER / "config.toml").get("unchecked_links", ()))
-
-
-def check_unchecked(file: str, links: Sequence[object]) -> None:
-    """Raise InvalidInput, which names the settings `file`, for what cannot be the setting `unchecked_links`."""
-    for link in links:
-        if not isinstance(link, str) or not 0 < len(link) <= _MOST_BEGINNING or not link.isprintable():
-            raise InvalidInput(
-                f"{file}: unchecked_links holds {_shorten(link)}, which is not a link.",
-                "Write how they begin: /reference/.",
-            )
-    if len(links) > MOST_UNCHECKED:
-        raise InvalidInput(f"{file}: unchecked_links has more than {MOST_UNCHECKED} links.", "Delete some.")
 
 
 def service(name: str) -> Service | None:
@@ -417,6 +396,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Fix or delete the file.") from error
     for key, value in raw.items():
+        if key in _WITHOUT_EFFECT:
+            continue
         kind = _KINDS.get(key)
         if kind is None:
             raise InvalidInput(f"{file}: there is no setting {key!r:.80}.", f"Settings are {', '.join(_KINDS)}.")
@@ -432,7 +413,6 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
                 f"{file}: {key} are at most {MOST_SCOPES} lines of {MOST_GLOB:,} letters.",
                 "Put globs together; `work/` is all in work.",
             )
-    check_unchecked(file, raw.get("unchecked_links", ()))
     for category, days in raw.get("half_lives", {}).items():
         is_number = isinstance(days, int | float) and not isinstance(days, bool)
         if not is_number or not (0 < days <= _MOST_NUMBER or days == math.inf):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from spellbook.system.errors import InvalidInput
 
@@ -15,7 +15,7 @@ _CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?
 """The line that begins the table."""
 
 
-def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
+def with_setting(toml: str, key: str, value: str) -> str:
     """
     Return settings in which `key` is `value`; if that is empty, the line is removed, and Spellbook's own choice holds.
 
@@ -24,17 +24,12 @@ def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
     import tomlkit
 
     text = toml.removeprefix("\ufeff")
-    value = value if isinstance(value, str) else [*value]
     shown = json.dumps(value, ensure_ascii=False)
     try:
         settings = tomlkit.parse(text)
         if key in settings:
             item = settings.item(key)
-            if isinstance(item, tomlkit.items.Array) and value:
-                for gone in [each for each in item if each not in value]:
-                    item.remove(gone)
-                item.extend(each for each in value if each not in item)
-            elif value or (isinstance(item, tomlkit.items.Item) and item.trivia.comment):
+            if value or (isinstance(item, tomlkit.items.Item) and item.trivia.comment):
                 settings[key] = value
             else:
                 del settings[key]
@@ -47,7 +42,7 @@ def with_setting(toml: str, key: str, value: str | Sequence[str]) -> str:
             at = example.end() if example else 0
             before = newline if example and not example[0].endswith("\n") else ""
             text = f"{text[:at]}{before}{key} = {shown}{newline}{text[at:]}"
-        if tomlkit.parse(text).get(key, type(value)()) != value:
+        if tomlkit.parse(text).get(key, "") != value:
             reason = f"config.toml sets its {key} in a way that cannot be changed automatically."
             raise InvalidInput(reason, f"Write {key} = {shown} there.")
     except tomlkit.exceptions.TOMLKitError as error:

@@ -31,12 +31,6 @@ RESOLVE = verb(
     reason=text("Why it is resolved."),
 )
 BROKEN_LINKS = verb("broken_links", "admin")
-UNCHECK_LINKS = verb(
-    "uncheck_links",
-    "admin",
-    beginning=needed("How the links begin, as /reference/; without a slash at its end, the whole link.", 200),
-    checked=flag("Check them again."),
-)
 CLEAN = verb(
     "clean",
     "admin",

@@ -61,7 +61,6 @@ OF_SYSTEM = (
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
 CONSTANTS = {
-    "editing/repair_links.py": ("MOVED", "NAMED", "ALIAS", "TITLED"),
     "library/upkeep.py": ("BEING_READ",),
 }
 """Constants that are sentences, by their module."""

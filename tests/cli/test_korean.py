@@ -260,10 +260,10 @@ sys.argv = ["spellbook", "--version"]
 try:
     main()
 except SystemExit:
-    logging.getLogger("spellbook.x").warning("%s: a write that was cut short was taken back.", "a.md")
+    logging.getLogger("spellbook.x").warning("%s: %s is no setting, and has no effect.", "a.toml", "x")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "spellbook: a.md: 중단된 쓰기를 되돌렸습니다.\n"
+    assert done.stderr == "spellbook: a.toml: x 설정은 없으며 효과가 없습니다.\n"
 
 
 def commands(group: click.Group, *above: str) -> list[tuple[str, ...]]:

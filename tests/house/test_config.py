@@ -114,6 +114,14 @@ def test_settings_that_make_no_sense_are_refused_by_file(vault, text, said):
     assert "config.toml" in caught.value.message
 
 
+def test_a_setting_of_an_earlier_version_is_named_and_ignored(vault, caplog):
+    """The vault opens, and the log says which line has no effect."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text('unchecked_links = ["/reference/"]\nthreads = 3\n')
+    assert config.load(vault).threads == 3
+    assert "config.toml: unchecked_links is no setting, and has no effect." in caplog.text
+
+
 # -- services
 
 

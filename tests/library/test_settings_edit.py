@@ -56,24 +56,6 @@ def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "names", "after"),
-    [
-        ("threads = 3\n", ["/a/"], 'unchecked_links = ["/a/"]\nthreads = 3\n'),
-        (
-            "unchecked_links = [  # mine\n  '/a/',\n]\n",
-            ["/a/", "b"],
-            "unchecked_links = [  # mine\n  '/a/',\n  \"b\",\n]\n",
-        ),
-        ('unchecked_links = ["/a/", "b"] # why\n', ["b"], 'unchecked_links = ["b"] # why\n'),
-        ('unchecked_links = ["b"]\n[scopes]\n', [], "[scopes]\n"),
-    ],
-)
-def test_a_list_is_set(before: str, names: list[str], after: str) -> None:
-    """What stays in it keeps its form and its comments; an empty one is removed."""
-    assert with_setting(before, "unchecked_links", names) == after
-
-
-@pytest.mark.parametrize(
     "toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"]
 )
 def test_what_only_a_person_can_change(toml: str) -> None:

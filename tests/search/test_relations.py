@@ -389,7 +389,7 @@ def test_doctor_mends_a_relation_whose_note_was_renamed(book: Spellbook, vault: 
     (vault / "decision/old.md").rename(vault / "decision/older.md")
     book.reindex()
     made = book.mend_links()
-    assert sorted(guess.target for guess in made.guesses if guess.path is None) == ["01GONE"]
+    assert sorted(each.target for each in made.broken if each.path is None) == ["01GONE"]
     assert "supersedes: ['[[decision/older]]', decision/older.md, 01OLD, 01GONE]\n" in (vault / "new.md").read_text()
 
 

@@ -250,10 +250,6 @@ class Links:
             (json.dumps(list(values)),),
         )
 
-    def titled(self) -> list[tuple[str, str]]:
-        """Return the path and the title of every note."""
-        return self._database.rows("SELECT path, title FROM notes")
-
     def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return the current paths of notes by their former paths, of those with one of `names`."""
         limit = "" if names is None else "WHERE name IN (SELECT value FROM json_each(:names))"

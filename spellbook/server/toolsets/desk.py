@@ -71,7 +71,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def mend_links(dry_run: bool) -> str:
         """
-        Find broken links, and repair those with a known target: a moved file, or one of that name, alias or title.
+        Find broken links, and repair those to files that were moved.
 
         Only previews the change unless dry_run=false.
         """
@@ -97,14 +97,10 @@ def _moved(done: Moved, is_preview: bool) -> str:
 
 def _offered(made: Offer, is_preview: bool) -> str:
     """Return the broken links, and the repairs that were made or are offered."""
-    unknown = [guess for guess in made.guesses if guess.path is None]
+    unknown = [each for each in made.broken if each.path is None]
     verb = "Would repair" if is_preview else "Repaired"
     head = f"{verb} links: {sum(each.links for each in made.changed)}; still broken: {len(unknown)}."
-    nowhere = [
-        f"- {exact(each.source)}:{each.line} {flat(each.target)}"
-        + (f" (perhaps {', '.join(map(exact, each.perhaps))})" if each.perhaps else "")
-        for each in unknown[:_MOST_LEFT]
-    ]
+    nowhere = [f"- {exact(each.source)}:{each.line} {flat(each.target)}" for each in unknown[:_MOST_LEFT]]
     return "\n".join([head, *nowhere, *_differences(made.changed, made.left)])
 
 

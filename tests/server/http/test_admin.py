@@ -233,18 +233,15 @@ def test_alerts_are_sentences_in_both_languages(api, book, vault):
     assert told["ko"]["snapshot"] == "아직 스냅샷을 만든 적이 없습니다."
 
 
-def test_links_are_unchecked_and_checked_again(api, write_note):
-    """By how they begin; the answer has what is not checked now."""
-    write_note("a.md", "[a](/x/1) [b](/x/2) [c](/x/3) [[nowhere]]")
+def test_broken_links_are_listed(api, book, vault, write_note):
+    """Those to moved notes first, with where these are."""
+    write_note("to.md", "moved")
+    write_note("a.md", "[[to]] [[nowhere]]")
+    book.reindex()
+    (vault / "to.md").rename(vault / "there.md")
     told = api.get("/admin/links").json()
-    assert [(each["beginning"], each["links"]) for each in told["groups"]] == [("/x/", 3)]
-    assert ([each["target"] for each in told["links"]], told["total"], told["known"]) == (["nowhere"], 4, 0)
-    done = api.post("/admin/links/unchecked", json={"beginning": "/x/"})
-    assert done.json()["unchecked"] == ["/x/"]
-    assert api.get("/admin/links").json()["total"] == 1
-    api.post("/admin/links/unchecked", json={"beginning": "/x/", "checked": True})
-    assert api.get("/admin/links").json()["total"] == 4
-    assert api.post("/admin/links/unchecked", json={"beginning": ""}).status_code == 400
+    assert [(each["target"], each["path"]) for each in told["links"]] == [("to", "there.md"), ("nowhere", None)]
+    assert (told["total"], told["known"]) == (2, 1)
 
 
 def test_a_rate_that_is_met_is_an_alert(book):

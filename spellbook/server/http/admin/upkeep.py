@@ -147,28 +147,19 @@ def _compile(text: str) -> re.Pattern[str] | None:
 
 
 def broken_links(call: Call) -> dict[str, Any]:
-    """Links that lead nowhere, by how they begin: several that begin alike, those alone, and what is not checked."""
+    """Links that lead nowhere, those to files that moved first: these are `known`, and can be repaired."""
     links = call.book.whole.broken_links()
     return {
         "message": say(call, "Broken links."),
-        "groups": [group.as_dict() for group in links.groups],
-        "links": [asdict(guess) for guess in links.alone[:_MOST_LINKS]],
-        "total": links.total,
-        "known": links.known,
-        "unchecked": list(links.unchecked),
+        "links": [asdict(each) for each in links[:_MOST_LINKS]],
+        "total": len(links),
+        "known": sum(each.path is not None for each in links),
     }
-
-
-def uncheck_links(call: Call, beginning: str, checked: bool) -> dict[str, Any]:
-    """Check links that begin so no more, or with `checked` again: the settings of the vault are changed."""
-    unchecked = call.book.whole.uncheck_links(beginning, checked=checked)
-    return {"message": say(call, "The settings are changed."), "unchecked": list(unchecked)}
 
 
 ENDPOINTS = (
     Endpoint("POST", "/admin/database/optimize", optimize, admin.OPTIMIZE, (200, 202), waits=True),
     Endpoint("GET", "/admin/links", broken_links, admin.BROKEN_LINKS),
-    Endpoint("POST", "/admin/links/unchecked", uncheck_links, admin.UNCHECK_LINKS),
     Endpoint("GET", "/admin/stats/cache", cache, admin.CACHE),
     Endpoint("POST", "/admin/cache/clear", clear, admin.CLEAR),
 )

@@ -46,7 +46,7 @@ def move(call: Call, old: str, new: str, dry_run: bool) -> dict[str, Any]:
 
 
 def mend_links(call: Call, dry_run: bool) -> dict[str, Any]:
-    """Repair broken links whose target is known: what was moved, or is the only note of that name or title."""
+    """Repair broken links to files that were moved."""
     done = call.book.whole.mend_links(dry_run=dry_run)
     changed = {"changed": [asdict(note) for note in done.changed], "left": [asdict(fault) for fault in done.left]}
     links = sum(note.links for note in done.changed)

@@ -46,13 +46,6 @@ def links(shown: View) -> Response:
     return shown.page("links.html" if shown.is_part else "links_page.html", reply=reply)
 
 
-def uncheck(shown: View) -> Response:
-    """Check links that begin so no more, or again."""
-    is_checked = shown.form.get("checked") == "yes"
-    shown.ask(upkeep.uncheck_links, beginning=shown.form.get("beginning", ""), checked=is_checked)
-    return shown.back()
-
-
 def mend(shown: View) -> Response:
     """Show which links would be repaired, then repair them."""
     is_sure = shown.form.get("sure") == "yes"
@@ -110,7 +103,6 @@ ROUTES = [
     view.page("/links", links),
     view.page("/settings", settings),
     view.action("/do/examine", examine, "read"),
-    view.action("/do/uncheck", uncheck, "admin"),
     view.action("/do/mend", mend),
     view.action("/do/resolve", resolve, "admin"),
     view.action("/do/cleanup", cleanup, "admin"),
