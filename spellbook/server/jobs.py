@@ -39,17 +39,6 @@ class Cancelled(BaseException):
     """The job was cancelled. Like KeyboardInterrupt it is no Exception, so that no verb takes it for a failure."""
 
 
-class Busy(Conflict):
-    """Another job, `job`, is running."""
-
-    def __init__(self, job: Job) -> None:
-        at = f", {job.stage} {job.done:,} of {job.total:,}" if job.stage else ""
-        super().__init__(
-            f"Another job is running: {job.kind} (job {job.id}{at}).", "Wait until it has ended, or cancel it."
-        )
-        self.job = job
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """
@@ -99,13 +88,14 @@ class Jobs:
 
     def start(self, kind: str, work: Work) -> Job:
         """
-        Begin a job and return at once. Raises Busy, a Conflict, if another one is running.
+        Begin a job and return at once. Raises Conflict if another one is running.
 
         The function that `work` gets raises Cancelled once the job was cancelled; `work` must let it through.
         """
         with self._guard:
-            if (busy := self.running) is not None:
-                raise Busy(busy)
+            if (other := self.running) is not None:
+                message = f"Another job is running: {other.kind} (job {other.id})."
+                raise Conflict(message, "Wait until it has ended, or cancel it.")
             job = Job(secrets.token_hex(4), kind, dt.datetime.now(dt.UTC))
             for old in list(self._jobs)[: 1 - _MOST]:
                 del self._jobs[old]
