@@ -174,7 +174,8 @@ def main() -> None:
                 page.locator("#graph[data-settled]").wait_for()
             if page_name == "health":
                 page.get_by_role("button", name="Run the check").click()
-                while not page.get_by_role("button", name="Preview a merge").count():
+                merge, job = page.get_by_role("button", name="Preview a merge"), page.locator("#job:visible")
+                while not merge.count() or job.count():
                     page.wait_for_timeout(200)
                     page.reload()
                 page.wait_for_load_state("networkidle")

@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
@@ -171,12 +171,6 @@ class Meter:
                     for kind, before in failures.items():
                         later = self._failures.get(kind, Failures(kind, 0, before.first, before.last))
                         self._failures[kind] = Failures(kind, before.count + later.count, before.first, later.last)
-
-    def by_hour(self, names: Sequence[str], hours: int) -> list[tuple[int, Timing]]:
-        """Return the timing of some verbs together in each of the last `hours`, with the hour since 1970."""
-        self.flush()
-        counts, now = self._usage.by_hour(names, hours), int(time.time()) // 3600
-        return [(hour, _timing(counts.get(hour, {}))) for hour in range(now - hours + 1, now + 1)]
 
     def read(self, hours: int = KEPT_DAYS * 24) -> tuple[dict[str, Timing], dict[str, int]]:
         """

@@ -74,7 +74,6 @@ def _places(book: Spellbook) -> dict[str, str]:
         "a tag": f"/contents?tag={tag}",
         "search": "/search?q=Decision about the river",
         "a note": f"/note/{note}",
-        "neighbours": f"/graph/{note}",
         "graph": "/graph",
         "graph, its notes": "/api/graph/whole",
         "decisions": "/decisions",

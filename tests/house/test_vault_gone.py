@@ -322,12 +322,11 @@ FORMS: dict[str, Callable[[Gone], dict[str, str]]] = {
     "/do/file": lambda gone: {"id": gone.ids["article"], "categories": "other"},
     "/do/undo": lambda gone: {"entry": "1"},
     "/do/restore": lambda gone: {"name": ".trash/erased.md"},
-    "/do/cleanup": lambda gone: {"sure": "yes"},
     "/do/merge": lambda gone: {"a": "ops/keys.md", "b": "ops/more.md", "sure": "yes"},
 }
 OTHER_FORMS = {
     *("/do/reindex", "/do/snapshot", "/do/check", "/do/cancel"),  # jobs, as at the API
-    *("/do/resolve", "/do/examine", "/do/optimize", "/do/clear", "/login", "/logout"),
+    *("/do/examine", "/login", "/logout"),
 }
 
 

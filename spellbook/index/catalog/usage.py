@@ -156,17 +156,6 @@ class Usage:
             counts.setdefault(name, Counter())[bucket] = count
         return counts
 
-    def by_hour(self, names: Sequence[str], hours: int) -> dict[int, Counter[int]]:
-        """Return the counts of some names together by hour since 1970, then by bucket, of the last `hours`."""
-        counts: dict[int, Counter[int]] = {}
-        marks = ", ".join("?" * len(names))
-        for hour, bucket, count in self._database.rows(
-            f"SELECT hour, bucket, sum(count) FROM counters WHERE hour > ? AND name IN ({marks}) GROUP BY hour, bucket",
-            (int(time.time()) // _HOUR - hours, *names),
-        ):
-            counts.setdefault(hour, Counter())[bucket] = count
-        return counts
-
     def failures(self, hours: int = KEPT_DAYS * 24) -> list[Failures]:
         """Return the errors of which one was in the last `hours`, the latest first."""
         rows = self._database.rows(

@@ -1,5 +1,5 @@
 """
-The table of contents: a tree of folders, categories with their topics, and tags; and the notes of one of each.
+The table of contents: a tree of folders, and tags; and the notes of a folder, a category, a topic or a tag.
 
 The page shows the first levels. A deeper one is asked for when it is unfolded; without scripts, a folder's page has it.
 """
@@ -7,15 +7,14 @@ The page shows the first levels. A deeper one is asked for when it is unfolded; 
 from __future__ import annotations
 
 import glob
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.index.filters import NO_GUIDES, Filter, fold
+from spellbook.index.filters import Filter, fold
 from spellbook.library.reader import Reader
 from spellbook.search import toc
 from spellbook.server.http.pages import view
@@ -44,7 +43,7 @@ ROOT = "/"
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    A folder, category, topic or tag: the number of its notes, the page that lists them, and the `rows` in it.
+    A folder or tag: the number of its notes, the page that lists them, and the `rows` in it.
 
     `part` is the address of its rows where they do not come with the page, "" else. `more` are rows that are left out.
     """
@@ -54,15 +53,6 @@ class Row:
     address: str
     rows: tuple[Row, ...] = ()
     part: str = ""
-    more: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """Rows under a heading; `more` are those that are left out."""
-
-    name: str
-    rows: tuple[Row, ...]
     more: int = 0
 
 
@@ -79,9 +69,9 @@ class Folders:
         """Return the folders in a folder, by name, with `levels` in all."""
         return tuple(self._row(path, levels - 1) for path in self._inside.get(of, [])[:_MOST_ROWS])
 
-    def count(self, of: str = "") -> int:
-        """Return how many folders are in a folder, without those in them."""
-        return len(self._inside.get(of, ()))
+    def left_out(self, of: str = "") -> int:
+        """Return how many of the folders in a folder `rows` leaves out."""
+        return max(0, len(self._inside.get(of, ())) - _MOST_ROWS)
 
     def first(self) -> tuple[Row, ...]:
         """Return the first level, with the second unless that is long."""
@@ -91,43 +81,30 @@ class Folders:
     def _row(self, path: str, levels: int) -> Row:
         rows = self.rows(path, levels) if levels else ()
         part = _address(branch=path) if not levels and path in self._inside else ""
-        more = self.count(path) - len(rows) if rows else 0
-        return Row(path.rpartition("/")[2], self.notes[path], view.folder_address(path), rows, part, more)
+        name, place = path.rpartition("/")[2], view.folder_address(path)
+        return Row(name, self.notes[path], place, rows, part, self.left_out(path))
 
 
 def contents(shown: View) -> Response:
-    """Show the trees, or those of their rows whose name holds what is asked to `find`; or the notes of one row."""
+    """Show the folders and tags, or those whose name holds what is asked to `find`; or the notes of one row."""
     query = shown.query
     if name := query.get("topic", ""):
         return _topic(shown, name)
-    if "category" in query:
-        return _category(shown, query["category"])
+    if name := query.get("category", ""):
+        return _category(shown, name)
     if tag := query.get("tag", ""):
         return _listing(shown, f"#{tag}", {"tags": tag}, {"tag": tag})
     if folder := query.get("folder", ""):
         return _folder(shown, folder)
+    folders = Folders(shown.book.folders())
     if "branch" in query:
-        return _branch(shown, query["branch"])
+        name = query["branch"]
+        return shown.page("branch.html", rows=folders.rows(name), more=folders.left_out(name))
     wanted = query.get("find", "").strip()
-    folders, topics = Folders(shown.book.folders()), _topics(shown.book)
-    values = _found(shown, folders, topics, fold(wanted)) if wanted else _all(shown, folders, topics)
+    rows, more = _found(folders, fold(wanted)) if wanted else (_with_root(shown, folders), folders.left_out())
     tags = [row for row in _tags(shown.book) if fold(wanted) in fold(row.name)]
     template = "trees.html" if shown.is_part else "contents.html"
-    return shown.page(template, wanted=wanted, tags=tags, most_tags=_TAGS, few=_FEW, **values)
-
-
-def _all(shown: View, folders: Folders, topics: Mapping[str, Counter[str]]) -> dict[str, Any]:
-    """Return the trees: categories first if most notes have one."""
-    named = {name: held for name, held in topics.items() if name}
-    total = sum(held.total() for held in topics.values())
-    is_filed = 2 * sum(held.total() for held in named.values()) >= total
-    at_once = sum(map(len, named.values())) <= _MOST_AT_ONCE
-    filed = topics if is_filed else named  # topics of an ordinary vault are its folders once more
-    rows = tuple(_category_row(shown, name, held, at_once=at_once) for name, held in filed.items())
-    trees = [Outline(shown.say("Folders"), _with_root(shown, folders), max(0, folders.count() - _MOST_ROWS))]
-    if named:
-        trees.insert(0 if is_filed else 1, Outline(shown.say("Categories"), rows[:_MOST_ROWS], len(rows[_MOST_ROWS:])))
-    return {"trees": trees, "total": total}
+    return shown.page(template, wanted=wanted, rows=rows, more=more, tags=tags, most_tags=_TAGS, few=_FEW)
 
 
 def _with_root(shown: View, folders: Folders) -> tuple[Row, ...]:
@@ -135,66 +112,18 @@ def _with_root(shown: View, folders: Folders) -> tuple[Row, ...]:
     return (*folders.first(), *([Row(shown.say("in no folder"), alone, view.folder_address(ROOT))] if alone else []))
 
 
-def _found(shown: View, folders: Folders, topics: Mapping[str, Counter[str]], wanted: str) -> dict[str, Any]:
-    """Return the folders, categories and topics whose name holds a text, the largest first."""
-    places = [
+def _found(folders: Folders, wanted: str) -> tuple[tuple[Row, ...], int]:
+    """Return the folders whose path holds a text, the largest first, and how many are left out."""
+    rows = [
         Row(path, count, view.folder_address(path))
         for path, count in folders.notes.items()
         if path and wanted in fold(path)
     ]
-    filed = [
-        Row(f"{category}/{topic}" if topic else category, count, _address(**where))
-        for category, held in topics.items()
-        if category
-        for topic, count, where in (
-            ("", held.total(), {"category": category}),
-            *((each, notes, {"topic": f"{category}/{each}"}) for each, notes in held.items() if each),
-        )
-        if wanted in fold(topic or category)
-    ]
-    trees = [
-        Outline(name, tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:]))
-        for name, rows in ((shown.say("Categories"), filed), (shown.say("Folders"), places))
-        if rows
-    ]
-    return {"trees": trees, "total": 0}
-
-
-def _topics(book: Reader) -> dict[str, Counter[str]]:
-    """Return the topics of each category with their numbers of notes, the largest category first."""
-    held: dict[str, Counter[str]] = defaultdict(Counter)
-    for category, topic, notes in book.index.catalog.topic_counts((NO_GUIDES, *book.index.visible)):
-        held[category][topic] = notes
-    return dict(sorted(held.items(), key=lambda each: (not each[0], -each[1].total(), each[0])))
-
-
-def _category_row(shown: View, name: str, held: Counter[str], *, at_once: bool) -> Row:
-    rows = _topic_rows(shown, name, held) if at_once else ()
-    part = "" if at_once else _address(branch=f"{ROOT}{name}")
-    more = len(held) - len(rows) if rows else 0
-    return Row(name or shown.say("without category"), held.total(), _address(category=name), rows, part, more)
-
-
-def _topic_rows(shown: View, category: str, held: Counter[str]) -> tuple[Row, ...]:
-    return tuple(
-        Row(topic or shown.say("without topic"), notes, _address(topic=f"{category}/{topic}" if category else topic))
-        for topic, notes in held.most_common(_MOST_ROWS)
-    )
+    return tuple(sorted(rows, key=lambda row: (-row.notes, row.name))[:_MOST_ROWS]), len(rows[_MOST_ROWS:])
 
 
 def _tags(book: Reader) -> list[Row]:
     return [Row(tag, notes, _address(tag=tag)) for tag, notes in book.tags(_MOST_TAGS)]
-
-
-def _branch(shown: View, name: str) -> Response:
-    """Show the rows of a folder, or with a slash before it of a category: a part of the page."""
-    if name.startswith(ROOT):
-        held = _topics(shown.book).get(name[1:], Counter())
-        rows, total = _topic_rows(shown, name[1:], held), len(held)
-    else:
-        folders = Folders(shown.book.folders())
-        rows, total = folders.rows(name), folders.count(name)
-    return shown.page("branch.html", rows=rows, more=total - len(rows))
 
 
 def _folder(shown: View, path: str) -> Response:
@@ -206,19 +135,15 @@ def _folder(shown: View, path: str) -> Response:
     folders = Folders(shown.book.folders())
     if path not in folders.notes:
         raise MemoryNotFound(f"There is no folder {path[:200]!r}.", "The table of contents lists them.")
-    tree = Outline("", folders.rows(path), max(0, folders.count(path) - _MOST_ROWS))
-    name = path.rpartition("/")[2]
-    return _listing(shown, name, {"path": f"{glob.escape(path)}/"}, {"folder": path}, view.folders_above(path), tree)
+    name, filter = path.rpartition("/")[2], {"path": f"{glob.escape(path)}/"}
+    rows, more = folders.rows(path), folders.left_out(path)
+    return _listing(shown, name, filter, {"folder": path}, view.folders_above(path), rows=rows, more=more)
 
 
 def _category(shown: View, name: str) -> Response:
-    """Show the topics and the notes of a category."""
-    held = _topics(shown.book).get(name, Counter())
-    rows = _topic_rows(shown, name, held)
-    tree = Outline(shown.say("Topics"), rows, len(held) - len(rows))
-    filter = {"category": name} if name else None  # no filter says that a note has no category
+    """Show the notes of a category."""
     about = toc.descriptions(shown.book.index, shown.book.config.categories).get(fold(name), "")
-    return _listing(shown, name or shown.say("without category"), filter, {"category": name}, tree=tree, about=about)
+    return _listing(shown, name, {"category": name}, {"category": name}, about=about)
 
 
 def _topic(shown: View, name: str) -> Response:
@@ -239,23 +164,26 @@ def _topic(shown: View, name: str) -> Response:
 def _listing(
     shown: View,
     name: str,
-    filter: Filter | None,
+    filter: Filter,
     address: Mapping[str, str],
     crumbs: Sequence[tuple[str, str]] = (),
-    tree: Outline | None = None,
+    *,
+    rows: Sequence[Row] = (),
+    more: int = 0,
     about: str = "",
     erasable: str = "",
 ) -> Response:
-    """Show notes, newest first, a page at a time; none without a filter."""
+    """Show notes, newest first, a page at a time, below the `rows` of the folders in this one."""
     offset = shown.number("offset", 0)
-    found = shown.book.recent(MOST_LISTED, offset, filter) if filter else None
+    found = shown.book.recent(MOST_LISTED, offset, filter)
     return shown.page(
         "listing.html",
         name=name,
         crumbs=crumbs,
-        tree=tree,
-        notes=found.notes if found else (),
-        total=found.total if found else 0,
+        rows=rows,
+        more=more,
+        notes=found.notes,
+        total=found.total,
         offset=offset,
         page=MOST_LISTED,
         address=f"{_address(**address)}&",

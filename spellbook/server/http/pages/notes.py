@@ -1,4 +1,4 @@
-"""The page of a note: its text, properties, neighbours and history, and what a person does with it."""
+"""The page of a note: its text, properties and history, and what a person does with it; and the graph of all notes."""
 
 from __future__ import annotations
 
@@ -265,21 +265,15 @@ def move(shown: View) -> Response:
 
 
 def graph(shown: View) -> Response:
-    """The notes around a note, as a picture that can be moved, and as a list."""
-    return shown.page("graph.html", reply=shown.ask(finding.graph, id=shown.id))
-
-
-def vault_graph(shown: View) -> Response:
     """All notes and their links as a picture; a script of the page asks for them."""
-    return shown.page("vault_graph.html")
+    return shown.page("graph.html")
 
 
 ROUTES = [
     view.page("/note/{id:path}", note),
     view.page("/history/{id:path}", history),
     view.page("/image/{id:path}", image),
-    view.page("/graph", vault_graph),
-    view.page("/graph/{id:path}", graph),
+    view.page("/graph", graph),
     view.action("/do/edit", edit),
     view.action("/do/properties", set_properties),
     view.action("/do/pin", pin),

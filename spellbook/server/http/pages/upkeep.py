@@ -1,38 +1,24 @@
-"""The page of health: faults, the last check, errors, alerts, times and sizes, and the repairs; and the settings."""
+"""The page of health: alerts, faults, the last check, and the repairs; and the settings."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.server.http.admin import alerts, figures, memory, upkeep
+from spellbook.server.http.admin import alerts, upkeep
 from spellbook.server.http.api import changes, finding
-from spellbook.server.http.pages import charts, view
+from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
-from spellbook.verbs.admin import ENOUGH
-
-_HOURS = 24
 
 
 def health(shown: View) -> Response:
-    """What is wrong, what was measured, and what can be done about it."""
+    """What is wrong, and what can be done about it."""
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
-    values: dict[str, Any] = {"status": shown.ask(finding.status), "check": last, "admin": is_admin}
-    if is_admin:
-        reply = shown.ask(figures.performance, includeDetails=True)["result"]
-        values |= {
-            "alerts": shown.ask(alerts.alerts)["alerts"],
-            "errors": shown.ask(figures.errors, timeRange="30d")["errors"],
-            "figures": reply,
-            "hours": charts.hours(shown.book.meter, _HOURS),
-            "trash": memory.trash(str(shown.book.config.vault)),
-            "caches": {kind: shown.ask(upkeep.cache, cacheType=kind)["result"] for kind in ("search", "embedding")},
-        }
-    return shown.page("health.html", chart=charts.bars, enough=ENOUGH, **values)
+    listed = shown.ask(alerts.alerts)["alerts"] if is_admin else []
+    return shown.page("health.html", status=shown.ask(finding.status), check=last, admin=is_admin, alerts=listed)
 
 
 def examine(shown: View) -> Response:
@@ -51,26 +37,6 @@ def mend(shown: View) -> Response:
     is_sure = shown.form.get("sure") == "yes"
     reply = shown.ask(changes.mend_links, dry_run=not is_sure)
     return shown.back(shown.entry("doctor")) if is_sure else shown.page("mend.html", reply=reply)
-
-
-def resolve(shown: View) -> Response:
-    """Mark an error as resolved."""
-    who = shown.caller.name or "dashboard"
-    shown.ask(figures.resolve, errorId=shown.form.get("error", ""), resolvedBy=who, reason=shown.form.get("reason", ""))
-    return shown.back()
-
-
-def cleanup(shown: View) -> Response:
-    """Show which working memories would be forgotten, then forget them."""
-    is_sure = shown.form.get("sure") == "yes"
-    reply = shown.ask(memory.clean, dry_run=not is_sure)
-    return shown.back(reply["entry"]) if is_sure else shown.page("cleanup.html", reply=reply)
-
-
-def clear(shown: View) -> Response:
-    """Drop what a cache holds."""
-    shown.ask(upkeep.clear, cacheType=shown.form.get("cache", "all"))
-    return shown.back()
 
 
 def merge(shown: View) -> Response:
@@ -104,9 +70,5 @@ ROUTES = [
     view.page("/settings", settings),
     view.action("/do/examine", examine, "read"),
     view.action("/do/mend", mend),
-    view.action("/do/resolve", resolve, "admin"),
-    view.action("/do/cleanup", cleanup, "admin"),
-    view.action("/do/optimize", view.asking(upkeep.optimize), "admin"),
-    view.action("/do/clear", clear, "admin"),
     view.action("/do/merge", merge),
 ]

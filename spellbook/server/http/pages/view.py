@@ -37,7 +37,7 @@ from spellbook.text.quoting import counted
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-ENDED = dt.timedelta(seconds=30)
+ENDED = dt.timedelta(seconds=10)
 """How long a job that has ended stands on pages that are opened."""
 
 _MOST_FIELDS = 100
@@ -59,7 +59,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, anchor, day, time, size)
+    filters = (note_address, chunk_address, folder_address, day, size)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside}
     return made
@@ -289,11 +289,6 @@ def anchor(suffix: str) -> str:
 def day(text: object) -> str:
     """Return the date of a time in ISO 8601."""
     return str(text or "")[:10]
-
-
-def time(seconds: float) -> str:
-    """Return a time, in seconds since 1970, as a person reads it."""
-    return f"{dt.datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
 
 
 def size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""The table of contents as a tree: folders, categories with their topics, tags, and a filter."""
+"""The table of contents: a tree of folders, tags, and a filter; and the pages that list notes."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_an_ordinary_vault_begins_with_its_folders(browser: Browser, folders: No
     assert re.findall(r'class="tag" href="/contents\?tag=(\w+)"', page) == ["ships", "sea"]
 
 
-def test_a_filed_vault_begins_with_its_categories(browser: Browser, folders: None, book: Spellbook) -> None:
-    """Once most notes have a category; the folders are beside."""
-    for number, topic in enumerate(["deploy"] * 5 + ["taste"]):
+def test_a_category_lists_its_notes(browser: Browser, folders: None, book: Spellbook) -> None:
+    """It has a page, which leads back to the folders; its topics and it are in no tree."""
+    for number, topic in enumerate(["deploy", "deploy", "taste"]):
         book.memories.remember(f"Fact number {number} about {topic} {number * 77}.", tags=[topic], force=True)
     page = browser.open("/contents")
-    assert headings(page) == ["Categories", "Folders", "Tags"]
-    assert rows(page) | {CATEGORY: 6, "deploy": 5, "taste": 1, "without category": 5} == rows(page)
+    assert headings(page) == ["Folders", "Tags"]
+    assert rows(page) == {"a": 3, "b": 2, "d [x]*": 1, "memory": 3, "deploy": 2, "taste": 1, "in no folder": 1}
     page = browser.open(f"/contents?category={CATEGORY}")
-    assert rows(page) == {"deploy": 5, "taste": 1}
-    assert len(titles(page)) == 6
+    assert rows(page) == {}
+    assert len(titles(page)) == 3
 
 
 def test_a_branch_is_asked_for_when_it_is_unfolded(browser: Browser, folders: None) -> None:
@@ -96,7 +96,7 @@ def test_a_tag_lists_its_notes_newest_first(browser: Browser, folders: None) -> 
 
 
 def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spellbook) -> None:
-    """Folders at any depth, topics and tags; as a part while one types, as a page without scripts."""
+    """Folders at any depth and tags; as a part while one types, as a page without scripts."""
     book.memories.remember("The quay is closed in winter.", tags=["Shipping"])
     page = browser.open("/contents?find=SHIP")
     assert rows(page) == {"memory/Shipping": 1}
@@ -104,7 +104,7 @@ def test_the_filter_narrows_by_name(browser: Browser, folders: None, book: Spell
     assert "sea</a>" not in page
     assert rows(browser.open("/contents?find=b/C")) == {"a/b/c": 1}
     part = browser.client.get("/contents?find=zzz", headers={"hx-request": "true"}).text
-    assert "No folder, topic or tag" in part
+    assert "No folder or tag" in part
     assert "<html" not in part
     assert 'href="/search?q=zzz"' in part
 

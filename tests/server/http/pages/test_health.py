@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
 from spellbook.system.errors import InvalidInput
@@ -29,7 +28,7 @@ def test_duplicates_come_first_then_links_and_faults(
     browser.send("/do/check", to="/upkeep")
     served.jobs.wait(served.jobs.all()[0].id, 30)
     page = browser.open("/upkeep")
-    places = [page.index(head) for head in (">Duplicates<", ">Links<", ">Faults in notes<", "For developers")]
+    places = [page.index(head) for head in (">Duplicates<", ">Links<", ">Faults in notes<", ">Figures<")]
     assert places == sorted(places)
     assert "Preview a merge" in page[places[0] : places[1]]
     assert "broken.md" in page[places[2] : places[3]]
@@ -63,29 +62,14 @@ def test_links_are_repaired_after_a_look(
     assert (vault / "home.md").read_text("utf-8") == "[[old/plan]]\n"
 
 
-@pytest.mark.parametrize(("times", "told"), [(0, "No search"), (19, "too few"), (1_234, "95 % of searches within 25")])
-def test_percentiles_need_enough_searches(browser: Browser, book: Spellbook, times: int, told: str) -> None:
-    """And are sentences with units; numbers have commas. Errors of programs are folded."""
-    if times:
-        book.meter.add("search", metrics.bucket(25_500.0), times)
-    page = browser.open("/upkeep")
-    section = page[page.index("How quick searches are") : page.index("For developers")]
-    assert told in section
-    assert ("1,234 searches" in section) == (times == 1_234)
-    assert "25500" not in section.replace(",", "")
-    folded = page[page.index('<details class="log">') :]
-    assert "Errors of thirty days" in folded
-    assert "Errors of thirty days" not in page[: page.index('<details class="log">')]
-
-
 def test_who_only_reads_gets_health_without_what_others_do(
     guarded: Browser, served: Served, full: dict[str, str]
 ) -> None:
-    """No button, no link's place, no log; and the list of links is refused."""
+    """No button, no link's place, no figures; and the list of links is refused."""
     token = served.tokens.add("reader", "read")
     guarded.client.headers["authorization"] = f"Bearer {token}"
     page = guarded.open("/upkeep")
-    assert "For developers" not in page
+    assert "Figures" not in page
     assert "/do/check" not in page
     guarded.open("/links", 403)
     assert guarded.client.get("/admin/links").status_code == 403

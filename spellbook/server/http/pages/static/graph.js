@@ -1,16 +1,14 @@
-// Notes and their links on a canvas: around one note (its data is in the page), or of the whole vault (it is asked for).
+// The notes of the vault and their links on a canvas.
 // d3-force lays them out in small steps between frames. Wheel, fingers, buttons and keys zoom and move; a click opens.
 "use strict";
 
 const canvas = document.getElementById("graph");
 const context = canvas.getContext("2d");
 const list = document.getElementById("graph-list");
-const isWhole = !canvas.dataset.graph;
 const STEP_MS = 9;  // of a frame, for the layout; drawing needs the rest
 const COLOURS = 8;
 const MOST_LISTED = 50;
 const MOST_LABELS = 60;  // of a picture of 600 by 570 points at a zoom of 1
-const NEAR = isWhole ? { distance: 30, charge: -45, reach: 400, pull: 0.06 } : { distance: 105, charge: -420, reach: 900, pull: 0.05 };
 
 let nodes = [], edges = [], beside = [], layout = null;
 let width = 0, height = 0, view = { x: 0, y: 0, k: 1 }, isFitted = true;
@@ -34,7 +32,7 @@ function address(id) {
   return `/note/${isPlain ? parts.map(encodeURIComponent).join("/") : encodeURIComponent(id)}`;
 }
 
-const radius = (node) => isWhole ? Math.min(14, 2.5 + 1.4 * Math.sqrt(node.links || 0)) : node.number === 0 ? 9 : 6;
+const radius = (node) => Math.min(14, 2.5 + 1.4 * Math.sqrt(node.links || 0));
 const isShown = (node) => (group === null || node.group === group) && (!wanted || node.folded.includes(wanted));
 const label = (node) => node.title.length > 30 ? `${node.title.slice(0, 29)}…` : node.title;
 
@@ -42,26 +40,23 @@ const label = (node) => node.title.length > 30 ? `${node.title.slice(0, 29)}…`
 
 function take(graph) {
   nodes = graph.notes.map((note, number) => ({ ...note, number, folded: note.title.toLowerCase(), colour: -1, group: "" }));
-  edges = graph.edges.map((edge) => ({ source: nodes[edge.from], target: nodes[edge.to], kind: edge.kind }));
+  edges = graph.edges.map((edge) => ({ source: nodes[edge.from], target: nodes[edge.to] }));
   beside = nodes.map(() => new Set());
   for (const edge of edges) {
     beside[edge.source.number].add(edge.target);
     beside[edge.target.number].add(edge.source);
   }
-  if (isWhole) {
-    const by = document.getElementById("graph-by");
-    by.value = new Set(nodes.map((node) => groupOf(node, "topic"))).size <= 12 ? "topic" : "folder";
-    by.addEventListener("change", () => { paint(by.value); refresh(); });
-    paint(by.value);
-  }
+  const by = document.getElementById("graph-by");
+  by.value = new Set(nodes.map((node) => groupOf(node, "topic"))).size <= 12 ? "topic" : "folder";
+  by.addEventListener("change", () => { paint(by.value); refresh(); });
+  paint(by.value);
   place();
   layout = d3.forceSimulation(nodes).stop()
-    .force("link", d3.forceLink(edges).distance((edge) => NEAR.distance * (["related", "meaning"].includes(edge.kind) ? 1.25 : 1)))
-    .force("charge", d3.forceManyBody().strength(NEAR.charge).distanceMax(NEAR.reach).theta(isWhole ? 1.1 : 0.9))
-    .force("x", d3.forceX((node) => node.home[0]).strength(NEAR.pull))
-    .force("y", d3.forceY((node) => node.home[1]).strength(NEAR.pull * 1.2))
-    .alphaDecay(isWhole ? 0.04 : 0.023);
-  if (!isWhole) layout.force("apart", d3.forceCollide(26));
+    .force("link", d3.forceLink(edges).distance(30))
+    .force("charge", d3.forceManyBody().strength(-45).distanceMax(400).theta(1.1))
+    .force("x", d3.forceX((node) => node.home[0]).strength(0.06))
+    .force("y", d3.forceY((node) => node.home[1]).strength(0.072))
+    .alphaDecay(0.04);
   settle();
 }
 
@@ -110,29 +105,26 @@ function place() {
   for (const node of nodes) {
     const at = counts.get(node.colour) || 0;
     counts.set(node.colour, at + 1);
-    const turn = (node.colour + 1) / colours * 2 * Math.PI, far = isWhole && colours > 1 ? 12 * Math.sqrt(nodes.length) : 0;
-    const angle = at * 2.39996, out = (isWhole ? 9 : 60) * Math.sqrt(at + 0.5);  // as seeds in a sunflower
+    const turn = (node.colour + 1) / colours * 2 * Math.PI, far = colours > 1 ? 12 * Math.sqrt(nodes.length) : 0;
+    const angle = at * 2.39996, out = 9 * Math.sqrt(at + 0.5);  // as seeds in a sunflower
     node.home = [far * Math.cos(turn), far * Math.sin(turn)];
     node.x = node.home[0] + out * Math.cos(angle);
     node.y = node.home[1] + out * Math.sin(angle);
   }
-  if (!isWhole) Object.assign(nodes[0], { x: 0, y: 0 });
 }
 
 function refresh() {
-  if (isWhole) {
-    const chosen = nodes.filter(isShown);
-    list.replaceChildren(...chosen.slice(0, MOST_LISTED).map((node) => {
-      const row = document.createElement("li"), link = document.createElement("a"), count = document.createElement("span");
-      Object.assign(link, { href: address(node.id), textContent: node.title });
-      link.dataset.note = node.number;
-      Object.assign(count, { className: "small", textContent: node.links });
-      row.append(link);
-      if (node.untrusted) row.append(" ", Object.assign(document.createElement("span"), { className: "tag warn", textContent: canvas.dataset.outside }));
-      row.append(" ", count);
-      return row;
-    }));
-  }
+  const chosen = nodes.filter(isShown);
+  list.replaceChildren(...chosen.slice(0, MOST_LISTED).map((node) => {
+    const row = document.createElement("li"), link = document.createElement("a"), count = document.createElement("span");
+    Object.assign(link, { href: address(node.id), textContent: node.title });
+    link.dataset.note = node.number;
+    Object.assign(count, { className: "small", textContent: node.links });
+    row.append(link);
+    if (node.untrusted) row.append(" ", Object.assign(document.createElement("span"), { className: "tag warn", textContent: canvas.dataset.outside }));
+    row.append(" ", count);
+    return row;
+  }));
   ask();
 }
 
@@ -173,18 +165,17 @@ function fit() {
     left = Math.min(left, node.x); right = Math.max(right, node.x);
     top = Math.min(top, node.y); bottom = Math.max(bottom, node.y);
   }
-  const [side, end] = isWhole ? [24, 30] : [Math.min(90, width / 5), 40];
-  const k = Math.min(isWhole ? 2 : 1.3, (width - 2 * side) / (right - left || 1), (height - 2 * end) / (bottom - top || 1));
+  const [side, end] = [24, 30];
+  const k = Math.min(2, (width - 2 * side) / (right - left || 1), (height - 2 * end) / (bottom - top || 1));
   view = { k, x: width / 2 - k * (left + right) / 2, y: height / 2 - k * (top + bottom) / 2 };
 }
 
 const onScreen = (node) => [node.x * view.k + view.x, node.y * view.k + view.y];
 
-function lines(chosen, colour, alpha, dash, wide = 1) {
+function lines(chosen, colour, alpha, wide = 1) {
   context.strokeStyle = colour;
   context.globalAlpha = alpha;
   context.lineWidth = wide;
-  context.setLineDash(dash);
   context.beginPath();
   for (const edge of chosen) {
     context.moveTo(...onScreen(edge.source));
@@ -200,20 +191,12 @@ function draw() {
   const isNarrowed = group !== null || wanted, around = hovered && beside[hovered.number];
   const isLit = (node) => hovered ? node === hovered || around.has(node) : !isNarrowed || isShown(node);
   const isDim = hovered || isNarrowed;
-  const isFaint = (edge) => ["related", "meaning"].includes(edge.kind);
-  const plain = isWhole ? 0.25 : 0.55;
-  lines(edges.filter((edge) => !isFaint(edge)), soft, isDim ? plain / 3 : plain, []);
-  lines(edges.filter(isFaint), soft, isDim ? 0.2 : 0.5, [3, 4]);
-  if (hovered) {
-    const own = edges.filter((edge) => edge.source === hovered || edge.target === hovered);
-    lines(own.filter((edge) => !isFaint(edge)), accent, 0.9, [], 1.5);
-    lines(own.filter(isFaint), accent, 0.9, [3, 4], 1.5);
-  }
-  context.setLineDash([]);
-  const grow = isWhole ? Math.max(0.5, Math.min(1.6, Math.sqrt(view.k))) : 1;
+  lines(edges, soft, isDim ? 0.08 : 0.25);
+  if (hovered) lines(edges.filter((edge) => edge.source === hovered || edge.target === hovered), accent, 0.9, 1.5);
+  const grow = Math.max(0.5, Math.min(1.6, Math.sqrt(view.k)));
   const dots = new Map();
   for (const node of nodes) {
-    const colour = !isWhole ? (node.number === 0 ? accent : soft) : node.colour < 0 ? soft : palette[node.colour];
+    const colour = node.colour < 0 ? soft : palette[node.colour];
     const key = `${isLit(node) ? 1 : 0}${colour}`;
     if (!dots.has(key)) dots.set(key, []);
     dots.get(key).push(node);
@@ -243,14 +226,10 @@ function write(isLit, isDim, grow) {
   const most = MOST_LABELS * Math.min(2, width * height / 342_000) * (hovered || isDim ? 1 : Math.max(0.4, view.k));
   const first = hovered ? [hovered, ...beside[hovered.number]] : [];
   const order = [...new Set([...first, ...nodes])];  // nodes come the most linked first
-  if (!isWhole) for (const node of nodes) {
-    const [x, y] = onScreen(node), wide = radius(node);
-    taken.push([x - wide, y - wide, x + wide, y + wide]);
-  }
   names = [];
   for (const node of order) {
     if (names.length >= most) break;
-    if (isWhole && !node.links && !isDim && view.k < 1.2) break;  // notes without links say little from afar
+    if (!node.links && !isDim && view.k < 1.2) break;  // notes without links say little from afar
     const [x, y] = onScreen(node);
     if (x < 0 || y < 0 || x > width || y > height || (isDim && !isLit(node))) continue;
     node.wide = node.wide || context.measureText(label(node)).width;
@@ -373,22 +352,17 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { re
 
 readColours();
 size();
-if (isWhole) {
-  document.getElementById("graph-find").addEventListener("input", (event) => {
-    wanted = event.target.value.trim().toLowerCase();
-    refresh();
-  });
-  const count = document.getElementById("graph-count");
-  fetch("/api/graph/whole").then(async (answer) => {
-    if (!answer.ok) throw new Error(answer.status);
-    const graph = await answer.json();
-    take(graph);
-    refresh();
-    const values = [graph.notes.length, graph.total, graph.edges.length].map((each) => each.toLocaleString(document.documentElement.lang));
-    count.textContent = count.dataset.said.replace(/\{(\d)\}/g, (_, at) => values[at]);
-    canvas.dataset.ready = "yes";
-  }).catch(() => { count.textContent = count.dataset.failed; });
-} else {
-  take(JSON.parse(canvas.dataset.graph));
+document.getElementById("graph-find").addEventListener("input", (event) => {
+  wanted = event.target.value.trim().toLowerCase();
+  refresh();
+});
+const count = document.getElementById("graph-count");
+fetch("/api/graph/whole").then(async (answer) => {
+  if (!answer.ok) throw new Error(answer.status);
+  const graph = await answer.json();
+  take(graph);
+  refresh();
+  const values = [graph.notes.length, graph.total, graph.edges.length].map((each) => each.toLocaleString(document.documentElement.lang));
+  count.textContent = count.dataset.said.replace(/\{(\d)\}/g, (_, at) => values[at]);
   canvas.dataset.ready = "yes";
-}
+}).catch(() => { count.textContent = count.dataset.failed; });
