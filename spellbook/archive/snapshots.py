@@ -238,14 +238,6 @@ class Snapshots:
                 return known
         raise InvalidInput(f"There is no snapshot {name[:80]!r}.", "`spellbook snapshot list` shows them.")
 
-    def files(self, name: str) -> Mapping[str, Kept]:
-        """Return the files of a snapshot by path. Raises StorageError if its list is damaged."""
-        return self._manifest(name).files
-
-    def text(self, kept: Kept) -> bytes:
-        """Return the bytes of a file of a snapshot. Raises StorageError if they are damaged."""
-        return b"".join(self._blobs.pieces(kept.sha256, kept.item.path))
-
     # -- checking and letting go
 
     def verify(self, progress: Progress | None = None) -> Verified:
@@ -380,11 +372,6 @@ def to_keep(names: Iterable[str], now: dt.datetime) -> set[str]:
 def name_of(seconds: float | None = None) -> str:
     """Return the name of a snapshot taken now, or at a time in seconds since 1970."""
     return time.strftime(_NAME, time.gmtime(seconds))
-
-
-def taken_at(name: str) -> float | None:
-    """Return when the snapshot of this full name was taken, in seconds since 1970; None for any other text."""
-    return _moment(name).timestamp() if _NAMES.fullmatch(name) else None
 
 
 def _moment(name: str) -> dt.datetime:

@@ -34,7 +34,6 @@ from spellbook.verbs import memories, table
 from spellbook.verbs.declare import Verb
 
 if TYPE_CHECKING:
-    from spellbook.library.book import Spellbook
     from spellbook.library.reader import Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -173,7 +172,6 @@ scope_option = click.option(
     help="Use only this scope and notes that all scopes share; auto is the project of the working directory "
     "[SPELLBOOK_SCOPE].",
 )
-as_of_option = option(table.SEARCH, "as_of", metavar="WHEN", expose_value=False, callback=_remember)
 wiki_option = click.option(
     "--wiki",
     type=click.Path(),
@@ -317,36 +315,12 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
     wikis = options.get("wiki", ())
     with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
         try:
-            with _as_of(book, options.get("as_of", "")) as then:
-                yield then
+            yield book
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             book.meter.failed(ctx.command_path.removeprefix(ctx.find_root().command_path).strip(), "cli", error)
             raise
-
-
-@contextmanager
-def _as_of(book: Spellbook, when: str) -> Iterator[Reader]:
-    """Yield the book, or that of an earlier time, of which stderr is told."""
-    if not when:
-        yield book
-        return
-    from spellbook.library import earlier
-
-    with earlier.at(book, when) as then:
-        for sentence in earlier.sentences(then):
-            output.say(sentence, err=True)
-        yield then
-
-
-def as_of_fields(book: Reader) -> dict[str, Any]:
-    """Return what JSON says of the time that `--as-of` names, under `as_of`; nothing without it."""
-    if not click.get_current_context().ensure_object(dict).get("as_of"):
-        return {}
-    from spellbook.library import earlier
-
-    return earlier.fields(book)
 
 
 def _origin() -> str:

@@ -71,10 +71,10 @@ def fields(done: Any) -> dict[str, Any]:
     return dict(done.as_dict() if hasattr(done, "as_dict") else asdict(done))
 
 
-def result(done: T, is_json: bool, show: Callable[[T], object], **more: Any) -> None:
-    """Print a result, with `more` fields, as one JSON object, or by `show` for people."""
+def result(done: T, is_json: bool, show: Callable[[T], object]) -> None:
+    """Print a result as one JSON object, or by `show` for people."""
     if is_json:
-        as_json({**fields(done), **more})
+        as_json(fields(done))
     else:
         show(done)
 
@@ -300,7 +300,7 @@ def versions(history: Mapping[str, Any]) -> None:
 
 
 def _source(kept: str) -> str:
-    """Say where a version is kept: a commit by its beginning, the others as the journal and the snapshots name them."""
+    """Say where a version is kept: a commit by its beginning, the others as the journal names them."""
     kind, _, name = kept.partition(" ")
     return f"commit {name[:12]}" if kind == "commit" else kept
 

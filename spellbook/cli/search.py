@@ -10,8 +10,6 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import (
     Asking,
-    as_of_fields,
-    as_of_option,
     command,
     filter_option,
     json_option,
@@ -35,7 +33,6 @@ guess_option = click.option(
     "--guess", is_flag=True, help="Let the language model of SPELLBOOK_GUESSER guess further texts; it gets the QUERY."
 )
 _NARROWED = (limit_option, filter_option, scope_option)
-_ASKED = (*_NARROWED, as_of_option)
 _SHOWN = (max_tokens_option, explain_option, json_option)
 
 
@@ -44,7 +41,7 @@ def _pick(item: Any, keys: str) -> dict[str, Any]:
     return {key: getattr(item, key) for key in keys.split()}
 
 
-@command(click.argument("query"), *_ASKED, min_score_option, *_SHOWN, kind=Asking)
+@command(click.argument("query"), *_NARROWED, min_score_option, *_SHOWN, kind=Asking)
 def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     """
     Search by meaning, in any language.
@@ -53,13 +50,13 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
     show = partial(output.answer, explain=options["explain"])
-    output.result(book.memorize(query, **options), as_json, show, **as_of_fields(book))
+    output.result(book.memorize(query, **options), as_json, show)
 
 
 @command(
     click.argument("words", nargs=-1, required=True),
     click.option("--all", "match_all", is_flag=True, help="Only chunks that contain every WORD."),
-    *_ASKED,
+    *_NARROWED,
     *_SHOWN,
     kind=Asking,
 )
@@ -72,14 +69,14 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
     """
     reply = book.find(words, "all" if match_all else "any", **options)
     show = partial(output.answer, by_words=True, explain=options["explain"])
-    output.result(reply, as_json, show, **as_of_fields(book))
+    output.result(reply, as_json, show)
 
 
 @command(
     click.argument("query", required=False),
     also_option,
     guess_option,
-    *_ASKED,
+    *_NARROWED,
     min_score_option,
     *_SHOWN,
     kind=Asking,
@@ -99,7 +96,7 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **option
         if guess:
             options["also"] = _with_guess(book, query, options["also"])
         show = partial(output.answer, explain=options["explain"])
-        output.result(book.search(query, **options), as_json, show, **as_of_fields(book))
+        output.result(book.search(query, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"]:
@@ -128,7 +125,6 @@ def _with_guess(book: Reader, query: str, also: tuple[str, ...]) -> tuple[str, .
     option(table.RECENT, "limit", "-n", "--limit"),
     filter_option,
     scope_option,
-    as_of_option,
     json_option,
 )
 def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
@@ -145,7 +141,7 @@ def recent(book: Reader, limit: int, filter: dict[str, object] | None, as_json: 
 def _list(book: Reader, limit: int, filter: dict[str, object] | None, as_json: bool) -> None:
     notes = book.recent(limit, filter=filter)
     warn_of_unmatched(book, filter)
-    output.result(notes, as_json, output.recent, **as_of_fields(book))
+    output.result(notes, as_json, output.recent)
 
 
 @command(
@@ -172,7 +168,7 @@ def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **opti
     output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
 
 
-@command(click.argument("id"), as_of_option, json_option)
+@command(click.argument("id"), json_option)
 def show(book: Reader, id: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
@@ -185,7 +181,7 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     chunks = book.show(id)
     around = book.around(chunks[0].path)
     if as_json:
-        output.as_json({**note_fields(id, chunks, around), **as_of_fields(book)})
+        output.as_json(note_fields(id, chunks, around))
     else:
         output.chunks(chunks)
         output.around(around)
@@ -200,18 +196,18 @@ def history(book: Reader, id: str, limit: int, as_json: bool) -> None:
     """
     List the versions of a note with their differences, newest first; ID as for show.
 
-    They come from git, snapshots and the journal of changes, whichever has
-    them. Of a note that is gone, give the path.
+    They come from git and the journal of changes, whichever has them. Of a
+    note that is gone, give the path.
 
     \b
     spellbook history decision/keys.md
     """
-    from spellbook.library import earlier
+    from spellbook.library import history as kept
 
-    output.result(earlier.history(book, id, limit), as_json, output.versions)
+    output.result(kept.versions(book, id, limit), as_json, output.versions)
 
 
-@command(click.argument("topic", required=False), filter_option, scope_option, as_of_option, json_option)
+@command(click.argument("topic", required=False), filter_option, scope_option, json_option)
 def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as_json: bool) -> None:
     """
     Print categories and their topics as a tree, or what TOPIC holds.
@@ -226,7 +222,7 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
             output.pointers(chunks)
             return
         shown = [_pick(entry, "id path line title heading") for entry in chunks]
-        output.as_json({"topic": topic, "chunks": shown, **as_of_fields(book)})
+        output.as_json({"topic": topic, "chunks": shown})
         return
     listed = book.contents(filter=filter)
     warn_of_unmatched(book, filter)
@@ -243,5 +239,4 @@ def topics(book: Reader, topic: str | None, filter: dict[str, object] | None, as
         for category in listed
         for entry in category.topics
     ]
-    fields = {"categories": described, "topics": listed_topics, **toc.totals(listed)}
-    output.as_json({**fields, **as_of_fields(book)})
+    output.as_json({"categories": described, "topics": listed_topics, **toc.totals(listed)})

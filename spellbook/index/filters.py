@@ -277,14 +277,6 @@ def _range(key: str, value: object) -> tuple[float | None, float | None]:
     return _moment(key, first, False) if first else None, _moment(key, last, True) if last else None
 
 
-def end_of(value: str) -> float:
-    """Return the last moment of a date or a time in ISO 8601, as seconds since 1970. Raises InvalidInput."""
-    try:
-        return _moment("", value, True)
-    except InvalidInput as error:
-        raise InvalidInput(f"{value[:80]!r} is not a date.", error.hint) from error
-
-
 def _moment(key: str, value: object, end: bool) -> float:
     text = value.isoformat() if isinstance(value, dt.date) else str(value).strip()
     try:

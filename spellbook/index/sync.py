@@ -333,7 +333,7 @@ def _reader(
     from spellbook.index import parse_pool
 
     decided = rules(index)
-    if pieces < MANY or not index.vault.is_on_disk:
+    if pieces < MANY:
         yield _PIECE, lambda pieces: (parse_pool.entries(index.vault, decided, piece) for piece in pieces)
         return
     with parse_pool.Readers(index.vault, decided) as others:

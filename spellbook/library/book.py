@@ -75,7 +75,7 @@ class Spellbook(Reader):
         self.watched = processes.Watched()  # what a watcher in this process last reported
         self.last_look = upkeep.QuietLook()
         self.beside: list[Reader] = []
-        """Readers that use this book's models and end with it: of documents, of a part, of an earlier time."""
+        """Readers that use this book's models and end with it: of documents, of a part."""
 
     def close(self) -> None:
         """Close files and connections."""

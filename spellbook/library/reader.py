@@ -1,8 +1,8 @@
 """
 What every reader of a vault can do: find, list, show, and say what state it is in.
 
-There are three: `book` reads a vault with its files and also changes it, `earlier` the vault as it was, `limited` the
-part that a token sees. What a reader has no method for, it cannot do.
+There are two: `book` reads a vault with its files and also changes it, `limited` the part that a token sees. What a
+reader has no method for, it cannot do.
 """
 
 from __future__ import annotations

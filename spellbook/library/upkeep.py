@@ -6,12 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import shutil
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from spellbook.index import sync
 from spellbook.index.embed import embed_texts
@@ -37,24 +34,6 @@ _MOST_UNREAD = 200
 
 BEING_READ = "the notes are being read for the first time, so some are not found yet"
 """What `refresh` says meanwhile."""
-
-PAST = "past"
-"""The folder in the state folder for indexes of earlier states of the vault, a folder each; see `earlier`."""
-
-READY = "ready"
-"""The file in such a folder that says that it is whole; its time is that of the last use."""
-
-_MOST_PAST = 8
-"""How many such indexes are kept."""
-
-_MOST_PAST_BYTES = 1_000_000_000
-"""Bytes of all such indexes that are kept."""
-
-_PAST_SECONDS = 30 * 86_400.0
-"""Seconds for which such an index is kept without a use."""
-
-_BUILDING = 3_600.0
-"""Seconds after which a folder that is not ready must have been left by a killed process."""
 
 
 @dataclass(slots=True)
@@ -144,42 +123,6 @@ def scan(index: Index) -> bool:
     except Damaged:  # the next use starts a new catalog
         report = sync.scan(index, progress=note)
     return not (read or report.removed)
-
-
-def mark_use(state: Path) -> bool:
-    """Record a use of the index of an earlier state; return whether it is there, and whole."""
-    try:
-        os.utime(state / READY)
-    except OSError:
-        return False
-    return True
-
-
-def forget_past(folder: Path, keep: Collection[Path] = ()) -> list[Path]:
-    """
-    Delete indexes of earlier states that are too many, too large together, or unused for 30 days; return which.
-
-    The one that was used last goes last, and those to `keep` stay. A deleted one is made again when it is needed.
-    """
-    used: list[tuple[float, Path]] = []
-    gone: list[Path] = []
-    now = time.time()
-    with contextlib.suppress(OSError):
-        for state in filter(Path.is_dir, folder.iterdir()):
-            ready = state / READY
-            with contextlib.suppress(OSError):
-                at = ready.stat().st_mtime if ready.exists() else 0.0
-                if at or state.stat().st_mtime < now - _BUILDING:
-                    used.append((at, state))
-    room = _MOST_PAST_BYTES
-    used.sort(key=lambda use: (use[1] in keep, use[0]), reverse=True)
-    for number, (at, state) in enumerate(used, 1):
-        with contextlib.suppress(OSError):
-            room -= sum(file.stat().st_size for file in state.iterdir())
-        if state not in keep and (number > _MOST_PAST or room < 0 or at < now - _PAST_SECONDS):
-            shutil.rmtree(state, ignore_errors=True)
-            gone.append(state)
-    return gone
 
 
 def finish_move(index: Index) -> None:

@@ -73,8 +73,7 @@ Arguments that many tools share:
 - min_score: 0.5 is related, 0.7 relevant, 0 shows all; by default related hits.
 - id: a hit's id names one section; a note's id, path or title names the note. Topics are topic or category/topic.
 - format: text to read, json to compute with. max_tokens bounds an answer: texts that do not fit become pointers.
-- as_of answers with what was written by then. dry_run only shows what would change. force writes in spite of a
-  duplicate or of what looks like a password or key.
+- dry_run only shows what would change. force writes in spite of a duplicate or of what looks like a password or key.
 """
 
 

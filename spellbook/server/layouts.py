@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 from spellbook.system.lazy import lazy
 
-__all__ = ["articles", "earlier", "remembered", "render"]
+__all__ = ["articles", "remembered", "render"]
 
 if TYPE_CHECKING:
-    from spellbook.library import earlier
     from spellbook.server import articles, remembered, render
 else:
-    (earlier,) = lazy("spellbook.library", "earlier")
     articles, remembered, render = lazy("spellbook.server", "articles", "remembered", "render")

@@ -24,7 +24,6 @@ from watchdog import events
 from spellbook.index import embed, sync
 from spellbook.index.sync import Report
 from spellbook.index.vectors import follow
-from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
 from spellbook.server import observers
 from spellbook.settings.paths import OBSIDIAN
@@ -303,7 +302,6 @@ class Watcher:
             with self._reporting("settle"):
                 index = self._book.index
                 embed.tidy(index)
-                upkeep.forget_past(index.config.state / upkeep.PAST)
                 if time.monotonic() >= self._follow_after and follow.is_due(index):
                     failed = follow.in_child(index, self._stopping)
                     self._follow_after = time.monotonic() + follow.RETRY_AFTER if failed else 0.0

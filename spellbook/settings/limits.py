@@ -27,11 +27,8 @@ MOST_LISTED = 100
 MOST_OFFSET = 10_000_000
 """Notes that may be left out before a list begins: more than any vault has."""
 
-MOST_WHEN = 200
-"""Letters of a date, a revision of git or the name of a snapshot."""
-
 MOST_VERSIONS = 200
-"""Versions of a note in one answer: each is read from git, a snapshot or the journal."""
+"""Versions of a note in one answer: each is read from git or the journal."""
 
 # -- a filter
 

@@ -48,11 +48,6 @@ class Folder:
         """The folder that has the files of the notes: the root."""
         return self.root
 
-    @property
-    def is_on_disk(self) -> bool:
-        """Whether other processes can read the same notes as files in `lies_in`."""
-        return True
-
     def walk(self) -> Listing:
         """List every note file; see `listing.walk`. Raises VaultNotFound if the root itself cannot be listed."""
         return listing.walk(self.root, self._ignored.patterns(self._others()))

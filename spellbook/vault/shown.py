@@ -8,17 +8,18 @@ by itself finds nothing, since `root` is a folder that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from spellbook.notes.note import Stamp
 from spellbook.system.errors import MemoryNotFound
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import Listing
-from spellbook.vault.vault import NotesOnly
+from spellbook.vault.vault import Vault
+from spellbook.vault.writer import NoWriter
 
 
-class Shown(NotesOnly):
+class Shown(Vault):
     """
     The notes of the folder `lies_in` that `listed` returns, with their stamps, as of the last `walk`.
 
@@ -34,16 +35,18 @@ class Shown(NotesOnly):
         *,
         obsidian: bool = False,
     ) -> None:
-        super().__init__(state)
+        super().__init__(state / "no-folder", state, writer=NoWriter)
         self._folder = Folder(lies_in, obsidian=obsidian)
         self._listed = listed
         self._is_shown = is_shown
         self._there: Mapping[str, Stamp] = {}
 
-    @property
-    def notes(self) -> Mapping[str, Stamp]:
-        """The notes by path, as of the last walk."""
-        return self._there
+    def check_there(self) -> None:
+        """Do nothing: there is no folder that could be gone."""
+
+    def files(self, folder: str = "") -> list[str]:
+        """Return the paths of the notes."""
+        return [path for path in self._there if not folder or path.startswith(f"{folder.rstrip('/')}/")]
 
     def walk(self) -> Listing:
         """Return the notes that are shown now."""
@@ -81,6 +84,10 @@ class Shown(NotesOnly):
             if self._is_shown(path, data):
                 return data, stamp
         raise self._gone(path)
+
+    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
+        """Yield a note's bytes at once; raises as `read` does."""
+        yield self.read(path)[0]
 
     def _gone(self, path: str) -> MemoryNotFound:
         return MemoryNotFound(f"{path[:200]}: no such note in {self.lies_in}.", "Search for it, or list topics.")

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
 from spellbook.notes.links import Span
-from spellbook.notes.note import Stamp
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.vault import names, rules
@@ -249,38 +247,6 @@ class Vault(Folder):
                 return None
             except FileNotFoundError as error:
                 raise MemoryNotFound(f"{path}: no such note in {self.root}.", "It may be gone already.") from error
-
-
-class NotesOnly(Vault):
-    """
-    Notes shown as if they were a vault of their own, which is only read; `state` holds an empty journal.
-
-    `root` is a folder that does not exist: code that lists or opens files by itself finds nothing.
-    """
-
-    def __init__(self, state: Path) -> None:
-        super().__init__(state / "no-folder", state, writer=NoWriter)
-
-    @property
-    @abstractmethod
-    def notes(self) -> Mapping[str, Stamp]:
-        """The notes by path."""
-
-    def check_there(self) -> None:
-        """Do nothing: there is no folder that could be gone."""
-
-    @property
-    def attachments(self) -> Folder | None:
-        """None: there are no files beside the notes."""
-        return None
-
-    def files(self, folder: str = "") -> list[str]:
-        """Return the paths of the notes."""
-        return [path for path in self.notes if not folder or path.startswith(f"{folder.rstrip('/')}/")]
-
-    def pieces(self, path: str, size: int = 0) -> Iterator[bytes]:
-        """Yield a note's bytes at once; raises as `read` does."""
-        yield self.read(path)[0]
 
 
 def _rename_free(source: Path, target: Path) -> None:

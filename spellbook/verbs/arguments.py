@@ -6,7 +6,7 @@ A bound that a room checks for programs in Python too has its name in `settings.
 
 from __future__ import annotations
 
-from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_OFFSET, MOST_QUERY, MOST_WHEN
+from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_OFFSET, MOST_QUERY
 from spellbook.verbs.declare import choice, flag, mapping, needed, number, share, text, texts
 
 MOST_CHUNKS = 100
@@ -21,11 +21,6 @@ FILTER = mapping(
     additionalProperties=True,
     typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
     "or any frontmatter key. K!=V for all others; repeat for more.",
-)
-AS_OF = text(
-    "A date, revision or snapshot.",
-    MOST_WHEN,
-    typed="Ask what was written by then: a date (its end), a git revision or a snapshot.",
 )
 MAX_TOKENS = number("Maximum tokens of text.", 2_000, 50, 50_000)
 FORM = choice("Answer format.", "text json", "text")

@@ -15,7 +15,6 @@ from spellbook.settings.limits import (
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     ALSO,
-    AS_OF,
     DRY_FIRST,
     DRY_RUN,
     EXPLAIN,
@@ -54,11 +53,10 @@ _IN_ORDER: dict[str, Argument] = {"limit": LIMIT, "filter": FILTER, "category": 
 _AS_SHOWN: dict[str, Argument] = {
     "max_tokens": MAX_TOKENS,
     "per_note": PER_NOTE,
-    "as_of": AS_OF,
     "format": FORM,
     "explain": EXPLAIN,
 }
-_READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "as_of": AS_OF, "format": FORM}
+_READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "format": FORM}
 
 # -- finding and reading
 
@@ -89,7 +87,6 @@ RECENT = verb(
     limit=number("Maximum number of notes.", 20, 1, MOST_LISTED),
     offset=SKIPPED,
     filter=FILTER,
-    as_of=AS_OF,
     format=FORM,
 )
 CONTENTS = verb(
@@ -97,7 +94,6 @@ CONTENTS = verb(
     "read",
     scope=text("A scope, category or folder.", 500),
     max_tokens=MAX_TOKENS.but(default=800),
-    as_of=AS_OF,
     format=FORM,
 )
 TOPIC = verb("topic", "read", topic=needed("topic or category/topic.", 2_000), **_READ)

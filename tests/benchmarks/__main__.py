@@ -31,7 +31,6 @@ PARTS = (
     "engine",
     "growth",
     "archives",
-    "past",
     "shapes",
     "pages",
     "load",

@@ -319,9 +319,6 @@ def test_json_has_the_names_that_the_reference_tells(
     versions = ask("history infra/keys")["versions"]
     assert isinstance(versions, list)
     holds(versions[0], "a version")
-    listed = ask("recent --as-of latest")
-    assert isinstance(listed["as_of"], dict)
-    holds(listed["as_of"], "as_of")
     ask("status")
     ask("chroma")
     ask("check")

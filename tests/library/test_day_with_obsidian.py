@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from click.testing import CliRunner, Result
 from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.library import book as books
-from spellbook.library import earlier, limited
+from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests.helpers import Counting, opened
@@ -113,7 +112,7 @@ def test_a_daily_note_is_from_its_day(book: Spellbook) -> None:
 
 
 def test_days_last_a_copy_and_hold_in_every_reader(book: Spellbook, notes: Path) -> None:
-    """After a copy of the vault, in the past and for a token that sees less, a daily note is from the same day."""
+    """After a copy of the vault and for a token that sees less, a daily note is from the same day."""
     copy = shutil.copytree(notes, notes.parent / "copy", copy_function=shutil.copyfile)
     with books.open(copy, embedder="hash") as other:
         other.reindex()
@@ -127,18 +126,6 @@ def test_days_last_a_copy_and_hold_in_every_reader(book: Spellbook, notes: Path)
         assert [(note["path"], note["when"], note["category"]) for note in listed] == [
             ("일기/2026-10-13.md", "2026-10-13", "decision")
         ]
-
-
-@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
-def test_the_past_of_a_vault_follows_the_settings(book: Spellbook, notes: Path) -> None:
-    """A question to an earlier commit leaves templates out, and dates daily notes by their names."""
-    git = ["git", "-C", notes, "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "evening"]):
-        subprocess.run([*git, *command], check=True)
-    with earlier.at(book, "HEAD") as then:
-        listed = {note["path"]: note["when"][:10] for note in then.recent(limit=50).as_dict()["notes"]}
-    assert listed["일기/2026-10-15.md"] == "2026-10-15"
-    assert not [path for path in listed if path.startswith(("템플릿/", "보관/"))]
 
 
 def test_another_format_dates_notes_anew_and_embeds_none(notes: Path) -> None:

@@ -9,11 +9,10 @@ import pytest
 
 import spellbook
 from spellbook.index.filters import conditions
-from spellbook.library import earlier, limited
+from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.system.errors import MemoryNotFound, PermissionDenied
-from tests import repositories
 
 HEAD = "privacy_scope: team\ncreated: 2026-03-0{day}\n"
 NOTES = {
@@ -23,7 +22,7 @@ NOTES = {
     "decisions/paint.md": "topic: paint\ncategory: decision\n|# Paint it red\n\nThe crane is painted red.\n\n## Reasoning\n\nRust.",
     "article.md": "topic: buoys\ncategory: article\nsource: https://example.org/buoys\n|# Buoys\n\nA buoy marks the channel.",
 }
-READERS = ("the vault", "an earlier time", "a limited token")
+READERS = ("the vault", "a limited token")
 
 VERBS: dict[str, Callable[[Reader], Any]] = {
     "search": lambda book: hits(book.search("the crane of the harbour", min_score=0.0)),
@@ -91,28 +90,24 @@ def refusal(verb: Callable[[], object]) -> str:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spellbook]:
-    """A vault in a repository, all of whose notes a token of the team may see."""
+    """A vault all of whose notes a token of the team may see."""
     root = tmp_path_factory.mktemp("readers") / "vault"
-    files = {".spellbook/config.toml": b"count_use = false\n"}
+    files = {".spellbook/config.toml": "count_use = false\n"}
     for day, (path, note) in enumerate(NOTES.items(), 1):
         head, text = note.split("|", 1)
-        files[path] = f"---\n{HEAD.format(day=day)}{head}---\n{text}\n".encode()
-    repositories.write(root, [files])
+        files[path] = f"---\n{HEAD.format(day=day)}{head}---\n{text}\n"
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "utf-8")
     with spellbook.open(root, embedder="hash", state=root.parent / "state") as book:
         book.reindex()
         yield book
 
 
 @pytest.fixture(params=READERS)
-def reader(whole: Spellbook, request: pytest.FixtureRequest) -> Iterator[Reader]:
-    """One of the three readers, of the same notes."""
-    if request.param == "the vault":
-        yield whole
-    elif request.param == "an earlier time":
-        with earlier.at(whole, "HEAD") as then:
-            yield then
-    else:
-        yield limited.seen_by(whole, "team")
+def reader(whole: Spellbook, request: pytest.FixtureRequest) -> Reader:
+    """One of the readers, of the same notes."""
+    return whole if request.param == "the vault" else limited.seen_by(whole, "team")
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -41,7 +41,7 @@ _PARTS = {"texts": OF_CHUNKS, "labels": OF_LABELS}
 """The two collections of an embedding: a question would otherwise meet titles where it looks for texts."""
 
 
-class _Mark(NamedTuple):
+class _Extent(NamedTuple):
     """How far a catalog is in the collection `id`: its vectors up to `seq` are there, and were among `rows` in all."""
 
     id: str = ""
@@ -140,7 +140,7 @@ class Server:
                         added += len(fresh)
                     # Others may have come with the same seq as the last of these.
                     seq = min(batch[-1][1], after[0][1] - 1) if after else batch[-1][1]
-                    self._save(part, _Mark(mark.id, seq, collection.count()))
+                    self._save(part, _Extent(mark.id, seq, collection.count()))
                     if added and time.monotonic() > until:
                         return added
         return added
@@ -179,7 +179,7 @@ class Server:
                 mark, rows = self._mark(part), collection.count()
                 # Another collection, or one with fewer rows, does not hold what was added to the one before.
                 if mark.id != str(collection.id) or rows < mark.rows:
-                    self._save(part, _Mark(str(collection.id), 0, rows))
+                    self._save(part, _Extent(str(collection.id), 0, rows))
                 self._collections[part] = collection
             return self._collections[part]
 
@@ -201,17 +201,17 @@ class Server:
         client._server._session.timeout = _TIMEOUTS  # no public way leads there
         return client
 
-    def _mark(self, part: str) -> _Mark:
+    def _mark(self, part: str) -> _Extent:
         with contextlib.suppress(KeyError, TypeError):
-            return _Mark(*self._marks()[f"{self._name}-{part}"])
-        return _Mark()
+            return _Extent(*self._marks()[f"{self._name}-{part}"])
+        return _Extent()
 
     def _marks(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
             return dict(json.loads(self._file.read_text("utf-8")))
         return {}
 
-    def _save(self, part: str, mark: _Mark) -> None:
+    def _save(self, part: str, mark: _Extent) -> None:
         with disk.replacing(self._file) as file:
             file.write(json.dumps({**self._marks(), f"{self._name}-{part}": mark}).encode())
 

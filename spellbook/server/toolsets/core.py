@@ -17,7 +17,7 @@ from spellbook.memories import briefing
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
-from spellbook.server.layouts import earlier, render
+from spellbook.server.layouts import render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
@@ -99,15 +99,14 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
         return _answer(book, "search", also=also or (), **question)
 
-    def get_index(scope: str, max_tokens: int, as_of: str, format: str) -> str:
+    def get_index(scope: str, max_tokens: int, format: str) -> str:
         """The person's preferences, what is due for review, and the contents: categories and topics with sizes."""
-        with earlier.at(book, as_of) as then:
-            listed = then.contents(scope)
-            if format == "json":
-                return as_json(**render.contents_json(listed, max_tokens, then.about), **earlier.fields(then))
-            first = [] if scope else briefing.opening(then.index, int(max_tokens * _OPENING))
-            room = max_tokens - render.tokens_of(first)
-            return _with_date(then, "\n".join([*first, render.contents(listed, then.state(), room, then.about)]))
+        listed = book.contents(scope)
+        if format == "json":
+            return as_json(**render.contents_json(listed, max_tokens, book.about))
+        first = [] if scope else briefing.opening(book.index, int(max_tokens * _OPENING))
+        room = max_tokens - render.tokens_of(first)
+        return "\n".join([*first, render.contents(listed, book.state(), room, book.about)])
 
     def get_topic(topic_id: str, max_tokens: int, format: str) -> str:
         """All chunks of a topic in reading order, with ids, hashes and backlinks."""
@@ -117,14 +116,13 @@ def register(mcp: MCPServer, book: Reader) -> None:
             return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
         return render.topic(topic_id, chunks, max_tokens, linking, old)
 
-    def show(id: str, max_tokens: int, as_of: str, format: str) -> str:
+    def show(id: str, max_tokens: int, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
-        with earlier.at(book, as_of) as then:
-            chunks = then.show(id)
-            around = then.around(chunks[0].path)
-            if format == "json":
-                return as_json(**render.shown_json(id, chunks, around, max_tokens), **earlier.fields(then))
-            return _with_date(then, render.shown(chunks, around, max_tokens))
+        chunks = book.show(id)
+        around = book.around(chunks[0].path)
+        if format == "json":
+            return as_json(**render.shown_json(id, chunks, around, max_tokens))
+        return render.shown(chunks, around, max_tokens)
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
@@ -170,13 +168,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
         return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
 
-    def recent(limit: int, offset: int, filter: Any, as_of: str, format: str) -> str:
+    def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""
-        with earlier.at(book, as_of) as then:
-            listed = then.recent(limit, offset, filter)
-            if format == "json":
-                return as_json(**listed.as_dict(), **earlier.fields(then))
-            return _with_date(then, render.recent(listed, offset))
+        listed = book.recent(limit, offset, filter)
+        return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
     def stats() -> str:
         """Counts and sizes of notes and chunks, pending embeddings, faults in files."""
@@ -231,21 +226,13 @@ def _narrow(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(
-    book: Reader, verb: str, *, as_of: str, format: str, filter: Any, category: str, explain: bool, **question: Any
-) -> str:
+def _answer(book: Reader, verb: str, *, format: str, filter: Any, category: str, explain: bool, **question: Any) -> str:
     """Return what a verb of searching finds, as text or JSON."""
     narrowed = _narrow(filter, category)
-    with earlier.at(book, as_of) as then:
-        answer: Answer = getattr(then, verb)(filter=narrowed, explain=explain, **question)
-        if format == "text":
-            return _with_date(then, render.answer(answer, takes_also="also" in question, explain=explain))
-        return as_json(**render.fence_texts(answer).as_dict(), **earlier.fields(then))
-
-
-def _with_date(then: Reader, text: str) -> str:
-    """Return an answer, below a line that says of when it is if that is not now."""
-    return "\n\n".join([*filter(None, [flat(" ".join(earlier.sentences(then)))]), text])
+    answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
+    if format == "text":
+        return render.answer(answer, takes_also="also" in question, explain=explain)
+    return as_json(**render.fence_texts(answer).as_dict())
 
 
 def _too_long(chunk: object) -> list[str]:

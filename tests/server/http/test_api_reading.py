@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from spellbook.cli import main
 from spellbook.server.http import api as routes
 from spellbook.system.errors import SearchError
+from tests import repositories
 from tests.helpers import raw, rows
 from tests.server.agent import talk
 
@@ -246,3 +247,18 @@ def test_the_document(api):
     }
     assert served <= described
     assert {path for _, path in described - served if not path.startswith("/admin/")} == set()
+
+
+def test_history(api, book, vault):
+    """The versions of a note and where each is kept, as on the command line; no route answers for another time."""
+    old = KEYS.replace("ninety", "thirty")
+    first, second = repositories.write(vault, [{"ops/keys.md": old.encode()}, {"ops/keys.md": KEYS.encode()}])
+    book.reindex()
+    told = api.get("/api/history", params={"id": "ops/keys.md"}).json()["versions"]
+    sources = [f"commit {second}", "file", f"commit {first}"]
+    assert [source for each in told for source in each["sources"]] == sources
+    assert code(api.get("/api/history", params={"id": "nothing"})) == (404, "MEMORY_NOT_FOUND")
+    printed = CliRunner().invoke(main, ["--vault", str(vault), "history", "ops/keys"]).output
+    assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
+    assert "-Keys are rotated every thirty days." in printed
+    assert code(api.get("/api/search", params={"q": "keys", "as_of": "2026-01-01"})) == (400, "INVALID_INPUT")

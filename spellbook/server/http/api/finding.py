@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spellbook import __version__
-from spellbook.library import earlier
+from spellbook.library import history as kept
 from spellbook.library.reader import Reader
 from spellbook.search.question import Answer
 from spellbook.server import render
@@ -16,14 +16,13 @@ from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.verbs import table
 
 
-def search(call: Call, as_of: str, **question: Any) -> dict[str, Any]:
+def search(call: Call, **question: Any) -> dict[str, Any]:
     """
     Search by meaning and words, by meaning alone (memorize), or by words alone (find).
 
     find takes each word by itself, and what stands in double quotes as a phrase.
     """
-    with earlier.at(call.book, as_of) as then:
-        return {**answer(then, **question).as_dict(), **earlier.fields(then)}
+    return answer(call.book, **question).as_dict()
 
 
 def answer(book: Reader, query: str, mode: str, also: Sequence[str] = (), **options: Any) -> Answer:
@@ -46,29 +45,26 @@ def why(call: Call, query: str, id: str, mode: str, **options: Any) -> dict[str,
     return call.book.why(query, id or None, mode, **options).as_dict()
 
 
-def recent(call: Call, as_of: str, **bounds: Any) -> dict[str, Any]:
+def recent(call: Call, **bounds: Any) -> dict[str, Any]:
     """List notes by date, newest first."""
-    with earlier.at(call.book, as_of) as then:
-        return {**then.recent(**bounds).as_dict(), **earlier.fields(then)}
+    return call.book.recent(**bounds).as_dict()
 
 
-def contents(call: Call, scope: str, max_tokens: int, as_of: str) -> dict[str, Any]:
+def contents(call: Call, scope: str, max_tokens: int) -> dict[str, Any]:
     """The table of contents: categories with their topics."""
-    with earlier.at(call.book, as_of) as then:
-        return {**render.contents_json(then.contents(scope), max_tokens, then.about), **earlier.fields(then)}
+    return render.contents_json(call.book.contents(scope), max_tokens, call.book.about)
 
 
-def topic(call: Call, name: str, max_tokens: int, as_of: str) -> dict[str, Any]:
+def topic(call: Call, name: str, max_tokens: int) -> dict[str, Any]:
     """The chunks of a topic in reading order, and the notes that link to it."""
-    with earlier.at(call.book, as_of) as then:
-        chunks = then.topic(name)
-        linking = then.backlinks({chunk.path for chunk in chunks})
-        return {**render.topic_json(name, chunks, max_tokens, linking, then.superseded(chunks)), **earlier.fields(then)}
+    chunks = call.book.topic(name)
+    linking = call.book.backlinks({chunk.path for chunk in chunks})
+    return render.topic_json(name, chunks, max_tokens, linking, call.book.superseded(chunks))
 
 
 def history(call: Call, id: str, limit: int) -> dict[str, Any]:
-    """The versions of a note with their differences, newest first: from git, snapshots and the journal."""
-    return earlier.history(call.book, id, limit)
+    """The versions of a note with their differences, newest first: from git and the journal."""
+    return kept.versions(call.book, id, limit)
 
 
 def graph(call: Call, id: str, limit: int) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from spellbook.index.catalog.usage import local
-from spellbook.library import earlier
 from spellbook.library.reader import Reader
 from spellbook.search.presentation import note_fields
 from spellbook.search.related import Around
@@ -23,14 +22,9 @@ _LOOKED_BACK = 50
 """Latest entries that are searched for one just made: other processes may have added some since."""
 
 
-def note(call: Call, as_of: str) -> Reply:
+def note(call: Call) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
-    with earlier.at(call.book, as_of) as then:
-        return _note(call, then)
-
-
-def _note(call: Call, book: Reader) -> Reply:
-    id = call.id
+    id, book = call.id, call.book
     path = book.resolve(id).path
     data = book.index.vault.read(path)[0]
     etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
@@ -49,7 +43,6 @@ def _note(call: Call, book: Reader) -> Reply:
         "use": {"count": use.count, "last": local(use.last)} if use else None,
         "log": entries(book, _MOST_ENTRIES, path),
         "fault": [asdict(each) for each in book.index.catalog.notes.faults() if each.path == path],
-        **earlier.fields(book),
     }
     return Reply(fields, 200, headers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from spellbook.editing import moves
-from spellbook.library import earlier
 from spellbook.notes import frontmatter, markdown
 from spellbook.search import presentation
 from spellbook.server.http import faults
@@ -57,20 +56,18 @@ class ShownSection:
 
 def note(shown: View) -> Response:
     """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
-    when = shown.query.get("as_of", "").strip()
-    reply = shown.ask(notes.note, shown.id, as_of=when)
+    reply = shown.ask(notes.note, shown.id)
     if shown.is_part and "edit" in shown.query:
         return shown.page("edit.html", section=_section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
     pages = list(_pages(_sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
-    reach = rendering.targets(reply["links"], lambda id: view.note_address(id, when))
-    embedded = shown.book.pictures(shown.id) if "![" in reply["text"] and not when else {}
+    reach = rendering.targets(reply["links"], view.note_address)
+    embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
     address = partial(_image_address, reply["note"])
-    show = rendering.pictures(embedded, address, shown.say, now=not when)
-    with earlier.at(shown.book, when) as then:
-        stored, of_then = then.resolve(shown.id), earlier.sentences(then)
+    show = rendering.pictures(embedded, address, shown.say)
+    stored = shown.book.resolve(shown.id)
     title = stored.title
     return shown.page(
         "note.html",
@@ -78,9 +75,7 @@ def note(shown: View) -> Response:
         verbs=VERBS,
         title=title,
         stored=stored,
-        as_of=when,
-        of_then=of_then,
-        writes=shown.may("write") and not when,
+        writes=shown.may("write"),
         outside=presentation.outside(stored),
         sections=pages[part - 1],
         part_number=part,
@@ -88,7 +83,7 @@ def note(shown: View) -> Response:
         editing=shown.query.get("edit", ""),
         rendered=lambda section: rendering.rendered(section.text, reach, show, title),
         folders=view.folders_above(reply["path"]),
-        adjacent=(None, None) if when else shown.book.adjacent(shown.id),
+        adjacent=shown.book.adjacent(shown.id),
         properties=properties.read(reply["meta"], stored.tags, shown.say),
         edited=properties.edited(reply["meta"]),
         few=_FEW,
@@ -125,7 +120,7 @@ def history(shown: View) -> Response:
         title = shown.book.resolve(shown.id).title
     except MemoryNotFound:
         title = ""
-    versions = [(each, _state(each["sources"]), [*map(_kept, each["sources"])]) for each in reply["versions"]]
+    versions = [(each, [*map(_kept, each["sources"])]) for each in reply["versions"]]
     return shown.page("history.html", reply=reply, title=title, versions=versions)
 
 
@@ -134,14 +129,7 @@ def _kept(source: str) -> dict[str, str]:
     when = "before" if source.startswith("before ") else "after"
     kind, _, name = source.removeprefix("before ").partition(" ")
     name, _, verb = name.partition(" ")
-    name = f"{name[:10]} {name[11:16].replace('-', ':')}" if kind == "snapshot" else name[:10]
-    return {"kind": when if kind == "entry" else kind, "name": name, "verb": VERBS.get(verb, verb)}
-
-
-def _state(sources: Sequence[str]) -> str:
-    """Return the commit or the snapshot that has a version, "" if none has it."""
-    kept = (each.partition(" ") for each in sources)
-    return next((name for kind, _, name in kept if kind in {"commit", "snapshot"}), "")
+    return {"kind": when if kind == "entry" else kind, "name": name[:10], "verb": VERBS.get(verb, verb)}
 
 
 def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:

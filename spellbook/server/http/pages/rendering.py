@@ -121,13 +121,11 @@ def _own_pictures(tag: str, name: str, value: str) -> str | None:
     return None if (tag, name) == ("img", "src") and not value.startswith(IMAGES) else value
 
 
-def pictures(
-    known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str], *, now: bool
-) -> Show:
+def pictures(known: Mapping[str, str], address: Callable[[str], str], phrase: Callable[[str], str]) -> Show:
     """
     Return how pictures are shown: `known` has the paths of those that a note embeds, by their targets.
 
-    None is shown of a note that is not of `now`. `phrase` translates the reason.
+    `phrase` translates the reason why one is not shown.
     """
     addresses = {_plain(target): address(path) for target, path in known.items() if path}
 
@@ -136,8 +134,6 @@ def pictures(
             return found, ""
         if _AWAY.match(target):
             return "", phrase("This picture is on another computer; pictures are shown from the vault only.")
-        if not now:
-            return "", phrase("Pictures are not shown as of an earlier time.")
         if suffix(_plain(target)) in OTHER_SUFFIXES:
             return "", phrase("Pictures of this kind are not shown; PNG, JPEG, GIF and WebP are.")
         return "", phrase("There is no such picture in the vault.")

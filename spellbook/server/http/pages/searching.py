@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.library import earlier
 from spellbook.models.services import guess
 from spellbook.search import newest, presentation
 from spellbook.server.http.api import finding
@@ -37,14 +36,12 @@ _DATE = re.compile(r"^\W*\d{4}[-.]\d\d[-.]\d\d\W*")
 
 def search(shown: View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
-    wanted = {
-        key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "as_of", "missing")
-    }
+    wanted = {key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "missing")}
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
     is_brief = shown.is_part and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
-    values |= {"failure": "", "guess_at": "", "offset": offset, "of_then": [], "examples": []}
+    values |= {"failure": "", "guess_at": "", "offset": offset, "examples": []}
     if wanted["q"]:
         options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
@@ -55,15 +52,14 @@ def search(shown: View) -> Response:
             values["guess_at"] = f"/search?{urlencode({**wanted, 'guess': '1'})}"
         elif is_guessing:
             options["also"], values["failure"] = guess.guess(shown.book.config.guesser, wanted["q"])
-        with earlier.at(shown.book, wanted["as_of"]) as then:
-            answer = finding.answer(then, **options, per_note=1, max_tokens=_TEXTS)
-            values |= {"answer": answer, "of_then": earlier.sentences(then)}
+        answer = finding.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
         words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
         more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
         is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {
+            "answer": answer,
             "listed": found[offset:],
             "more": more if is_more and not is_brief else "",
             "most_sections": _MOST_SECTIONS,
@@ -72,7 +68,7 @@ def search(shown: View) -> Response:
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
-        if wanted["missing"] and not wanted["as_of"]:
+        if wanted["missing"]:
             values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
     if shown.is_part:
         return shown.page("brief.html" if is_brief else "more.html" if offset else "hits.html", **values)
@@ -108,11 +104,7 @@ def _filter(wanted: dict[str, str]) -> dict[str, Any]:
     if wanted["tag"]:
         limits["tags"] = wanted["tag"]
     if wanted["days"] in DAYS:
-        try:
-            today = dt.date.fromisoformat(wanted["as_of"])
-        except ValueError:
-            today = dt.date.today()
-        limits["when"] = f"{today - dt.timedelta(days=int(wanted['days']))}.."
+        limits["when"] = f"{dt.date.today() - dt.timedelta(days=int(wanted['days']))}.."
     return limits
 
 

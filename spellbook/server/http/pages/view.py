@@ -257,17 +257,16 @@ def local(place: str) -> str:
     return place if is_own else "/"
 
 
-def note_address(id: str, as_of: str = "", page: str = "note") -> str:
-    """Return the address of a note's page, by its id or path; with `as_of`, of the note as it was then."""
+def note_address(id: str, page: str = "note") -> str:
+    """Return the address of a note's page, by its id or path."""
     is_plain = not {".", "..", ""} & set(id.split("/"))  # a browser would leave these out
-    then = f"?{urlencode({'as_of': as_of})}" if as_of else ""
-    return f"/{page}/{quote(id, safe='/' if is_plain else '')}{then}"
+    return f"/{page}/{quote(id, safe='/' if is_plain else '')}"
 
 
-def chunk_address(id: str, as_of: str = "") -> str:
+def chunk_address(id: str) -> str:
     """Return the address of a chunk on its note's page."""
     note, _, suffix = id.rpartition("#")
-    return f"{note_address(note, as_of)}#{quote(anchor(suffix))}"
+    return f"{note_address(note)}#{quote(anchor(suffix))}"
 
 
 def folder_address(path: str) -> str:

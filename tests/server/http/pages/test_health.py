@@ -12,6 +12,7 @@ import pytest
 from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
 from spellbook.system.errors import InvalidInput
+from tests import repositories
 
 from .conftest import Browser
 
@@ -151,14 +152,24 @@ def test_a_history_is_told_in_the_language_of_the_browser(browser: Browser, book
     browser.client.headers["accept-language"] = "ko"
     write_note("a.md", "# A\n\nOne.\n")
     book.reindex()
-    book.snapshots.create()
     book.move("a.md", "b.md")
     page = browser.open("/history/b")
-    for words in (r"\d번 이동 후", r"\d번 이동 전", r"\d{4}-\d\d-\d\d \d\d:\d\d 스냅샷", "현재 파일", r"\d+바이트"):
+    for words in (r"\d번 이동 후", r"\d번 이동 전", "현재 파일", r"\d+바이트"):
         assert re.search(words, page), words
-    assert not re.search(r"\bentry\b|\bsnapshot\b|\bmv\b", page.replace("as_of=", ""))
+    assert not re.search(r"\bentry\b|\bmv\b", page)
     assert page.count("git 저장소 안에 있지 않습니다") == 1
     assert 'class="warn' not in page
+
+
+def test_the_history_of_a_note_that_is_gone(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Each version says what it changed, and what stands in a note stays text."""
+    tea = b"# Tea\n\nGreen <script>tea</script>.\n"
+    repositories.write(vault, [{"tea.md": tea}, {"tea.md": tea.replace(b"Green", b"Black")}, {"a.md": b"# A\n"}])
+    book.reindex()
+    page = browser.open("/history/tea.md")
+    assert "This note is gone." in page
+    assert '<span class="tag">deleted</span>' in page
+    assert '<span class="del">-Green &lt;script&gt;tea' in page
 
 
 def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:

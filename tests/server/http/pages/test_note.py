@@ -212,12 +212,3 @@ def test_what_is_no_date_stays_text() -> None:
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
     assert {each.kind for each in properties.read(meta, (), lambda text, *_: text)} <= {"text", "date"}
     assert [each.kind for each in properties.read({"b": "2026-13-01"}, (), lambda text, *_: text)] == ["text"]
-
-
-def test_pictures_are_not_of_an_earlier_time(browser: Browser, diary: Path, book: Spellbook) -> None:
-    """A note as it was shows no picture of today, and says so."""
-    book.snapshots.create()
-    page = browser.open("/note/일기/그림?as_of=9999-01-01")
-    assert '<img src="/image' not in page
-    assert "Pictures are not shown as of an earlier time." in page
-    assert 'rel="next"' not in page
