@@ -245,7 +245,6 @@ def _write(
     for draft in drafts:
         index.catalog.vectors.add(draft.vectors.items())
     sync.scan_paths(index, paths)
-    embed.count_tokens(index, [key for draft in drafts for key in draft.vectors])
     embed.embed_labels(index, [path for path, draft in zip(paths, drafts, strict=True) if draft.vectors])
     generation = index.catalog.generation
     written = [

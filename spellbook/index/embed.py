@@ -1,5 +1,5 @@
 """
-Embed the texts of chunks, and keep what follows from their vectors: token counts, the cache's bound, Chroma.
+Embed the texts of chunks, and keep what follows from their vectors: the cache's bound, Chroma.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.schema import QUESTION, TITLE, whole
+from spellbook.index.catalog.schema import QUESTION, TITLE
 from spellbook.index.opened import Index
 from spellbook.index.vectors import follow
 from spellbook.index.vectors.chroma import Unavailable
 from spellbook.index.vectors.server import Server
 from spellbook.models.base import embed_queries, label_key, unhurried, vector_key
-from spellbook.system.errors import EmbeddingError, StorageError
+from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
 
@@ -37,9 +37,6 @@ _LABELS_AT_ONCE = 64
 
 _SECOND_AT_ONCE = 256
 """Texts that the second encoder is given and that are committed at once: some half a second of work."""
-
-_COUNTED = 200
-"""Most chunks that are counted after a batch: what of a longer note has no size is counted whenever it is a hit."""
 
 _OF_A_LIBRARY = (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError)
 """Errors that a text may cause in a library."""
@@ -101,7 +98,7 @@ def embed_and_store(
     index: Index, rows: Sequence[tuple[str, str]], refused: set[str] | None = None, *, spared_days: int = 0
 ) -> int:
     """
-    Embed the texts of `rows` (key, text), store vectors and token counts; return how many texts of chunks were new.
+    Embed the texts of `rows` (key, text), store their vectors; return how many texts of chunks were new.
 
     With `refused`, a text that the embedder refuses goes there, and the others are embedded. The vectors are kept for
     `spared_days` even while no chunk uses them. Raises EmbeddingError if a text, or with `refused` all of them, fail.
@@ -112,9 +109,7 @@ def embed_and_store(
     if spared_days:
         index.catalog.vectors.spare([key for key, _ in vectors], spared_days)
     labels = {key for key, text in rows if _kind(index, key, text)}
-    stored = index.catalog.vectors.add(vectors, labels)
-    count_tokens(index, [key for key, _ in rows])
-    return stored
+    return index.catalog.vectors.add(vectors, labels)
 
 
 def embed_labels(index: Index, paths: Sequence[str]) -> None:
@@ -189,10 +184,7 @@ def _take(index: Index, waiting: Sequence[str], of: Callable[[Sequence[str]], Ma
 
 def copy_vectors(index: Index, source: Catalog) -> None:
     """Take the vectors of the texts that wait in `index` from `source`, as far as that has them; embeds nothing."""
-    waiting = index.catalog.waiting.in_order()
-    _take(index, waiting, source.vectors.of)
-    for start in range(0, len(waiting), _COUNTED // 4):  # notes of several chunks are counted whole
-        count_tokens(index, waiting[start : start + _COUNTED // 4])
+    _take(index, index.catalog.waiting.in_order(), source.vectors.of)
     second = source.second
     if index.second is not None and second.fingerprint == index.second.fingerprint:
         index.catalog.second.adopt(second.fingerprint)
@@ -209,22 +201,6 @@ def second_pending(index: Index) -> int:
 
 _failures: set[str] = set()
 """What this process has said of the second encoder already."""
-
-
-def count_tokens(index: Index, keys: Sequence[str]) -> None:
-    """
-    Keep how many tokens the chunks are, as an answer shows them, of the notes that have something under `keys`.
-
-    All chunks of these notes, since an edited note has new chunks: then no question has to count them. Those that
-    cannot be counted or kept now are counted by the question.
-    """
-    tokeniser = index.embedder.tokeniser
-    with contextlib.suppress(EmbeddingError, StorageError):
-        missing = index.catalog.counted.missing(keys, tokeniser, _COUNTED) if tokeniser else []
-        sizes = [index.embedder.count_tokens(whole(text, lead, tail)) for _, _, text, lead, tail in missing]
-        index.catalog.counted.add(
-            [(chunk, key, size) for (chunk, key, *_), size in zip(missing, sizes, strict=True)], tokeniser
-        )
 
 
 def _in_turn(keys: Sequence[str], asked_for: Callable[[], Sequence[str]], size: int) -> Iterator[list[str]]:

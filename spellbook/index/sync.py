@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from spellbook.index.catalog.schema import FileEntry, KnownFile
 from spellbook.index.embed import Progress, embed_texts, maintain, second_pending
 from spellbook.index.opened import Index
-from spellbook.index.vectors.nearest import Nearest
 from spellbook.models.base import vector_key
 from spellbook.notes import daily
 from spellbook.notes.note import TEMPLATE, Fault, Stamp
@@ -174,8 +173,6 @@ def run(index: Index, *, full: bool = False, words_only: bool = False, progress:
                 shown.enter_context(present(index.config.state, EMBEDDING))
             report.embedded = embed_texts(index, progress=progress)
             maintain(index, report.embedded)
-            if report.embedded:
-                Nearest(index).prepare(report.embedded)
     return finish(index, report, started)
 
 

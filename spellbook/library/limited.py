@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from spellbook.index import embed
 from spellbook.index.opened import Index
+from spellbook.index.vectors import follow
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
@@ -137,4 +138,6 @@ class LimitedReader(Reader):
                 upkeep.scan(self._own)
                 self._scanned = changes
             embed.copy_vectors(self._own, source.catalog)
+            if self._own.catalog.counts().chunks > self.config.exact_most:
+                follow.start(self._own)  # Chroma answers in a vault of this size
             self._seen = now

@@ -66,26 +66,11 @@ class Encoder(Protocol):
 class Embedder(Encoder, Protocol):
     """What sync and search need of a model. Its width is known from its vectors only."""
 
-    @property
-    def tokeniser(self) -> str:
-        """
-        The name of the tokeniser of `count_tokens`: two models with the same one count alike.
-
-        "" if `count_tokens` estimates: that takes no time and its method may change, so no such count is kept.
-        """
-
     def embed_query(self, text: str) -> Vectors:
         """Return one unit vector, shape (width,). Raises EmbeddingError."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors, shape (len(texts), width). Raises EmbeddingError."""
-
-    def count_tokens(self, text: str) -> int:
-        """
-        Return how many tokens the model's own tokeniser makes of `text`; an estimate where it cannot be asked.
-
-        At most six for five letters, and two more, where `text` is in NFKC: each token is at least one letter of it.
-        """
 
 
 class SecondEncoder(Encoder, Protocol):

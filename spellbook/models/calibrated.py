@@ -46,11 +46,6 @@ class Calibrated:
         """What its cosines mean. Raises EmbeddingError before it could be learnt."""
         return self._load().scale
 
-    @property
-    def tokeniser(self) -> str:
-        """The embedder's own."""
-        return self.raw.tokeniser
-
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (width,)."""
         vector = self.raw.embed_query(text)  # first: a service that is down is the error to report
@@ -65,10 +60,6 @@ class Calibrated:
         """Return the unit vectors of texts, shape (n, width)."""
         vectors = self.raw.embed_passages(texts)
         return self._fitting_calibration(vectors).passage.apply_all(vectors)
-
-    def count_tokens(self, text: str) -> int:
-        """Return what the embedder itself says."""
-        return self.raw.count_tokens(text)
 
     def describe(self) -> str:
         """Return what the embedder itself says."""

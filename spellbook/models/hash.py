@@ -24,7 +24,6 @@ class HashEmbedder:
     dim: int = 256
     fingerprint: str = f"hash:v1:{TEMPLATE}"
     scale: Scale = ((0.0, 0.0), (0.25, 0.5), (0.5, 0.7), (0.95, 0.95), (1.0, 1.0))
-    tokeniser: str = ""
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (256,)."""
@@ -44,12 +43,6 @@ class HashEmbedder:
                     row[bits % self.dim] += weight if bits >> 40 & 1 else -weight
             row /= np.linalg.norm(row) or 1.0
         return vectors
-
-    def count_tokens(self, text: str) -> int:
-        """Return an estimate: there is no tokeniser to ask."""
-        from spellbook.text.terms import estimate_tokens
-
-        return estimate_tokens(text)
 
     def describe(self) -> str:
         """There is nothing to say."""

@@ -1,13 +1,12 @@
 """
 Packing: fit hits into a budget of tokens, with most room for the best.
 
-The embedder's tokeniser counts. A hit without room for its text becomes a
+Tokens are estimated. A hit without room for its text becomes a
 pointer: its title, its size, and the id to read it by. Pure.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,8 +17,8 @@ from spellbook.search.presentation import head, named, outside, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
+from spellbook.text.terms import estimate_tokens as count
 
-Count = Callable[[str], int]
 Weigh = Callable[[Sequence[str]], Sequence[float]]
 
 _AROUND = 60
@@ -40,17 +39,9 @@ PASSAGE = 60
 _POINTERS = 0.3
 """Largest share of the budget that is kept for pointers."""
 
-_MOST_A_LETTER = 1.2
-"""Most tokens of a letter; see `models.base.Embedder.count_tokens`."""
-
-_MOST_BESIDES = 2
-"""Most tokens of a text beside those of its letters."""
-
 _GAP = "…"
 _NUMBERED = 4
 """Tokens of the number of a line, or of a gap."""
-_MARK = 1
-"""Tokens of the mark in front of a line of a note's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +57,22 @@ class Sentence:
     gap: str = " "
 
 
-def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh, *, explain: bool = False) -> tuple[Hit, ...]:
+def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = False) -> tuple[Hit, ...]:
     """
     Return `hits` with texts that fit into `max_tokens`, their heads, reasons and line marks included.
 
     With `explain` their heads have the arithmetic of the scores.
 
-    `count` counts tokens; where `Hit.tokens` is set it is used instead. `weigh` returns the worth of each of some
-    sentences to the question.
+    `weigh` returns the worth of each of some sentences to the question.
 
     The best hits are whole, a long one is its best excerpt, and a hit without room is a pointer: it has no text, but
     an id to read it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits.
     """
     wholes = [hit.chunk.whole for hit in hits]
-    plain = [count(text) if hit.tokens is None else hit.tokens for hit, text in zip(hits, wholes, strict=True)]
-    sizes = [tokens_shown(size, text, count) for size, text in zip(plain, wholes, strict=True)]
-
-    def marked(text: str) -> int:
-        return count(quoted(text))
-
+    sizes = [_marked(text) for text in wholes]
     packed: list[Hit] = []
     left = max_tokens - min(_AROUND, max_tokens // 4)
-    frames = _frames([head(hit, explain=explain) for hit in hits], left - sum(sizes), count)
+    frames = [count(head(hit, explain=explain)) + _BETWEEN for hit in hits]
     # Pointers occur only in an answer that is too long.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
     for i, (hit, uncut, size) in enumerate(zip(hits, wholes, sizes, strict=True)):
@@ -96,72 +81,50 @@ def pack(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh, *, ex
         if i == 0:
             after = min(after, max(0, left - frames[0] - min(size, _FIRST)))
         room = left - after - frames[i]
-        around = marked(f"{hit.chunk.lead}\n{hit.chunk.tail}") if hit.chunk.lead or hit.chunk.tail else 0
+        around = _marked(f"{hit.chunk.lead}\n{hit.chunk.tail}") if hit.chunk.lead or hit.chunk.tail else 0
         if size <= room:
             text, form, used = uncut, "whole", size
-        elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, marked, weigh)):
+        elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, weigh)):
             text, form = framed(best, hit.chunk.lead, hit.chunk.tail), "excerpt"
-            used = marked(text)
+            used = _marked(text)
         else:
             text, form, used = "", "pointer", 0
         spent = frames[i] + used if text else pointers[i]
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent
-        packed.append(replace(hit, text=text, why={**hit.why, "text": form, "tokens": plain[i]}))
+        packed.append(replace(hit, text=text, why={**hit.why, "text": form, "tokens": count(uncut)}))
     return tuple(packed)
 
 
-def tokens_shown(tokens: int, text: str, count: Count) -> int:
-    """Return the tokens of a text with its line marks; `tokens` are without. Text that is escaped is counted anew."""
-    shown = quoted(text)
-    is_escaped = shown.count("\\") > text.count("\\")
-    return count(shown) if is_escaped else tokens + _MARK * (shown.count("\n") + 1)
+def _marked(text: str) -> int:
+    """Return the tokens of a text with its line marks, as an answer quotes it."""
+    return count(quoted(text))
 
 
-def _frames(heads: Sequence[str], room: int, count: Count) -> list[int]:
-    """
-    Return the tokens of the `heads` of hits, or an upper bound where that is within `room` anyway.
-
-    The tokens of texts are in the index, those of heads are not: counting them may load the tokeniser, which takes
-    longer than a search by words. So they are counted only where they matter.
-    """
-    sizes = [at_most(lines, count) + _BETWEEN for lines in heads]
-    for i in sorted(range(len(heads)), key=lambda i: -sizes[i]):
-        if sum(sizes) <= room:
-            break
-        sizes[i] = count(heads[i]) + _BETWEEN
-    return sizes
-
-
-def at_most(text: str, count: Count) -> int:
-    """Return an upper bound of `count`; it is counted only where a letter of `text` may be several tokens."""
-    return int(_MOST_A_LETTER * len(text)) + _MOST_BESIDES if unicodedata.is_normalized("NFKC", text) else count(text)
-
-
-def passages(hits: Sequence[Hit], max_tokens: int, count: Count, weigh: Weigh) -> tuple[Hit, ...]:
+def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, ...]:
     """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
         room -= count(f"{named(hit)}\n{outside(hit)}") + _BETWEEN
         if room < 0:
             break
-        best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), lambda text: count(quoted(text)), weigh)
-        room -= count(quoted(best)) if best else 0
+        best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)
+        room -= _marked(best) if best else 0
         fit.append(replace(hit, text=best))
     return tuple(fit)
 
 
-def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) -> str:
+def excerpt(text: str, first: int, max_tokens: int, weigh: Weigh) -> str:
     """
     Return the sentences of `text` that are worth most, in order, within `max_tokens`.
 
     `first` is the number of the first line that is not blank. Each line is numbered, and `…` marks a gap.
     """
-    pieces = [part for whole in sentences(text, first) for part in _short(whole, max_tokens // 2, count)]
+    pieces = [part for whole in sentences(text, first) for part in _short(whole, max_tokens // 2)]
     if not pieces:
         return ""
-    sizes = [count(piece.text) + _NUMBERED for piece in pieces]
+    sizes = [_marked(piece.text) + _NUMBERED for piece in pieces]
     worth = list(weigh([piece.text for piece in pieces]))
     # A sentence beside a good one explains it.
     lit = [
@@ -175,7 +138,7 @@ def excerpt(text: str, first: int, max_tokens: int, count: Count, weigh: Weigh) 
             left -= sizes[i]
         elif not lit[i]:
             break  # sentences that are worth nothing are read in order, not picked
-    while kept and count(_numbered(pieces, kept)) > max_tokens:
+    while kept and _marked(_numbered(pieces, kept)) > max_tokens:
         kept.pop()
     return _numbered(pieces, kept) if kept else ""
 
@@ -213,12 +176,12 @@ def by_words(words: Mapping[str, float]) -> Weigh:
     return weigh
 
 
-def _short(sentence: Sentence, most: int, count: Count) -> list[Sentence]:
+def _short(sentence: Sentence, most: int) -> list[Sentence]:
     """Return a sentence, or its pieces if it is too long to be shown whole."""
     half = len(sentence.text) // 2
-    if len(sentence.text) < most or not half or count(sentence.text) <= most:
+    if len(sentence.text) < most or not half or _marked(sentence.text) <= most:
         return [sentence]
     space = sentence.text.rfind(" ", half // 2, half)
     cut = space + 1 if space > 0 else half
     parts = (replace(sentence, text=sentence.text[:cut]), Sentence(sentence.text[cut:], sentence.line, gap=""))
-    return [piece for part in parts if part.text.strip() for piece in _short(part, most, count)]
+    return [piece for part in parts if part.text.strip() for piece in _short(part, most)]

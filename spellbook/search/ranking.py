@@ -48,7 +48,7 @@ class Hit:
     A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
 
     `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
-    to its note. `tokens` are those of the whole text, None if they were not counted yet. `further` are chunks of its
+    to its note. `further` are chunks of its
     note that would be hits too and are not listed, best first, on the first hit of the note.
     """
 
@@ -57,7 +57,6 @@ class Hit:
     why: Mapping[str, Any]
     text: str
     backlinks: int = 0
-    tokens: int | None = None
     further: tuple[StoredChunk, ...] = ()
 
     id = _OfChunk[str]()

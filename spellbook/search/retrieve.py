@@ -121,7 +121,7 @@ def by_words(
         """Return which of the chunks `listed`, and of `most_new` others, match what `chunks` match, with their bm25."""
         # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
         if most_new and chunks <= weights.RARE_SYNONYM:
-            return loaded.match(form(expression), limits, most_new, listed)
+            return loaded.catalog.match(str(form(expression)), limits, most_new, listed)
         return loaded.catalog.match_among(str(form(expression)), listed)
 
     def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
@@ -162,7 +162,7 @@ def by_words(
         listed = set(numbers)
         return {number: leg for number, leg in legs(with_synonyms(matched, numbers, 0), {}).items() if number in listed}
 
-    matched = dict(loaded.match(expression, limits, wanted, near)) if expression else {}
+    matched = dict(loaded.catalog.match(str(expression), limits, wanted, near)) if expression else {}
     scores = with_synonyms(matched, [*dict.fromkeys((*near, *matched))], wanted)
     add_kinds([*dict.fromkeys((*near, *scores))], wanted)
     if expression and (new := scores.keys() - matched.keys()):

@@ -13,7 +13,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import TypeVar
 
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
@@ -37,8 +37,6 @@ _MOST_ALIKE = 20
 
 _REMEMBERED = 256
 """Questions whose vectors are cached."""
-_COUNTED = 2_000
-"""Texts whose number of tokens is cached."""
 _HIDING = frozenset({"scope", "privacy_scope"})
 """Keys of a filter that say what somebody may see, not what they look for."""
 _RERANK_SECONDS = 2.0
@@ -58,7 +56,6 @@ class Searcher:
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._seconds: OrderedDict[str, Bytes] = OrderedDict()
         self._written = retrieve.ScriptsCache()
-        self._count = lru_cache(maxsize=_COUNTED)(index.embedder.count_tokens)
         self.used = time.monotonic()
         """When it was last used (monotonic clock, seconds)."""
         self.warm: set[bool] = set()
@@ -71,7 +68,7 @@ class Searcher:
         notes = Counter(hit.chunk.path for hit in passed)
         weigh = packing.by_words(_weights(question, ranked))
         chosen = self._complete(ranked, passed, ranking.choose(passed, question.limit, question.per_note))
-        shown = packing.pack(chosen, question.max_tokens, self._count, weigh, explain=question.explain)
+        shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
         near = [] if shown else self._with_words(ranked, [one.hit() for one in nearly(question, ranked)])
@@ -79,7 +76,7 @@ class Searcher:
             question.text,
             shown,
             self.state(ranked),
-            closest=packing.passages(near, question.max_tokens, self._count, weigh),
+            closest=packing.passages(near, question.max_tokens, weigh),
             unmatched=self.unmatched(question, paths=not shown),
             found=sum(min(count, question.per_note or count) for count in notes.values()),
             is_cached=None if ranked.vector is None else ranked.is_cached,
@@ -270,7 +267,7 @@ class Searcher:
             reasons.append(f"not reranked: {error}")
 
     def _complete(self, ranked: Ranked, passed: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[Hit]:
-        """Return the chosen as hits with their words, backlinks, tokens, and what else passed of their notes."""
+        """Return the chosen as hits with their words, backlinks, and what else passed of their notes."""
         if not chosen:
             return []
         numbers = [one.chunk.number for one in chosen]
@@ -280,12 +277,10 @@ class Searcher:
                 further.setdefault(one.chunk.path, []).append(one.chunk)
         with self._catalog.reading():
             linked = related.counts(self._catalog.links, {one.chunk.path for one in chosen})
-            tokens = self._catalog.counted.of(numbers, self._index.embedder.tokeniser)
             found = [
                 replace(
                     one.hit(),
                     backlinks=linked[one.chunk.path],
-                    tokens=tokens.get(one.chunk.number),
                     further=tuple(further.pop(one.chunk.path, ())),
                 )
                 for one in chosen

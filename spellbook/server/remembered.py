@@ -4,7 +4,7 @@ How memories are laid out: as `recall` and the resources name them in JSON, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spellbook.index import lookup, privacy
@@ -19,6 +19,7 @@ from spellbook.search.ranking import Hit
 from spellbook.server import render
 from spellbook.text import languages
 from spellbook.text.quoting import exact, flat
+from spellbook.text.terms import estimate_tokens as count
 
 _MOST_LISTED = 50
 _ALIKE = 0.95
@@ -121,7 +122,6 @@ def injection(
         kinds = {"category": hit.category, "type": hit.chunk.meta.get("type")}
         return hit.score + (_FAVOUR if any(kinds[key] in values for key, values in favoured.items()) else 0.0)
 
-    count = book.index.embedder.count_tokens
     lines: list[str] = []
     tokens = count(_HEAD[language].format(99))
     hits = sorted(answer.hits, key=worth, reverse=True)
@@ -134,7 +134,7 @@ def injection(
         line = head + _indent(hit.text, hit.chunk)
         text = hit.text
         if count(line) > room:
-            text = _beginning(text, room - count(head + _indent("…", hit.chunk)), count)
+            text = _beginning(text, room - count(head + _indent("…", hit.chunk)))
             line = head + _indent(text, hit.chunk)
         if text and (size := count(line) + 2) <= budget - tokens:
             lines.append(line)
@@ -151,7 +151,7 @@ def _indent(text: str, chunk: StoredChunk) -> str:
     return "\n".join(f"   > {each}" for each in render.fence(text, chunk).strip().splitlines())
 
 
-def _beginning(text: str, room: int, count: Callable[[str], int]) -> str:
+def _beginning(text: str, room: int) -> str:
     """Return the first words of a text within `room` tokens and …, "" if there is room for next to none."""
     end = len(text) if room >= _LEAST_BEGINNING else 0
     while end and (size := count(cut(text, end))) > room:

@@ -62,13 +62,6 @@ class Without:
 Expression = Phrase | AnyOf | AllOf | Without
 
 
-def alternatives(tree: Expression) -> tuple[Expression, ...]:
-    """Return the parts of a tree that any of them fulfils; none of another tree."""
-    if isinstance(tree, Without):
-        return tuple(Without(tree.column, part) for part in alternatives(tree.part))
-    return tree.parts if isinstance(tree, AnyOf) else ()
-
-
 def _inner(part: Expression) -> str:
     is_one = isinstance(part, Phrase) or (isinstance(part, AnyOf | AllOf) and len(part.parts) == 1)
     return str(part) if is_one else f"({part})"

@@ -25,7 +25,7 @@ import numpy as np
 from spellbook.models import embedders
 from spellbook.notes.chunks import Chunk, cut
 from spellbook.notes.note import Note, parse
-from spellbook.text.terms import token_weight
+from spellbook.text.terms import estimate_tokens, token_weight
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -238,13 +238,13 @@ def sections(folder: Path, engine: Engine, sample: int, size: int, made: Form) -
 
 
 def lengths(folder: Path, embedder: embedders.Embedder, size: int) -> str:
-    """Return the lengths of the embedded texts of the notes in `folder`, in letters and in the model's tokens."""
+    """Return the lengths of the embedded texts of the notes in `folder`, in letters and in estimated tokens."""
     texts = [
         chunk.embedded for path in folder.rglob("*.md") for chunk in cut(parse(path.name, path.read_bytes()), size)
     ]
     longest = sorted(texts, key=len)[-200:]
     over = sum(len(text) > 2_000 for text in texts)
-    tokens = sorted(embedder.count_tokens(text) for text in longest)
+    tokens = sorted(estimate_tokens(text) for text in longest)
     return (
         f"{len(texts):7d} {over:13d} {len(longest[-1]):8d} {tokens[-1]:8d} {sum(count > 510 for count in tokens):10d}"
     )

@@ -21,7 +21,6 @@ from unittest.mock import patch
 from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.vectors.matrix import Matrix
-from spellbook.index.vectors.simhash import Sketches
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.system.processes import Watched
@@ -43,11 +42,10 @@ _LINEAR, _CONSTANT = 1.25, 2.0
 _STRUCTURE: Sequence[tuple[type, str]] = (
     *((Catalog, name) for name in ("match", "match_among", "frequency")),
     (Matrix, "nearest"),
-    (Sketches, "alike"),
 )
 """
-Index lookups, which must grow with the vault: bm25 reads every chunk with a word, exact search every vector, and above
-`exact_most` every sketch. Chroma is left out: building it takes longer than everything here.
+Index lookups, which must grow with the vault: bm25 reads every chunk with a word, exact search every vector. Chroma is
+left out: building it takes longer than everything here.
 """
 
 _FIRST = "first query after an edit"

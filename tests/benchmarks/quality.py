@@ -31,6 +31,7 @@ from spellbook.search.question import Question
 from spellbook.search.ranking import Hit
 from spellbook.search.searcher import Searcher
 from spellbook.text import diff
+from spellbook.text.terms import estimate_tokens
 from tests.benchmarks import agents
 from tests.benchmarks.corpora import (
     HALVES,
@@ -434,7 +435,7 @@ class Bench:
                 ]
                 for budget in BUDGETS:
                     packed = [trial.book.search(asked.text, limit=DEPTH, max_tokens=budget).hits for asked in questions]
-                    whole = [_whole(hits, budget, self.model.count_tokens) for hits in unpacked]
+                    whole = [_whole(hits, budget) for hits in unpacked]
                     for name, found in (("whole chunks", whole), ("as packed", packed)):
                         held = [_holds(hits, asked) for hits, asked in zip(found, questions, strict=True)]
                         yield Row(f"{each.name}, {name}", f"@{budget}", {PRODUCT: float(np.mean(held))})
@@ -488,11 +489,12 @@ def _alike(embedder: Embedder, pairs: Sequence[tuple[str, str]]) -> list[bool]:
     return [value >= DUPLICATE or folded(a) == folded(b) for value, (a, b) in zip(scores, pairs, strict=True)]
 
 
-def _whole(hits: Sequence[Hit], budget: int, count: Callable[[str], int]) -> list[Hit]:
+def _whole(hits: Sequence[Hit], budget: int) -> list[Hit]:
     """Return the first whole hits that fit the budget."""
     fits = []
     for hit in hits:
-        budget -= count(f"{hit.title} > {hit.heading} {hit.id} {hit.path}") + _FRAME + count(hit.text.strip())
+        head = f"{hit.title} > {hit.heading} {hit.id} {hit.path}"
+        budget -= estimate_tokens(head) + _FRAME + estimate_tokens(hit.text.strip())
         if budget < 0:
             break
         fits.append(hit)

@@ -68,7 +68,6 @@ class MadeUp:
     def __post_init__(self) -> None:
         self.name, self.fingerprint, self.scale = "made up", self.model.fingerprint, self.made.scale
         self.embed_passages = self.made.embed_passages
-        self.count_tokens, self.tokeniser = self.model.count_tokens, self.model.tokeniser
 
     def embed_query(self, text: str) -> Any:
         """Return the hashed vector of a query; record the time of both embeddings."""

@@ -42,7 +42,6 @@ class Remembered:
     embedder: E5 = field(default_factory=E5)
     embedded: int = 0
     _known: dict[str, Vectors] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)
     _database: sqlite3.Connection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,12 +58,6 @@ class Remembered:
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the raw vectors of passages, shape (n, width)."""
         return self._of("passage", texts)
-
-    def count_tokens(self, text: str) -> int:
-        """Return the embedder's token count."""
-        if text not in self._counts:
-            self._counts[text] = self.embedder.count_tokens(text)
-        return self._counts[text]
 
     def plain(self) -> Embedder:
         """Return the model without calibration."""
@@ -120,7 +113,6 @@ class Embedder:
     scale: Scale
     query: Side | None = None
     passage: Side | None = None
-    tokeniser: str = e5.TOKENISER
 
     @property
     def fingerprint(self) -> str:
@@ -136,7 +128,3 @@ class Embedder:
         """Return the unit vectors of texts."""
         vectors = self.model.passages(texts)
         return self.passage.apply_all(vectors) if self.passage else vectors
-
-    def count_tokens(self, text: str) -> int:
-        """Return the embedder's token count."""
-        return self.model.count_tokens(text)

@@ -137,7 +137,7 @@ def test_a_later_form_is_carried_whole(vault, write_note, monkeypatch):
 
 def test_every_table_is_carried_or_read_again():
     """A new table is one that a scan fills, or one that is carried over: it must be said which."""
-    derived = {"files", "faults", "notes", "fields", "links", "changes", "labels", "chunks", "counted", "words"}
+    derived = {"files", "faults", "notes", "fields", "links", "changes", "labels", "chunks", "words"}
     derived |= {"pending", "second_pending"}
     made = raw(":memory:")
     tables.build(made, 0)
@@ -243,26 +243,6 @@ def test_the_file_gives_the_disk_back_what_it_freed(vault, older):
         assert not index.catalog.shrink()
         assert index.catalog.free_bytes() < free
         assert told(index) == now
-
-
-def test_tokens_are_counted_again_as_notes_are_edited(vault, write_note):
-    """Until then they are counted for each answer, which is the same one."""
-    write_note("a.md", "# Hooks\n\nthe useState hook")
-    write_note("b.md", "# Doors\n\nthe other door")
-    with opened(vault) as index:
-        sync.run(index)
-        hits = [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits]
-    as_before(index.catalog.file)
-    with opened(vault, Counting(tokeniser="exact")) as index:
-        sync.run(index)
-        assert [hit.as_dict() for hit in Searcher(index).ask(Question("hook")).hits] == hits
-        write_note("b.md", "# Doors\n\nno door at all")
-        sync.run(index)
-        tokens = rows(
-            index.catalog,
-            "SELECT tokens FROM counted JOIN chunks USING (chunk) JOIN notes USING (note) WHERE path = 'b.md'",
-        )
-        assert tokens == [(index.embedder.count_tokens("# Doors\n\nno door at all"),)]
 
 
 @pytest.mark.model

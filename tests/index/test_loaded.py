@@ -7,12 +7,10 @@ import weakref
 
 import pytest
 
-from spellbook.index import embed, loaded, sync
+from spellbook.index import embed, sync
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.filters import conditions
 from spellbook.index.loaded import LoadedIndex
 from spellbook.search import weights
-from spellbook.text.expressions import AnyOf
 from spellbook.text.terms import phrase
 from tests.helpers import opened
 
@@ -52,60 +50,6 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
         write_note("b.md", "another zebra")
         sync.scan(index)
         assert kept.frequencies(False)(word) == 2
-
-
-def test_in_a_large_vault_the_words_that_are_worth_most_lead_to_what_is_weighed(vault, write_note, monkeypatch):
-    """The best are those of all that match; where a filter leaves few of them, or for one word alone, all are weighed."""
-    monkeypatch.setattr(loaded, "WEIGHED", 20)
-    monkeypatch.setattr(loaded, "COMMON", 2)
-    monkeypatch.setattr(loaded, "MOST_NUMBERED", 10)
-    for i in range(200):
-        words = "zebra " + "heron " * (i % 4 == 0) + "owl " * (i % 8 == 0)
-        write_note(f"{i % 2}/{i}.md", f"# {i}\n\n{words * (1 + i % 3)}")
-    any_of, most = AnyOf(tuple(map(phrase, ("zebra", "heron", "owl")))), 12
-    odd = conditions({"path": "1/"})
-    weighed = []
-    match = Catalog.match
-
-    def noted(self, expression, limits, limit, also=(), among=None):
-        weighed.append(among and len(among))
-        return match(self, expression, limits, limit, also, among)
-
-    for exact_most, expected in ((1_000, [None]), (1, [25])):
-        with opened(vault, exact_most=exact_most) as index:
-            sync.scan(index)
-            kept, all_of_them = LoadedIndex(index), index.catalog.match(str(any_of), (), most)
-            also = [number for number, _ in index.catalog.match("zebra", odd, 3)]
-            monkeypatch.setattr(Catalog, "match", noted)
-            found = kept.match(any_of, (), most, also)
-            assert weighed == expected
-            assert found[:most] == all_of_them
-            assert {number for number, _ in found[most:]} == {*also}
-            assert len(kept.match(any_of, odd, most)) == most
-            assert weighed[-1] is None
-            kept.match(AnyOf((phrase("zebra"),)), (), most)
-            assert weighed[-1] is None
-            monkeypatch.setattr(Catalog, "match", match)
-            weighed.clear()
-
-
-def test_in_a_large_vault_a_filter_loses_nothing_that_words_find(vault, write_note, monkeypatch):
-    """The chunks near by meaning, which are looked at in any case, do not pass for what words find within a filter."""
-    monkeypatch.setattr(loaded, "WEIGHED", 20)
-    monkeypatch.setattr(loaded, "COMMON", 2)
-    monkeypatch.setattr(loaded, "MOST_NUMBERED", 10)
-    for i in range(200):
-        folder = int(i % 4 == 0)
-        words = "heron" * (folder and i % 8 == 0) + "heron owl" * (not folder and i % 2)
-        write_note(f"{folder}/{i}.md", f"# {i}\n\nzebra {words} filler{i}")
-    any_of, given, found = AnyOf(tuple(map(phrase, ("zebra", "heron", "owl")))), conditions({"path": "1/"}), []
-    for exact_most in (1_000, 1):
-        with opened(vault, exact_most=exact_most) as index:
-            sync.scan(index)
-            near = [number for number, _ in index.catalog.match("zebra NOT heron", given, 12)]
-            found.append(LoadedIndex(index).match(any_of, given, 12, near))
-    assert found[0] == found[1]
-    assert len(found[0]) == 24
 
 
 def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):

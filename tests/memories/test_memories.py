@@ -16,6 +16,7 @@ from mcp.types import INVALID_PARAMS
 from spellbook.library.book import Spellbook
 from spellbook.notes.note import parse
 from spellbook.server.remembered import injection
+from spellbook.text.terms import estimate_tokens
 from tests.server.agent import talk
 
 
@@ -226,15 +227,14 @@ def test_an_injection_fills_its_budget(book):
             content=f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen.",
             force=True,
         )
-    count = book.index.embedder.count_tokens
     for budget in (300, 600, 1_000):
         text, meta = injection(book, "the loud kettle", budget, "general")
-        assert count(text) <= meta["token_count"] <= budget
+        assert estimate_tokens(text) <= meta["token_count"] <= budget
         assert meta["memories_used"] == 12 or meta["token_count"] > budget * 0.8
     long = "The samovar is a loud machine. " + "It hums and hums all day long. " * 200
     tool(book, "remember", content=long, source="https://example.org/samovar")
     text, meta = injection(book, "samovar", 200, "general")
-    assert (meta["memories_used"], count(text) <= 200) == (1, True)
+    assert (meta["memories_used"], estimate_tokens(text) <= 200) == (1, True)
     assert "The samovar is a loud machine" in text
     assert "It hums" in text
     assert text.count("~~~") == 2
@@ -281,5 +281,5 @@ def test_answers_keep_their_sizes(book):
         )
     assert len(json.dumps(one)) < 700  # with an older memory about the same thing
     said = tool(book, "recall", query="kettle", max_tokens=500, limit=12)
-    assert book.index.embedder.count_tokens(said) <= 700
+    assert estimate_tokens(said) <= 700
     assert "more: ask with a larger max_tokens" in said

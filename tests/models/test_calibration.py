@@ -48,7 +48,6 @@ class Model:
 
     name = "model"
     fingerprint = "model:1"
-    tokeniser = ""
     scale = ((0.0, 0.0), (1.0, 1.0))
 
     def __init__(self, knows=LANGUAGES):
@@ -73,9 +72,6 @@ class Model:
 
     def embed_passages(self, texts):
         return np.array([self._vector(text) for text in texts], dtype=np.float32)
-
-    def count_tokens(self, text):
-        return len(text)
 
 
 def best_of_two(calibration, model, language, other):

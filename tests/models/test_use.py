@@ -93,9 +93,7 @@ def own_cache(tmp_path, monkeypatch):
 )
 def test_tokens(engine, known_tokens, text):
     """The tokens are those of the wheel, in every script, among signs that are composed, replaced or unknown."""
-    wanted = known_tokens.encode(clean(text))[1:-1]
-    assert engine.ids(clean(text)) == wanted
-    assert engine.token_count(clean(text)) == len(wanted)
+    assert engine.ids(clean(text)) == known_tokens.encode(clean(text))[1:-1]
 
 
 def test_vectors(engine, known):
@@ -154,14 +152,13 @@ def test_a_vector_does_not_depend_on_its_company():
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_any_text_has_a_vector(text):
-    """Nothing is too strange or too long: a vector of length one comes out, soon, and its tokens can be counted."""
+    """Nothing is too strange or too long: a vector of length one comes out, soon."""
     model = USE()
     started = time.thread_time()
     vector = model.embed_query(text)
     assert time.thread_time() - started < 2
     assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-6)
     assert vector.tobytes() == model.embed_query(clean(text)).tobytes()
-    assert model.count_tokens(text[:1000]) >= 1
 
 
 # -- the weights and the prepared folder

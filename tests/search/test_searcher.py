@@ -14,6 +14,7 @@ from spellbook.search import explain, packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
+from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")
@@ -249,23 +250,6 @@ def test_a_question_asked_again_looks_at_no_text_but_those_of_its_hits(index, mo
     assert 0 < len(read) <= len(answer.hits) == question.limit
 
 
-def test_what_was_a_hit_before_is_not_counted_again(vault, write_note):
-    """Token counts of texts are cached."""
-    counted = []
-
-    class Counted(Counting):
-        def count_tokens(self, text):
-            counted.append(text)
-            return super().count_tokens(text)
-
-    write_note("a.md", "lighthouse keeper")
-    with opened(vault, Counted()) as index:
-        sync.run(index)
-        searcher = Searcher(index)
-        answers = [searcher.ask(Question("lighthouse", "keyword")) for _ in range(3)]
-        assert [counted.count("lighthouse keeper"), *{answer.hits[0].why["tokens"] for answer in answers}] == [1, 4]
-
-
 def test_a_long_lived_searcher_sees_every_change(vault, write_note):
     """A searcher that stays open sees new, changed, deleted and restored notes at once."""
     with opened(vault) as index:
@@ -346,7 +330,7 @@ def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypat
     assert (answer.hits, len(answer.closest)) == ((), 3)
     assert len({hit.path for hit in answer.closest}) == 3
     assert [hit["text"] for hit in answer.as_dict()["closest"]] == [hit.text for hit in answer.closest]
-    assert all(1 <= index.embedder.count_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
+    assert all(1 <= estimate_tokens(hit.text) <= packing.PASSAGE for hit in answer.closest)
     assert "lighthouse" in answer.closest[0].text
     [row] = explain.why(index, Searcher(index), Question("where is the lighthouse server?"), answer.closest[0].id).rows
     assert row.verdict.startswith("a closest note: its evidence")

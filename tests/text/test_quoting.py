@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from spellbook.cli import main
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.models.hash import HashEmbedder
 from spellbook.search import packing, presentation
 from spellbook.search.packing import pack
 from spellbook.search.question import Answer, State
@@ -126,7 +125,7 @@ def test_no_text_passes_for_a_hit(given, most, explain):
         )
         for number, hit in enumerate(found)
     ]
-    packed = pack(found, most, estimate_tokens, packing.by_words({}), explain=explain)
+    packed = pack(found, most, packing.by_words({}), explain=explain)
     answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)), explain=explain)
     first, *lines, last = own(answer)
     named = [hit for hit in packed if hit.why["text"] != "unnamed"]
@@ -190,13 +189,6 @@ def test_an_id_can_be_read_back(text):
     """An id in an answer can be read back letter for letter."""
     shown = quoting.exact(text)
     assert (read(shown), len(shown.splitlines())) == (text, 1)
-
-
-@pytest.mark.parametrize("counter", [estimate_tokens, HashEmbedder().count_tokens])
-@given(HOSTILE)
-def test_marks_are_counted(counter, text):
-    """A text with its marks has no more tokens than are counted for it."""
-    assert counter(quoting.quoted(text)) <= packing.tokens_shown(counter(text), text, counter) + 1
 
 
 @given(HOSTILE)

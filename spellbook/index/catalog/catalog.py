@@ -31,7 +31,6 @@ from spellbook.index.catalog.schema import Counts, ListedNote, StoredChunk, Topi
 from spellbook.index.catalog.second import Second
 from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
-from spellbook.index.catalog.token_counts import Counted
 from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
@@ -79,7 +78,6 @@ class Catalog:
         self.free_bytes = self._database.free_bytes
         self.vectors = Vectors(self._database, self._meta)
         self.waiting = Waiting(self._database)
-        self.counted = Counted(self._database)
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
         self.changes = Changes(self._database, self._meta)
@@ -166,13 +164,11 @@ class Catalog:
         conditions: Sequence[Condition],
         limit: int,
         also: Sequence[int] = (),
-        among: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
         """
         Return chunk numbers and bm25 (larger is better) of an FTS5 expression, its columns weighted as `WEIGHTS` says.
 
-        The `limit` best come first, of the chunks `among` if given, then those of the chunks `also` that match and meet
-        `conditions`.
+        The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
         """
         others = [condition for condition in conditions if condition != NO_GUIDES]
         where, values = in_sql(self._database, others)
@@ -180,9 +176,6 @@ class Catalog:
         if len(others) < len(conditions):
             # Guides have few chunks. To join each matching row with its note takes as long as bm25 does.
             where += f" AND words.rowid NOT IN ({OF_GUIDES})"
-        if among is not None:
-            where += " AND +words.rowid IN (SELECT value FROM json_each(:among))"
-            values["among"] = json.dumps([*among, *also])
         # One query for both: finding the matching rows is what takes the time.
         first = "words.rowid IN (SELECT value FROM json_each(:also)) DESC," if also else ""
         rows = self._matches(

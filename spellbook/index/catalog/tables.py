@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from spellbook.system.sqlite import run_script
 
-FORM = 24
+FORM = 25
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
@@ -119,10 +119,6 @@ _CHUNKS = """
 
     CREATE TRIGGER chunk_dropped AFTER DELETE ON chunks BEGIN
         UPDATE meta SET value = value - 1 WHERE key = 'chunks'; END;
-
-    -- The tokens of a chunk as an answer shows it. Two tokenisers may share a fingerprint, so each row names its own.
-    CREATE TABLE counted (chunk INTEGER PRIMARY KEY, tokeniser TEXT NOT NULL, tokens INTEGER NOT NULL);
-    CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN DELETE FROM counted WHERE chunk = old.chunk; END;
 
     -- Vowel signs belong to words (Hindi, Thai), and identifiers match by their parts. See `words`.
     CREATE VIEW worded AS SELECT chunk,

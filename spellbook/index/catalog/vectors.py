@@ -145,13 +145,6 @@ class Vectors:
             named.setdefault(key, {name: value or "" for name, value in zip(names, values, strict=True)})
         return named
 
-    def has_up_to(self, seq: int) -> bool:
-        """Return whether a chunk's vector is as old as `seq`."""
-        # Newest first: the oldest may all be unused.
-        return bool(
-            self._rows(f"SELECT 1 FROM vectors WHERE seq <= ? AND {OF_CHUNKS} ORDER BY seq DESC LIMIT 1", (seq,))
-        )
-
     def of(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the stored vectors of `keys` (float32, little endian); keys without one are left out."""
         listed = [key for key in keys if key != NO_TEXT]

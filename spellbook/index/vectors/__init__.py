@@ -1,1 +1,1 @@
-"""Nearest vectors: exact search in memory, SimHash for large vaults, Chroma as approximate index. The only Chroma."""
+"""Nearest vectors: exact search in memory, Chroma as approximate index of large vaults. The only Chroma."""

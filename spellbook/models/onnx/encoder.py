@@ -21,7 +21,6 @@ from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.models.onnx.sbert_config import Dense, Recipe
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-from spellbook.text.terms import estimate_tokens
 
 
 class Sentences:
@@ -29,7 +28,6 @@ class Sentences:
 
     # A calibration finds out what a cosine means.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
-    tokeniser = ""
 
     def __init__(self, name: str, recipe: Recipe, digest: str, threads: int = 2) -> None:
         self.name = name
@@ -45,10 +43,6 @@ class Sentences:
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
         return np.stack(self._local.passages(texts)) if texts else np.empty((0, 0), dtype=np.float32)
-
-    def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: loading a tokeniser takes longer than a search by words."""
-        return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
         """Say what runs it, and where its graph is."""
@@ -83,11 +77,6 @@ class OnnxEncoder:
     def passage(self, text: str) -> Vectors:
         """Return the unit vector of a text, shape (width,). Raises RuntimeError."""
         return self._embed(self._recipe.passage, text)
-
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model."""
-        encoding = self._tokenizer.encode(self._recipe.passage + text)
-        return sum(len(part) for part in (encoding, *encoding.overflowing))
 
     def _embed(self, before: str, text: str) -> Vectors:
         whole = before + text

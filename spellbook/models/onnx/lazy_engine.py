@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from spellbook.models.base import Vectors, clean, give_way, is_unhurried, questions, servers
-from spellbook.models.e5.engine import Counter, E5Engine
+from spellbook.models.e5.engine import E5Engine
 from spellbook.models.prepared import is_making
 from spellbook.system.errors import EmbeddingError
 
-E = TypeVar("E", bound="Counter", covariant=True)
+E = TypeVar("E", bound="E5Engine", covariant=True)
 
 _NICE = 10
 """Niceness of the threads that embed while nobody waits."""
@@ -81,11 +81,6 @@ class LocalEngine(Generic[E]):
         loaded = self._engines.get(os.getpid())
         return loaded.description if loaded else ""
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the engine is in memory."""
-        return os.getpid() in self._engines
-
     def engine(self) -> E:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
         with self._engine() as engine:
@@ -99,11 +94,6 @@ class LocalEngine(Generic[E]):
                 return False
             del self._engines[os.getpid()]
             return True
-
-    def token_count(self, text: str) -> int:
-        """Return how many tokens the engine makes of a cleaned text. Raises EmbeddingError."""
-        with self._engine() as engine:
-            return engine.token_count(text)
 
     def query(self: LocalEngine[E5Engine], text: str) -> Vectors:
         """

@@ -8,7 +8,6 @@ normalised here, and their count, their width and their numbers are checked.
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from spellbook.settings.config import Service
 from spellbook.system.errors import InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text.quoting import counted
-from spellbook.text.terms import estimate_tokens
 
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
@@ -82,7 +80,6 @@ class ServiceEmbedder:
 
     # A calibration finds out what a cosine means.
     scale: Scale = ((0.0, 0.0), (1.0, 1.0))
-    tokeniser = ""
 
     def __init__(self, service: Service) -> None:
         kind = _KINDS[service.kind]
@@ -124,10 +121,6 @@ class ServiceEmbedder:
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, width); (0, 0) of none."""
         return self._many(texts, self._before[1], self._type)
-
-    def count_tokens(self, text: str) -> int:
-        """Return an estimate, a fifth above that for e5: few services count tokens, and too many do no harm."""
-        return math.ceil(estimate_tokens(text) * 1.2)
 
     def describe(self) -> str:
         """Say where it runs."""

