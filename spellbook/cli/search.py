@@ -18,7 +18,6 @@ from spellbook.cli.app import (
     warn_of_unmatched,
 )
 from spellbook.search.presentation import note_fields
-from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ min_score_option = option(table.SEARCH, "min_score")
 max_tokens_option = option(table.SEARCH, "max_tokens", is_checked=False)
 also_option = option(table.SEARCH, "also")
 explain_option = option(table.SEARCH, "explain")
-guess_option = click.option(
-    "--guess", is_flag=True, help="Let the language model of SPELLBOOK_GUESSER guess further texts; it gets the QUERY."
-)
 _NARROWED = (limit_option, filter_option, scope_option)
 _SHOWN = (max_tokens_option, explain_option, json_option)
 
@@ -75,13 +71,12 @@ def find(book: Reader, words: tuple[str, ...], match_all: bool, as_json: bool, *
 @command(
     click.argument("query", required=False),
     also_option,
-    guess_option,
     *_NARROWED,
     min_score_option,
     *_SHOWN,
     kind=Asking,
 )
-def search(book: Reader, query: str | None, as_json: bool, guess: bool, **options: Any) -> None:
+def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> None:
     """
     Search by meaning and by words.
 
@@ -93,32 +88,16 @@ def search(book: Reader, query: str | None, as_json: bool, guess: bool, **option
     spellbook search --filter category=decision
     """
     if query is not None:
-        if guess:
-            options["also"] = _with_guess(book, query, options["also"])
         show = partial(output.answer, explain=options["explain"])
         output.result(book.search(query, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"]:
         raise click.UsageError("--also needs a QUERY.")
-    elif guess:
-        raise click.UsageError("--guess needs a QUERY.")
     elif options["min_score"] is not None:
         raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:
         _list(book, options["limit"], options["filter"], as_json)
-
-
-def _with_guess(book: Reader, query: str, also: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `also` with what the language model guesses, as far as there is room, and say so. Raises InvalidInput."""
-    from spellbook.models.services.guess import guess
-    from spellbook.settings.limits import MOST_ALSO
-
-    texts, failure = guess(book.config.guesser, query)
-    texts = (*also, *texts)[: max(MOST_ALSO, len(also))]
-    line = f"Asked without a guess: {one_line(failure)}" if failure else f"Also asked: {one_line(' · '.join(texts))}"
-    output.say(line, err=True)
-    return texts
 
 
 @command(

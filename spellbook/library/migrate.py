@@ -23,7 +23,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.library.evaluate import Checked
 from spellbook.models.base import label_key, unhurried, vector_key
-from spellbook.settings.config import is_local, model_path, service
+from spellbook.settings.config import is_local, service
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput
 
@@ -94,12 +94,8 @@ def beside(index: Index, name: str) -> Index:
         raise InvalidInput(
             f"SPELLBOOK_EMBEDDER={decided} sets the embedder here.", f"Set it to {name} for this command, or unset it."
         )
-    reason = ""
-    if named and not is_local(named.url):
+    if named and not is_local(named.url) and not decided:
         reason = f"{name} sends notes to {named.url}, which a vault's own settings may not choose."
-    elif model_path(name):
-        reason = f"{name} is a file of this machine, which a vault's own settings may not name."
-    if reason and not decided:
         raise InvalidInput(reason, f"Set SPELLBOOK_EMBEDDER={name} here, and then wherever Spellbook is started.")
     return index.with_embedder(name)
 

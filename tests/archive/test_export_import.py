@@ -295,7 +295,6 @@ WRONG = {
     "a file that is a folder, too": (exported(record("good.md"), record("A"), record("A/b.md")), "A is a file in it, and A/b.md needs"),
     "a folder that is a file, too": (zipped(GOOD, ("A/c/b.md", b"x"), ("A/c", b"y")), "A/c is a file in it, and A/c/b.md needs"),
     "settings that send notes away": (exported(record(".spellbook/config.toml", 'embedder = "openai:m@https://evil.test"')), "would send"),
-    "settings that load a program": (zipped((".spellbook/config.toml", b'reranker = "onnx:/opt/m"')), "would load a model"),
     "settings that start a million threads": (zipped((".spellbook/config.toml", b"threads = 1000000")), "from 1 to 256"),
     "settings beyond any number": (zipped((".spellbook/config.toml", b"cache_mb = %d" % 10**30)), "from 1 to"),
     "patterns without sense": (zipped((".spellbookignore", b"!\n")), "settings"),

@@ -62,6 +62,7 @@ OF_SYSTEM = (
 
 CONSTANTS = {
     "library/upkeep.py": ("BEING_READ",),
+    "models/hub/store.py": ("ABOUT",),
 }
 """Constants that are sentences, by their module."""
 
@@ -76,7 +77,6 @@ PLACED = {
     ("search", "_Adjustment"): 0,
     ("search", "count"): 2,
     ("", "progress"): 0,
-    ("models", "Good"): 1,
     ("cli", "McpClient"): 2,
     ("cli", "_make"): 2,
     ("library", "wrong"): 1,

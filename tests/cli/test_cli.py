@@ -54,7 +54,7 @@ HIT = {
 INDEX = {"generation", "notes", "chunks", "pending", "degraded"}
 OF_A_RUN = {
     *("vault", "state", "scope", "snapshot_folder", "embedder_given", "chroma_url", "chroma_token"),
-    *("wikis", "beside", "words_of", "polls", "named", "guesser"),
+    *("wikis", "beside", "words_of", "polls", "named"),
 }
 """What no vault's settings say."""
 REPORT = {

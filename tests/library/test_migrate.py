@@ -167,10 +167,10 @@ def test_what_holds_by_the_environment(notes: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("to", "says"),
-    [("openai:m@https://example.org", "may not choose"), ("onnx:./model", "may not name"), ("nonsense", "no embedder")],
+    [("openai:m@https://example.org", "may not choose"), ("nonsense", "no embedder")],
 )
 def test_what_cannot_be_the_vaults(notes: Path, to: str, says: str) -> None:
-    """Services on other machines, models by path and unknown embedders are refused, and the settings stay."""
+    """Services on other machines and unknown embedders are refused, and the settings stay."""
     with books.open(notes) as book:
         with pytest.raises(InvalidInput, match=says):
             book.migrate(to)

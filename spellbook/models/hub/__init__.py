@@ -1,1 +1,1 @@
-"""Models that a person downloads: fetched, verified, stored whole or not at all."""
+"""The model that a person may download: fetched, verified, stored whole or not at all."""

@@ -1,8 +1,8 @@
 """
-Download a model from a hub or a web server on request: resumable, verified, and complete or absent.
+Download the model of `store` from a hub on request: resumable, verified, and complete or absent.
 
 The protocol is that of the Hugging Face hub: `/api/models/REPO/tree/main` lists the files with their checksums,
-`/REPO/resolve/main/FILE` is one of them. Any other server must have a folder as `store` keeps it, with its manifest.
+`/REPO/resolve/main/FILE` is one of them.
 
 The package huggingface-hub would not do: version 2.4 begins anew after a kill, compares no checksum, and writes all
 that comes before it compares the length.
@@ -10,37 +10,31 @@ that comes before it compares the length.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from spellbook import __version__
 from spellbook.models import places
 from spellbook.models.hub import store
-from spellbook.models.onnx import sbert_config
 from spellbook.models.services.client import connect
 from spellbook.system import disk
-from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError
+from spellbook.system.errors import EmbeddingError, StorageError
 from spellbook.system.lazy import httpx
 
 ENDPOINT = "https://huggingface.co"
 """The hub unless HF_ENDPOINT names another."""
 
+_IS_HUB = "Is HF_ENDPOINT a hub?"
+
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here and the bytes in all."""
 
-_WANTED = re.compile(
-    r"config\.json|tokenizer\.json|tokenizer_config\.json|sentence_bert_config\.json|modules\.json|config_sentence_transformers\.json"
-    r"|\d+_\w+/config\.json|\d+_Dense/model\.safetensors"
-)
 _TRIES = 5
 """Failures one after the other, without a new byte, after which a download is given up."""
 
@@ -56,51 +50,32 @@ _SPARE = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class _RemoteFile:
-    """A file to fetch: `digest` is `sha256:…`, or `git:…` for the SHA-1 that git gives a file."""
+    """A file to fetch, with its SHA-256."""
 
     path: str
     url: str
     size: int
-    digest: str
+    sha256: str
 
 
 class _Broken(Exception):
     """An interrupted download that can be resumed."""
 
 
-def pull(name: str, source: str = "", progress: Progress | None = None) -> tuple[store.Pulled, bool]:
+def pull(progress: Progress | None = None) -> tuple[store.Pulled, bool]:
     """
-    Return the model `name` (of `store.GOOD`, or OWNER/NAME), and whether it had to be fetched.
+    Return the model `store.MODEL`, and whether it had to be fetched; nothing is requested if it is here already.
 
-    `source` is the address of a repository on the hub, or of a folder with a manifest on any web server; without it the
-    model comes from the hub. If the model is here already, nothing is requested. Raises InvalidInput, StorageError, and
-    EmbeddingError if it cannot be fetched.
+    Raises StorageError, and EmbeddingError if it cannot be fetched.
     """
-    short, repository = store.names(name)
-    hub = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
-    if source.startswith(f"{hub}/"):
-        source, repository = "", re.sub(r"/(tree|blob|resolve)/.*", "", source.removeprefix(f"{hub}/").rstrip("/"))
-    origin = source.rstrip("/") or f"{hub}/{repository}"
-    if not source and not repository:
-        raise InvalidInput(
-            f"There is no model {name!r:.80} among those known here.",
-            f"They are {', '.join(store.GOOD)}; or say OWNER/NAME, or --from URL.",
-        )
-    if not re.match(r"https?://[^/]", origin):
-        raise InvalidInput(f"{origin!r:.120} is not a web address.", "It begins with https:// or http://.")
-    if here := store.find(short):
-        if here.source == origin or (not source and here.model == repository):
-            return here, False
-        raise InvalidInput(
-            f"{short} is here already, from {here.source}.", f"Run `spellbook model remove {short}` first."
-        )
-    folder = places.pulled() / short
+    if here := store.find():
+        return here, False
+    folder, source = places.pulled() / store.MODEL, f"{_hub()}/{store.REPOSITORY}"
     headers = {"User-Agent": f"spellbook/{__version__}"}
     try:
         # The hub sends on to where it keeps large files; checksums come from the hub itself.
-        with locked(folder), connect(origin, origin, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
-            model, parts = _manifest(http, origin, short) if source else (repository, _list(http, hub, repository))
-            return _download(http, parts, store.Pulled(folder, origin, model, {}), progress), True
+        with locked(folder), connect(source, source, headers, follow_redirects=True, timeout=_TIMEOUT) as http:
+            return _download(http, _list(http, source), folder, source, progress), True
     except OSError as error:
         raise StorageError(
             f"{error.filename or folder} cannot be written ({error.strerror or error}).",
@@ -108,12 +83,15 @@ def pull(name: str, source: str = "", progress: Progress | None = None) -> tuple
         ) from error
 
 
+def _hub() -> str:
+    return (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+
+
 def _download(
-    http: httpx.Client, parts: Sequence[_RemoteFile], model: store.Pulled, progress: Progress | None
+    http: httpx.Client, parts: Sequence[_RemoteFile], folder: Path, source: str, progress: Progress | None
 ) -> store.Pulled:
-    """Fetch `parts` into the folder of `model`; return it with its files. Raises as `pull` does, and OSError."""
-    folder, done = model.folder, 0
-    files: dict[str, tuple[int, str]] = {}
+    """Fetch `parts` into `folder`; return the model. Raises as `pull` does, and OSError."""
+    done = 0
     stage, total = store.staging(folder.name), sum(part.size for part in parts)
     stage.mkdir(parents=True, exist_ok=True)
     here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
@@ -129,16 +107,8 @@ def _download(
 
     for part in parts:
         _fetch(http, part, stage / part.path, report)
-        files[part.path] = part.size, disk.hash_of(stage / part.path)
         done += part.size
-    for file in [*stage.rglob("*")]:
-        if file.is_file() and file.relative_to(stage).as_posix() not in files:
-            file.unlink()  # left by an earlier try from another source
-    try:
-        sbert_config.read(stage)
-    except sbert_config.Unusable as error:
-        raise EmbeddingError(f"{model.source} holds no model that can be run: {error}", error.hint) from error
-    model = replace(model, files=files)
+    model = store.Pulled(folder, source, {part.path: (part.size, part.sha256) for part in parts})
     (stage / store.MANIFEST).write_text(model.manifest(), "utf-8")
     disk.fsync(stage / store.MANIFEST)
     shutil.rmtree(folder, ignore_errors=True)  # an incomplete model
@@ -147,70 +117,31 @@ def _download(
     return model
 
 
-# -- which files
-
-
-def _list(http: httpx.Client, hub: str, repository: str) -> list[_RemoteFile]:
-    """Return the parts of a repository on a hub that a model needs."""
-    url = f"{hub}/api/models/{quote(repository)}/tree/main?recursive=true"
+def _list(http: httpx.Client, source: str) -> list[_RemoteFile]:
+    """Return the files of the repository `source` that the model needs, the small one first."""
+    url = f"{_hub()}/api/models/{store.REPOSITORY}/tree/main?recursive=true"
     entries: dict[str, Any] = {}
     while url:
-        response = _get(http, url, f"{hub}/{repository}")
+        response = _get(http, url, source)
         try:
             entries |= {str(entry["path"]): entry for entry in response.json() if entry["type"] == "file"}
         except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddingError(f"{url} is not a list of files.", "Is HF_ENDPOINT a hub?") from error
+            raise EmbeddingError(f"{url} is not a list of files.", _IS_HUB) from error
         url = response.links.get("next", {}).get("url", "")
-        if url and not url.startswith(f"{hub}/"):
-            raise EmbeddingError(f"{hub} sends on to {url}.", "Is HF_ENDPOINT a hub?")
-    needed = _needed(list(entries), f"{hub}/{repository}")
+        if url and not url.startswith(f"{_hub()}/"):
+            raise EmbeddingError(f"{_hub()} sends on to {url}.", _IS_HUB)
+    if missing := [path for path in (store.TOKENIZER, store.GRAPH) if path not in entries]:
+        raise EmbeddingError(f"{source} lacks the file {missing[0]}.", _IS_HUB)
     try:
-        return [_part(entries[path], f"{hub}/{repository}/resolve/main/{quote(path)}") for path in needed]
-    except (ValueError, KeyError, TypeError) as error:
-        raise EmbeddingError(
-            f"{hub}/{repository} does not say how long its files are, or what their checksums.", "Is HF_ENDPOINT a hub?"
-        ) from error
-
-
-def _needed(paths: Sequence[str], where: str) -> list[str]:
-    """Return those of a repository's files that a model needs, the small ones first."""
-    graph = next(iter(sbert_config.graphs(paths)), "")
-    if not graph:
-        raise EmbeddingError(
-            f"{where} has no ONNX graph.",
-            "Another repository may; or make one: `optimum-cli export onnx --model NAME FOLDER`, and onnx:FOLDER.",
-        )
-    folder, _, name = graph.rpartition("/")
-    beside = [path for path in paths if path.rpartition("/")[0] == folder]
-    # Weights beside the graph; some exporters give large constants a file each, without an ending.
-    data = [
-        path for path in beside if sbert_config.belongs(path.rpartition("/")[2], name) or (folder and "." not in path)
-    ]
-    small = [path for path in paths if _WANTED.fullmatch(path)]
-    if "tokenizer.json" not in small:
-        small += [path for path in beside if path.endswith("/tokenizer.json")]
-    return [path for path in (*small, *data, graph) if store.is_safe(path)]
-
-
-def _part(entry: Any, url: str) -> _RemoteFile:
-    large = entry.get("lfs")
-    digest = f"sha256:{large['oid'].removeprefix('sha256:')}" if large else f"git:{entry['oid']}"
-    return _RemoteFile(entry["path"], url, int((large or entry)["size"]), digest)
-
-
-def _manifest(http: httpx.Client, source: str, short: str) -> tuple[str, list[_RemoteFile]]:
-    """Return the name that its makers give to the model in a folder, and its parts."""
-    url = f"{source}/{store.MANIFEST}"
-    try:
-        manifest = _get(http, url, source).json()
-        files = store.files_of(manifest)
-        model = str(manifest.get("model", short))
+        large = {path: entries[path]["lfs"] for path in (store.TOKENIZER, store.DATA, store.GRAPH) if path in entries}
+        return [
+            _RemoteFile(path, f"{source}/resolve/main/{path}", int(facts["size"]), facts["oid"].removeprefix("sha256:"))
+            for path, facts in large.items()
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        hint = "Name a folder that `spellbook model pull` made, or a repository on the hub."
-        raise EmbeddingError(f"{url} is not a manifest of a model.", hint) from error
-    return model, [
-        _RemoteFile(path, f"{source}/{quote(path)}", size, f"sha256:{sha}") for path, (size, sha) in files.items()
-    ]
+        raise EmbeddingError(
+            f"{source} does not say how long its files are, or what their checksums.", _IS_HUB
+        ) from error
 
 
 # -- one file
@@ -244,7 +175,7 @@ def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[
         if fresh:
             raise EmbeddingError(
                 f"{part.url} is not what its size and checksum say.",
-                "Nothing of it was kept. Try again later, or pull it from elsewhere.",
+                "Nothing of it was kept. Try again later.",
             )
         fresh = True  # what was here already may be of another version of the file
 
@@ -292,7 +223,7 @@ def _get(http: httpx.Client, url: str, what: str) -> httpx.Response:
             tried += 1
             may_pass = httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken
             if tried == _TRIES or not isinstance(error, may_pass):
-                hint = "Is this machine online? A folder that was copied here can be used as onnx:PATH."
+                hint = "Is this machine online? Its folder may also be copied from another machine: see docs/models.md."
                 raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
             time.sleep(PAUSE * 2 ** (tried - 1))
 
@@ -305,23 +236,14 @@ def _refuse(response: httpx.Response, what: str) -> None:
     if status in {401, 403}:  # which the hub also says of what does not exist
         raise EmbeddingError(
             f"{what} does not exist, or wants an account (HTTP {status}).",
-            "Check the name; or fetch it yourself, and use onnx:PATH.",
+            _IS_HUB,
         )
-    raise EmbeddingError(f"{what} is not there (HTTP {status}).", "Check the name or the address.")
+    raise EmbeddingError(f"{what} is not there (HTTP {status}).", _IS_HUB)
 
 
 def _is_whole(file: Path, part: _RemoteFile) -> bool:
     """Say whether `file` is all of `part`, to the last bit."""
-    if not file.is_file() or _size(file) != part.size:
-        return False
-    return part.digest == (f"sha256:{disk.hash_of(file)}" if part.digest.startswith("sha256:") else _git_digest(file))
-
-
-def _git_digest(file: Path) -> str:
-    """Return `git:` and the SHA-1 that git gives a file."""
-    digest = hashlib.sha1(f"blob {_size(file)}\0".encode(), usedforsecurity=False)
-    with file.open("rb") as data:
-        return f"git:{hashlib.file_digest(data, lambda: digest).hexdigest()}"
+    return file.is_file() and _size(file) == part.size and disk.hash_of(file) == part.sha256
 
 
 def _size(file: Path) -> int:

@@ -1,1 +1,1 @@
-"""Models from folders in the format of sentence-transformers, run by onnxruntime."""
+"""What loads, runs and releases ONNX graphs, by onnxruntime."""

@@ -31,14 +31,12 @@ class OnnxSession:
             self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no other class in common
             raise RuntimeError(f"onnxruntime {onnxruntime.__version__} cannot load {file.name}: {error}") from error
-        self.inputs: Mapping[str, str] = {array.name: array.type for array in self._session.get_inputs()}
-        """Names of the input arrays with their types, in onnxruntime's spelling."""
-        self.outputs: Mapping[str, int] = {array.name: len(array.shape) for array in self._session.get_outputs()}
-        """Names of the output arrays with their number of axes."""
+        self.inputs: tuple[str, ...] = tuple(array.name for array in self._session.get_inputs())
+        """Names of the input arrays."""
 
-    def __call__(self, inputs: Mapping[str, Any], output: str = "") -> Any:
-        """Return one output, the first unless named, for arrays by their names. Raises RuntimeError."""
+    def __call__(self, inputs: Mapping[str, Any]) -> Any:
+        """Return the first output for arrays by their names. Raises RuntimeError."""
         try:
-            return self._session.run([output] if output else None, inputs)[0]
+            return self._session.run(None, inputs)[0]
         except Exception as error:
             raise RuntimeError(f"onnxruntime failed: {error}") from error

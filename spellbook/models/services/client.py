@@ -76,14 +76,11 @@ class ServiceClient:
     It connects, and reads the key from the environment, at the first request.
     """
 
-    def __init__(
-        self, service: Service, title: str, start: str, keys: tuple[str, ...], most_bytes: int = _MOST_BYTES
-    ) -> None:
+    def __init__(self, service: Service, title: str, start: str, keys: tuple[str, ...]) -> None:
         self.who = f"{title} at {service.url}" + (f" ({service.model})" if service.model else "")
         self._service = service
         self._start = start
         self._keys = keys
-        self._most_bytes = most_bytes
         self._guard = threading.Lock()
         self._http: httpx.Client | None = None
         self._key = ""
@@ -126,8 +123,8 @@ class ServiceClient:
                 # Undecoded, because it asked for no compression: a small answer stays small.
                 for part in response.iter_raw(65_536):
                     content += part
-                    if len(content) > self._most_bytes:
-                        self.refuse(f"gave an answer of more than {self._most_bytes // 1_000_000} MB")
+                    if len(content) > _MOST_BYTES:
+                        self.refuse(f"gave an answer of more than {_MOST_BYTES // 1_000_000} MB")
                     if time.monotonic() > until:
                         raise httpx.ReadTimeout("the answer takes too long")
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:

@@ -77,14 +77,9 @@ def test_save_takes_given_text(client, page):
 
 
 def test_other_arguments_name_no_file(client, page, tmp_path, vault):
-    """An import, a model and a folder of documents are those that the server was started with, or none."""
+    """An import and a folder of documents are those that the server was started with, or none."""
     missing = tmp_path / "missing"
-    (tmp_path / "model").mkdir()
     for place in (page, missing, f"../{page.name}", "../../../etc/passwd"):
         assert "is not one of the files in" in tool(client, "import", file_path=str(place))
         assert client.post("/api/import", json={"file": str(place)}).status_code == 400
         assert "PERMISSION_DENIED" in tool(client, "wiki_status", path=str(tmp_path / Path(place).name))
-    answers = [
-        client.post("/api/migrate", json={"to": f"onnx:{each}"}) for each in (tmp_path / "model", missing, "~/x")
-    ]
-    assert {each.json()["error"]["message"] for each in answers} == {"Over HTTP no folder of a model is named."}

@@ -12,8 +12,7 @@ from spellbook.server.http.api import jobs, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.server.jobs import Job
 from spellbook.server.toolsets import backup
-from spellbook.settings.config import model_path
-from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import memories, table
 
 
@@ -101,8 +100,6 @@ def check(call: Call) -> Reply:
 
 def migrate(call: Call, to: str) -> Reply:
     """Switch to another embedder, as a job; search goes on meanwhile."""
-    if model_path(to):
-        raise InvalidInput("Over HTTP no folder of a model is named.", "Run `spellbook migrate` where it is.")
     book = call.book.whole
     book.estimate(to)  # raises for an embedder that this vault cannot use
     # Cancelled, the next call goes on.

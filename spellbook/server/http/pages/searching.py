@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.models.services import guess
 from spellbook.search import newest, presentation
 from spellbook.server.http.api import finding
 from spellbook.server.http.pages import rendering, view
@@ -41,17 +40,12 @@ def search(shown: View) -> Response:
     is_brief = shown.is_part and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
-    values |= {"failure": "", "guess_at": "", "offset": offset, "examples": []}
+    values |= {"offset": offset, "examples": []}
     if wanted["q"]:
         options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
         if limits := _filter(wanted):
             options["filter"] = limits
-        is_guessing = shown.book.config.guesser and wanted["mode"] == "search" and not is_brief
-        if is_guessing and shown.is_part and "guess" not in shown.query:  # somebody still types
-            values["guess_at"] = f"/search?{urlencode({**wanted, 'guess': '1'})}"
-        elif is_guessing:
-            options["also"], values["failure"] = guess.guess(shown.book.config.guesser, wanted["q"])
         answer = finding.answer(shown.book, **options, per_note=1, max_tokens=_TEXTS)
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
@@ -108,4 +102,4 @@ def _filter(wanted: dict[str, str]) -> dict[str, Any]:
     return limits
 
 
-ROUTES = [view.page("/search", search, guesses=True)]
+ROUTES = [view.page("/search", search)]

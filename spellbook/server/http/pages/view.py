@@ -170,16 +170,11 @@ def say(language: str, english: str, *values: object) -> str:
     return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
 
 
-def page(path: str, handler: Handler, right: May = "read", *, guesses: bool = False) -> Route:
-    """
-    Return the route of a page; the caller needs `right`.
-
-    If it `guesses`, it waits for the language model that may be set up.
-    """
+def page(path: str, handler: Handler, right: May = "read") -> Route:
+    """Return the route of a page; the caller needs `right`."""
 
     async def answer(request: Request) -> Response:
-        waits = guesses and served.served_of(request).book.config.guesser
-        return await (served.waiting if waits else served.in_thread)(_answer, handler, request, {}, right)
+        return await served.in_thread(_answer, handler, request, {}, right)
 
     return Route(path, answer, methods=["GET"], name=handler.__name__)
 

@@ -17,7 +17,6 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http.tokens import Tokens
-from tests import guessing
 from tests.helpers import held, until
 
 from ..running import Server
@@ -163,36 +162,6 @@ def test_a_person_finds_reads_and_edits(
     page.get_by_role("button", name="Undo").first.click()
     page.get_by_text("Every night").wait_for()
     assert "pg_dump" in (vault / "projects/데이터베이스.md").read_text("utf-8")
-
-
-def test_a_guess_follows_once_nobody_types(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The plain answer comes as one types; a second later the model is asked, once; an old guess is never shown late."""
-    ready = threading.Event()
-
-    def answer(handler: guessing.Handler, question: str) -> str:
-        if question == "first":
-            ready.wait(20)
-        return guessing.message(f"about {question}", "Every night with pg_dump")
-
-    with guessing.serving(answer) as model:
-        monkeypatch.setenv("SPELLBOOK_GUESSER", model.name)
-        server = serving("--toolsets", "core")
-        page = tab(locale="en-US", expecting="htmx:(afterRequest|sendAbort)")  # of the one that was replaced
-        page.goto(server.url + "/search")
-        page.locator("#q").press_sequentially("how is it backed up", delay=60)
-        page.get_by_text("The language model is asked …").wait_for()
-        page.get_by_text("Also asked: about how is it backed up").wait_for()
-        assert page.locator(".hit h2", has_text="Backup").count()
-        assert model.questions == ["how is it backed up"]
-        with page.expect_request(lambda request: "guess=1" in request.url):
-            page.locator("#q").fill("first")
-        with page.expect_event("requestfailed", lambda request: "guess=1" in request.url):
-            page.locator("#q").fill("second")
-        ready.set()
-        page.get_by_text("Also asked: about second").wait_for()
-        assert model.questions[1:] == ["first", "second"]
 
 
 def test_two_tabs_edit_one_section(tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path) -> None:
