@@ -25,7 +25,7 @@ from typing import IO, Any
 from spellbook.archive.export import FORMAT, VERSION, time_of
 from spellbook.archive.formats import basic_memory, memories
 from spellbook.archive.formats.conversations import convert, is_conversation
-from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming, unreadable
+from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
@@ -74,7 +74,7 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
     if start == foreign_sqlite.MAGIC:
         rows = stack.enter_context(foreign_sqlite.opened_table(place, memories.TABLE, memories.COLUMNS))
         if rows is None:
-            raise unreadable(place.name, "there are no memories of mcp-memory-service in it")
+            raise InvalidInput(f"{place.name}: there are no memories of mcp-memory-service in it.", UNTOUCHED)
         return memories.of_rows(rows)
     if start[:2] == b"PK":
         return _zip(zipfile.ZipFile(file), place.name, source)

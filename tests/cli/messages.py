@@ -50,7 +50,7 @@ TO_AGENTS = {
 OF_PAGES = "server/http/pages/"
 """Modules whose `say` has a table of its own, which tests/server/http/pages/test_pages.py compares."""
 
-REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "unreadable", "_fault", "_take", "omit"}
+REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
 OF_SYSTEM = (

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Fault
-from spellbook.system.errors import InvalidInput
-from spellbook.text.unicode import digest_of
 
 UNTOUCHED = "Nothing was imported."
 
@@ -38,11 +36,6 @@ class ImportSource:
     faults: list[Fault] = field(default_factory=list)
 
 
-def stable_id(kind: str, name: str) -> str:
-    """Return the id of a note whose source calls it `name`: the same from every export."""
-    return f"{kind}-{digest_of(name, 24)}"
-
-
 def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | None = None) -> Incoming:
     """
     Return a note to import, with those keys of `meta` that have a value.
@@ -54,8 +47,3 @@ def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | 
     if isinstance(updated := meta.get("updated"), dt.datetime):
         mtime_ns = int(updated.timestamp()) * 1_000_000_000
     return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
-
-
-def unreadable(name: str, why: str) -> InvalidInput:
-    """Return the error for a source that is damaged, or not what its name says; `why` is a reason without a stop."""
-    return InvalidInput(f"{name}: cannot be imported: {why}.", "Is the file whole? Nothing was imported.")

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spellbook.archive.formats.conversations import cleaned, lowered, moment, on_one_line
-from spellbook.archive.formats.incoming import Incoming, make_note, stable_id
+from spellbook.archive.formats.incoming import Incoming, make_note
 from spellbook.notes.decisions import title as first_sentence
+from spellbook.text.unicode import digest_of
 from spellbook.vault.names import safe_name
 
 _MOST_TITLE = 80
@@ -70,7 +71,7 @@ def convert(memory: Mapping[str, Any]) -> Incoming | None:
         "title": title,
         "category": "memory",
         "topic": server,
-        "tags": tags_of(memory.get("tags")) or tags_of(memory.get("categories")),
+        "tags": _tags_of(memory.get("tags")) or _tags_of(memory.get("categories")),
         "created": moment(memory.get("created_at")) or moment(memory.get("created_at_iso")),
         "updated": moment(memory.get("updated_at")) or moment(memory.get("updated_at_iso")),
     }
@@ -83,7 +84,7 @@ def _is_plain(key: object, value: object) -> bool:
     return is_name and isinstance(value, str | int | float | bool) and len(str(value)) <= 200
 
 
-def tags_of(value: object) -> list[str]:
+def _tags_of(value: object) -> list[str]:
     """Return tags of an export, a list or a text with commas, each on one line and without `#`."""
     listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
     tags = (on_one_line(str(tag)).lstrip("#")[:60] for tag in listed)
@@ -123,5 +124,5 @@ def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:
             if to in paths
         ]
         parts = ["\n".join(lines), "\n".join(["## Relations", "", *links]) if links else ""]
-        meta = {"id": stable_id("graph", name), "title": title, "category": "entity", "topic": kind or "entity"}
+        meta = {"id": f"graph-{digest_of(name, 24)}", "title": title, "category": "entity", "topic": kind or "entity"}
         yield make_note(paths[name], meta, "\n\n".join(filter(None, parts)) or title)
