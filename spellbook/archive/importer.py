@@ -219,7 +219,7 @@ def _finish(
 ) -> Imported:
     """Place the files of an import; add to `report` what was done, and return it."""
     done: list[placing.Placed] = []
-    with index.vault.journal.entry("import", begun.source, resumes=resumes):
+    with index.vault.journal.entry("import", begun.source):
         try:
             with (folder / _STAGE).open("rb") as stage:
                 placing.place_all(index.vault, begun.files, stage, done, progress)

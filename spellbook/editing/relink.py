@@ -7,23 +7,18 @@ Pure. Each new text is parsed again; if it does not read as planned, the links s
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from types import MappingProxyType
+from itertools import pairwise
 
-from spellbook.notes.links import By, Files, Link, Span, find, named, replaced, retargeted, spelled
+from spellbook.notes.links import By, Files, Link, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, parse
-from spellbook.text.diff import changed_spans
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
 _INLINE_END = re.compile(
     r"""(?:\?[^\s>)]*)?>?(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"""
 )
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
-_WORDS = re.compile(r"\[\[[^\[\]|#\r\n]*|\]\([^()\s]*|\w+|\s+|.")
-"""What is compared: words, and targets of links as one."""
 _MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
 _MOST_ALONE = 100
 """Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
@@ -41,131 +36,57 @@ class Shift:
         """Return where the file that was at `path` is."""
         return self.moved.get(path, path)
 
-    def wanted(self, source: str, target: str, is_markdown: bool, *, lenient: bool = False) -> str | None:
+    def wanted(self, source: str, target: str, is_markdown: bool) -> str | None:
         """
         Return where a link in the note that was at `source` has to lead and does not; None if it is well.
 
-        A Markdown link that was relative stays so, for other readers than
-        Obsidian; `lenient`, it may lead there in any way.
+        A Markdown link that was relative stays so, for other readers than Obsidian.
         """
         then = self.before.follow(source, target, is_markdown)
         if then is None:
             return None
         wanted = self.now(then.path)
         now = self.after.follow(self.now(source), target, is_markdown)
-        is_well = (
-            now is not None and now.path == wanted and (lenient or then.by != By.RELATIVE or now.by == By.RELATIVE)
-        )
+        is_well = now is not None and now.path == wanted and (then.by != By.RELATIVE or now.by == By.RELATIVE)
         return None if is_well else wanted
-
-    def finds(self, source: str, target: str, is_markdown: bool) -> bool:
-        """Say whether a link in the note that was at `source`, which led nowhere, leads somewhere by chance now."""
-        return (
-            self.before.follow(source, target, is_markdown) is None
-            and self.after.follow(self.now(source), target, is_markdown) is not None
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """
-    A text whose links were mended, how many, and those that could not be.
-
-    `spans` holds the places of the mended links in the new text. It also holds those of links that led nowhere before
-    and lead somewhere now; these stay as they are.
-    """
+    """A text whose links were mended, how many, and those that could not be."""
 
     text: str
     count: int
     left: tuple[Link, ...] = ()
-    spans: tuple[Span, ...] = ()
 
 
-def mend(note: Note, source: str, shift: Shift, *, then: Mapping[int, Span | None] | None = None) -> Mended:
-    """
-    Rewrite the links of `note`, whose path is the new one, and which was at `source`.
-
-    `then` is given when an earlier move is undone. It maps the character position of each link that existed then to
-    the span that the move recorded, or None. Links that the move rewrote get their old spelling, links that it left
-    stay, and links written since are rewritten as usual.
-    """
+def mend(note: Note, source: str, shift: Shift) -> Mended:
+    """Rewrite the links of `note`, whose path is the new one, and which was at `source`."""
     forms: dict[Link, str | None] = {}
-    spellings: dict[Link, str] = {}
     for link in find(note):
         before = shift.before.follow(source, link.target, link.is_markdown)
-        written = note.text[link.start : link.end]
-        span = then.get(link.start) if then else None
-        if span is not None:
-            would = shift.after.follow(note.path, named(link, span.before), link.is_markdown)
-            if span.before == written or before is None or (would is not None and would.path == shift.now(before.path)):
-                forms[link], spellings[link] = named(link, span.before), span.before
-                continue
-        is_old = then is not None and (not then or link.start in then)
-        wanted = shift.wanted(source, link.target, link.is_markdown, lenient=is_old)
+        wanted = shift.wanted(source, link.target, link.is_markdown)
         if wanted is not None and before is not None:
             forms[link] = retargeted(link, before, note.path, wanted, shift.after)
-        elif shift.finds(source, link.target, link.is_markdown):
-            forms[link], spellings[link] = link.target, written
-    return rewrite_links(note, forms, spellings=spellings)
+    return rewrite_links(note, forms)
 
 
-def rewrite_links(
-    note: Note,
-    forms: Mapping[Link, str | None],
-    spellings: Mapping[Link, str] = MappingProxyType({}),
-) -> Mended:
-    """Give links other targets, spelled as in `spellings` if there; others are left."""
+def rewrite_links(note: Note, forms: Mapping[Link, str | None]) -> Mended:
+    """Give links other targets; those with None are left."""
     chosen = {link: form for link, form in sorted(forms.items(), key=lambda pair: pair[0].start) if form is not None}
     left = tuple(link for link in forms if link not in chosen)
     changes: list[tuple[int, int, str]] = []
-    spans: list[Span] = []
-    grown = count = 0
     for link, form in chosen.items():
         written = note.text[link.start : link.end]
-        new = spellings.get(link) or spelled(link, written, form)
-        spans.append(Span(link.start + grown, written, new))
-        changes.append((link.start, link.end, new))
-        grown += len(new) - len(written)
-        count += new != written
-    if not count:
-        return Mended(note.text, 0, left, tuple(spans))
+        if (new := spelled(link, written, form)) != written:
+            changes.append((link.start, link.end, new))
+    if not changes:
+        return Mended(note.text, 0, left)
     text = replaced(note.text, changes)
     expected = [chosen.get(link, link.target) for link in find(note)]
     if not note.editable or [link.target for link in find(parse(note.path, note.encode(text)))] != expected:
         return Mended(note.text, 0, tuple(forms))
-    return Mended(text, count, left, tuple(spans))
-
-
-def derive_spans(before: Note, after: Note) -> tuple[Span, ...]:
-    """Return what was done to the links of a note, by its texts before and after."""
-    pairs = zip(find(before), find(after), strict=False)
-    spans = (Span(b.start, before.text[a.start : a.end], after.text[b.start : b.end]) for a, b in pairs)
-    return tuple(span for span in spans if span.before != span.after)
-
-
-def find_again(former: str, spans: Sequence[Span], note: Note) -> dict[int, Span | None]:
-    """Return the links that were in the `former` text, by position now, each with its span or None."""
-    by_place = {span.at: span for span in spans}
-    same = [*_same(former, note.text)]
-    starts = [start for _, start, _ in same]
-    spans_now: dict[int, Span | None] = {}
-    for link in find(note):
-        block = bisect_right(starts, link.start) - 1
-        if block < 0 or link.end > same[block][1] + same[block][2]:
-            continue
-        span = by_place.get(link.start - same[block][1] + same[block][0])
-        spans_now[link.start] = span if span is not None and span.after == note.text[link.start : link.end] else None
-    return spans_now
-
-
-def _same(old: str, new: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the runs of characters that two texts share, in order: where each begins in both, and its length."""
-    words = [_WORDS.findall(text) for text in (old, new)]
-    ours, theirs = ([*accumulate(map(len, text), initial=0)] for text in words)
-    at = to = 0
-    for i, j, _, m in (*changed_spans(*words), (len(words[0]),) * 2 + (len(words[1]),) * 2):
-        yield ours[at], theirs[to], ours[i] - ours[at]
-        at, to = j, m
+    return Mended(text, len(changes), left)
 
 
 def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:

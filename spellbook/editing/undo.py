@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from spellbook.editing import edits, merged_labels, moves
@@ -21,11 +21,13 @@ from spellbook.index import sync
 from spellbook.index.filters import instant
 from spellbook.index.opened import Index
 from spellbook.notes.note import parse
+from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
+from spellbook.vault import names
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Entry, Trace
+from spellbook.vault.journal import Entry, Trace, net
 from spellbook.vault.rules import TRASH
 
 _MOST_EMBEDDED = 20
@@ -132,23 +134,33 @@ def _time_of(text: str, now: float) -> float:
 
 
 def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool) -> Undone:
-    """Undo a move by a move, which also restores files that are not notes, and rewrites links written since."""
-    if not os.path.lexists(index.vault.locate(new)):
-        if not os.path.lexists(index.vault.locate(old)):
-            raise MemoryNotFound(
-                f"{new}: what entry {entry.id} moved there is not there any more.",
-                "Nothing was undone; other entries can be undone by their numbers.",
-            )
-        if not dry_run:
-            with index.vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id):
-                pass
-        return Undone(entry, (), "", index.catalog.generation)
-    done = moves.move(index, new, old, dry_run=dry_run, undoes=entry)
-    renamed = [f"rename from {one_line(before)}\nrename to {one_line(after)}" for before, after in done.moved]
-    paths = dict.fromkeys([*(path for pair in done.moved for path in pair), *(note.path for note in done.changed)])
-    return Undone(
-        entry, tuple(paths), "\n".join([*renamed, *(note.difference for note in done.changed)]), done.generation
-    )
+    """Undo a move: what was moved goes back, whatever was written in it since, then links get their old spelling."""
+    vault = index.vault
+    places = {path: vault.locate(path) for path in (old, new)}
+    is_moved, is_back = os.path.lexists(places[new]), os.path.lexists(places[old])
+    if is_moved and is_back and not disk.is_same_name(places[new], places[old]):
+        raise Conflict(f"{old}: something is there already.", "Nothing was undone; move it away first.")
+    if not is_moved and not is_back:
+        raise MemoryNotFound(
+            f"{new}: what entry {entry.id} moved there is not there any more.",
+            "Nothing was undone; other entries can be undone by their numbers.",
+        )
+    since = moves.moved_since(vault.journal, entry)
+    # As changes of files that were never moved.
+    traces = net([replace(trace, path=names.after_move(trace.path, new, old)) for trace in entry.traces])
+    at = {trace.path: names.after_move(trace.path, old, new) if is_moved else trace.path for trace in traces}
+    steps = [step for trace in traces if (step := _plan_step(index, entry, trace, since, at[trace.path]))]
+    files = (vault.files(new) if places[new].is_dir() else [new]) if is_moved else []
+    moved = [(path, names.after_move(path, new, old)) for path in files]
+    renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
+    paths = tuple(dict.fromkeys([*(path for pair in moved for path in pair), *(step.path for step in steps)]))
+    difference = "\n".join([*renamed, *map(_difference_of, steps)])
+    if not dry_run:
+        back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
+        with vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id), back:
+            _apply(index, steps)
+        _update_index(index, list(paths))
+    return Undone(entry, paths, difference, index.catalog.generation)
 
 
 def restore(index: Index, name: str) -> tuple[str, ...]:
@@ -193,13 +205,15 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]]) -> _UndoStep | None:
-    """Return how to undo a change of one file; None if there is nothing to do."""
+def _plan_step(
+    index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str = ""
+) -> _UndoStep | None:
+    """Return how to undo a change of one file, which lies at `at` if not at its path; None if nothing is to do."""
     now: bytes | None = None
     with contextlib.suppress(MemoryNotFound):
-        now = index.vault.read(trace.path)[0]
+        now = index.vault.read(at or trace.path)[0]
     current = None if now is None else digest(now)
-    if now is None and trace.after is not None and (home := _home_of(index, trace, since)):
+    if now is None and trace.after is not None and (home := _home_of(index, trace, since, at or trace.path)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
@@ -219,15 +233,15 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
     return _UndoStep(trace.path, now, then, trace.mode) if then != now else None
 
 
-def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]]) -> str | None:
-    """Return the current path of a note that a change left at another path; None if it was not moved."""
-    home = moves.carry(trace.path, since)
-    if home != trace.path and index.vault.stamp(home):
+def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> str | None:
+    """Return the current path of a note that a change left at `at`; None if it was not moved."""
+    home = moves.carry(at, since)
+    if home != at and index.vault.stamp(home):
         return home
     text = None if home.startswith(f"{TRASH}/") or trace.after is None else index.vault.journal.text(trace.after)
     with contextlib.suppress(UnreadableNote):
         id = parse(trace.path, text).declared_id if text else None
-        return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != trace.path), None) if id else None
+        return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != at), None) if id else None
     return None
 
 

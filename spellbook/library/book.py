@@ -98,7 +98,6 @@ class Spellbook(Reader):
     def reindex(self, *, full: bool = False, words_only: bool = False, progress: Progress | None = None) -> sync.Report:
         """Update the index: `full` reads every note again, `words_only` embeds nothing."""
         self.follow()
-        upkeep.finish_move(self.index)
         report = sync.run(self.index, full=full, words_only=words_only, progress=progress)
         self.meter.count("embedded", report.embedded)
         self.meter.count("reused", report.reused)

@@ -18,7 +18,6 @@ from spellbook.system import heap, processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
 from spellbook.system.waiting import waiting
-from spellbook.vault.vault import UNDER_WAY
 
 _MOST_EMBEDDED = 64
 """Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""
@@ -77,7 +76,6 @@ def refresh(
     scan failed, or that the first one is under way, "" if neither is so: search still answers from the index as it is.
     """
     try:
-        finish_move(index)
         # A new index is filled at once, even if a watcher runs; so is one that was migrated, beside an older watcher.
         reported = None
         with contextlib.suppress(Damaged):
@@ -123,14 +121,6 @@ def scan(index: Index) -> bool:
     except Damaged:  # the next use starts a new catalog
         report = sync.scan(index, progress=note)
     return not (read or report.removed)
-
-
-def finish_move(index: Index) -> None:
-    """Finish a move of notes that was interrupted."""
-    if (index.config.state / UNDER_WAY).exists():
-        from spellbook.editing import moves
-
-        moves.finish(index)
 
 
 def release(before: float, *, is_freed: bool) -> None:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import quote, unquote
 
-from spellbook.notes.frontmatter import FRONTMATTER, dump, load_value
+from spellbook.notes.frontmatter import FRONTMATTER, dump
 from spellbook.notes.markdown import CODE
 from spellbook.notes.note import Note, code_spans, lines
 from spellbook.notes.note import replaced as replaced
@@ -88,14 +88,6 @@ class Link:
     def is_markdown(self) -> bool:
         """Whether it is a Markdown link, which is relative to its note."""
         return self.style in {"plain", "angle"}
-
-
-class Span(NamedTuple):
-    """A rewritten target: its position in the text after, its spelling before and after."""
-
-    at: int
-    before: str
-    after: str
 
 
 class By(IntEnum):
@@ -424,15 +416,6 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
         ):
             return form
     return None
-
-
-def named(link: Link, written: str) -> str:
-    """Return the target that `written` would name in the place of `link`."""
-    if link.style == "single":
-        return written.replace("''", "'")
-    if link.style == "bare":
-        return str(load_value(written)).removesuffix(link.fragment)
-    return _decode(written) if link.is_markdown else written
 
 
 def spelled(link: Link, written: str, target: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
+import os
 import threading
 import time
 import zlib
@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from spellbook.notes.links import Span
 from spellbook.system.errors import MemoryNotFound, StorageError
 from spellbook.system.sqlite import Database, in_steps
 from spellbook.vault.folder import digest
@@ -41,12 +40,15 @@ _STEPS = (
     CREATE INDEX changes_path ON changes (path);
     CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
     """,
-    # JSON: the spans in the text after the move that it rewrote, and those of broken links that lead somewhere since.
-    "ALTER TABLE changes ADD COLUMN links TEXT;",
+    "ALTER TABLE changes ADD COLUMN links TEXT;",  # of moves, once; see the last step
     # The session that the change was made in, as the client names it, "" for all others.
     "ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT '';",
+    "UPDATE changes SET links = NULL;",
 )
 """The steps that made the journal's tables, oldest first; its form is their number."""
+
+INODE = "inode:"
+"""How the state begins of what is only moved."""
 
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
@@ -75,18 +77,25 @@ _LINEAGE = """
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file's bytes before and after (None: no file), its mode before; `links` that a move rewrites, else None."""
+    """
+    A file's bytes before and after (None: no file), and its mode before.
+
+    A text in place of bytes is their sha256, of a file that the journal does not keep, or what `inode_of` returns.
+    """
 
     path: str
-    before: bytes | None
-    after: bytes | None
+    before: bytes | str | None
+    after: bytes | str | None
     mode: int = 0o644
-    links: tuple[Span, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recorded change. `before` and `after` are sha256 of texts, which `Journal.text` returns while they are kept."""
+    """
+    A recorded change.
+
+    `before` and `after` are sha256 of texts, which `Journal.text` returns while they are kept, or from `inode_of`.
+    """
 
     path: str
     before: str | None
@@ -97,19 +106,6 @@ class Trace:
     def kind(self) -> str:
         """What became of the file: added, changed or removed."""
         return "added" if self.before is None else "removed" if self.after is None else "changed"
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """
-    What a move did to a file: its hash before and after, and the links that it rewrote.
-
-    `links` also has broken links that lead somewhere since the move. It is None for an old entry, which has no record.
-    """
-
-    before: str | None
-    after: str | None
-    links: tuple[Span, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +150,6 @@ class EntryDraft:
     what: str
     undoes: int | None = None
     for_good: bool = False
-    always: bool = False
-    resumes: bool = False
     session: str = ""
     id: int | None = None
     made: dict[int, Trace] = field(default_factory=dict)
@@ -166,14 +160,11 @@ class EntryOptions(TypedDict, total=False):
     How an entry is kept.
 
     `undoes`: the entry that it undoes. `for_good`: no text is kept, and earlier texts of its files are deleted.
-    `always`: it is written without changes too, as one that `undoes` another is. `resumes`: it continues one that a
-    kill left unfinished, if there is one. `session`: the id of the client's session that it belongs to.
+    `session`: the id of the client's session that it belongs to.
     """
 
     undoes: int | None
     for_good: bool
-    always: bool
-    resumes: bool
     session: str
 
 
@@ -204,18 +195,16 @@ class Journal:
         """
         Record all changes of this thread as one entry; nested calls join the outermost one.
 
-        Without changes no entry is written, unless it `undoes` another, resumes one, or is `always` written.
+        Without changes no entry is written, unless it `undoes` another.
         """
         if self._here.draft is not None:
             yield self._here.draft
             return
-        begun = self._unfinished(verb, what) if options.get("resumes") else None
-        draft = self._here.draft = EntryDraft(verb, what, **options, id=begun)
-        draft.always |= draft.undoes is not None or begun is not None
+        draft = self._here.draft = EntryDraft(verb, what, **options)
         try:
             yield draft
         except BaseException:
-            if draft.id is not None and draft.id != begun and not net(tuple(draft.made.values())):
+            if draft.id is not None and not net(tuple(draft.made.values())):
                 with contextlib.suppress(StorageError):  # changes that were taken back need no undo
                     self._drop(draft.id)
             raise
@@ -254,11 +243,10 @@ class Journal:
                     self._forget(connection, change.path)
                 else:
                     texts = ((trace.before, change.before), (trace.after, change.after))
-                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if data is not None]
+                    rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if isinstance(data, bytes)]
                     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", rows)
-                links = None if change.links is None else json.dumps(change.links)
-                row = (entry, trace.path, trace.before, trace.after, trace.mode, links)
-                sql = "INSERT INTO changes (entry, path, before, after, mode, links) VALUES (?, ?, ?, ?, ?, ?)"
+                row = (entry, trace.path, trace.before, trace.after, trace.mode)
+                sql = "INSERT INTO changes (entry, path, before, after, mode) VALUES (?, ?, ?, ?, ?)"
                 numbers.append(int(connection.execute(sql, row).lastrowid or 0))
         draft.id = entry  # only now: the transaction may have failed
         return numbers
@@ -284,21 +272,15 @@ class Journal:
             for number in numbers:
                 self._here.draft.made.pop(number, None)
 
-    def _unfinished(self, verb: str, what: str) -> int | None:
-        sql = "SELECT entry FROM entries WHERE verb = ? AND what = ? AND NOT whole ORDER BY entry DESC"
-        rows = self._database.rows(sql, (verb, what[:_MOST_WHAT]))
-        undone = self._undone()
-        return next((entry for (entry,) in rows if entry not in undone), None)
-
     def _begin(self, connection: Any, draft: EntryDraft) -> int:
         sql = "INSERT INTO entries (at, verb, what, undoes, session) VALUES (?, ?, ?, ?, ?)"
         row = (time.time(), draft.verb, draft.what[:_MOST_WHAT], draft.undoes, draft.session)
         return int(connection.execute(sql, row).lastrowid or 0)
 
     def _finish(self, draft: EntryDraft) -> None:
-        if draft.id is not None and not draft.always and not net(tuple(draft.made.values())):
+        if draft.id is not None and draft.undoes is None and not net(tuple(draft.made.values())):
             self._drop(draft.id)
-        elif draft.id is not None or draft.always:
+        elif draft.id is not None or draft.undoes is not None:
             with self._database.transaction() as connection:
                 if draft.id is None:
                     draft.id = self._begin(connection, draft)
@@ -325,9 +307,6 @@ class Journal:
             )
             """,
             {"path": path},
-        )
-        connection.execute(
-            f"{_LINEAGE} UPDATE changes SET links = NULL WHERE path IN (SELECT path FROM line)", {"path": path}
         )
 
     # -- reading
@@ -392,19 +371,6 @@ class Journal:
             if rows and _hash(data := zlib.decompress(rows[0][0])) == sha256:
                 return data
         return None
-
-    def rewrites(self, entry: int) -> dict[str, Rewrite]:
-        """Return what a move did to links, by the path of each file after the move."""
-        sql = "SELECT path, before, after, links FROM changes WHERE entry = ? ORDER BY change"
-        rewrites: dict[str, Rewrite] = {}
-        for path, before, after, links in self._database.rows(sql, (entry,)):
-            spans = None if links is None else tuple(Span(*span) for span in json.loads(links))
-            if spans is not None and (earlier := rewrites.get(path)) is not None:
-                # Noted before the file was moved as it is.
-                spans = (*((earlier.links or ()) if not spans and earlier.after == after else ()), *spans)
-            if after is not None or spans:
-                rewrites[path] = Rewrite(before, after, spans)
-        return rewrites
 
     def _undone(self) -> set[int]:
         undone: set[int] = set()
@@ -479,8 +445,13 @@ class Journal:
         )
 
 
-def _hash(data: bytes | None) -> str | None:
-    return None if data is None else digest(data)
+def inode_of(place: Path) -> str:
+    """Return what stands for a file, a folder or a link that is only moved, whatever is in it."""
+    return f"{INODE}{os.lstat(place).st_ino}"
+
+
+def _hash(data: bytes | str | None) -> str | None:
+    return digest(data) if isinstance(data, bytes) else data
 
 
 def net(traces: Sequence[Trace]) -> tuple[Trace, ...]:

@@ -12,26 +12,21 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Unpack
 
-from spellbook.notes.links import Span
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.vault import names, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.ignored import IGNORE_FILE
-from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, net
+from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, inode_of, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.obsidian import SETTINGS
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
 from spellbook.vault.writer import AT_ONCE, NoWriter, Writer, gone, is_logged, mode_of, taken
 
-__all__ = ["IGNORE_FILE", "TRASH", "UNDER_WAY", "Listing", "Vault", "digest"]
-
-UNDER_WAY = "moving.json"
-"""In the state folder: which move has begun and is not done; see `moves`."""
+__all__ = ["IGNORE_FILE", "TRASH", "Listing", "Vault", "digest"]
 
 _TRIES = 5
 """Attempts to rename while another program deletes empty folders."""
@@ -88,14 +83,12 @@ class Vault(Folder):
         for error in self.write_all({path: (data, expected)}).values():
             raise error
 
-    def write_all(
-        self, texts: Mapping[str, tuple[bytes, str]], links: Mapping[str, tuple[Span, ...]] = MappingProxyType({})
-    ) -> dict[str, SpellbookError]:
+    def write_all(self, texts: Mapping[str, tuple[bytes, str]]) -> dict[str, SpellbookError]:
         """
         Replace the bytes of many notes, in parallel; return the error of each path that could not be written.
 
         `texts` has for each path the new bytes and the `digest` of the present ones; where that differs, the error is
-        a Conflict and the file stays as it is. `links` has the changed links of each path, for the journal.
+        a Conflict and the file stays as it is.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -105,12 +98,17 @@ class Vault(Folder):
             for path, (data, expected) in texts.items():
                 try:
                     before, mode = self._writer.expect(path, expected), mode_of(self.locate(path))
-                    changes.append(Change(path, before, data, mode, links.get(path)))
+                    changes.append(Change(path, before, data, mode))
                 except SpellbookError as error:
                     failed[path] = error
             numbers = self.journal.note(changes) if changes else []
             with ThreadPoolExecutor(min(AT_ONCE, len(changes) or 1)) as pool:
-                reasons = pool.map(lambda change: self._writer.replace(change, texts[change.path][1]), changes)
+                reasons = pool.map(
+                    lambda change: self._writer.replace(
+                        change.path, texts[change.path][0], change.mode, texts[change.path][1]
+                    ),
+                    changes,
+                )
                 for change, number, reason in zip(changes, numbers, reasons, strict=True):
                     if reason is not None:
                         failed[change.path] = reason
@@ -183,17 +181,20 @@ class Vault(Folder):
                 raise taken(to)
 
     def relocate(self, path: str, to: str) -> None:
-        """Move a file or a folder; the journal records its notes. Raises Conflict, nothing done, if `to` is taken."""
+        """Move a file or a folder, recorded with its notes. Raises Conflict, nothing done, if `to` is taken."""
         source = self.locate(path)
         self.locate(to)
         self.check_target(to)
         with self._writer.exclusive(), disk.explain_errors(to):
             changes: list[Change] = []
+            if not names.is_note(path) and os.path.lexists(source):
+                inode = inode_of(source)
+                changes += [Change(path, inode, None), Change(to, None, inode)]
             for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote, MemoryNotFound):  # a symbolic link may lead nowhere
                     if names.is_note(note):
                         data = self.read(note)[0]
-                        new = Change(to + note[len(path) :], None, data, links=())
+                        new = Change(to + note[len(path) :], None, data)
                         changes += [Change(note, data, None, mode_of(self.locate(note))), new]
             try:
                 with self._writer.record(*changes):

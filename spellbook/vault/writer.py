@@ -88,17 +88,17 @@ class Writer:
     def real(self, path: str) -> Path:
         return Path(os.path.realpath(self.folder.locate(path)))
 
-    def replace(self, change: Change, expected: str) -> SpellbookError | None:
+    def replace(self, path: str, data: bytes, mode: int, expected: str) -> SpellbookError | None:
         """Replace a file's bytes; return the error, if any."""
-        place = self.real(change.path)
+        place = self.real(path)
         try:
-            with disk.written(place.parent, change.after or b"", 0o600) as temporary:
-                os.chmod(temporary, change.mode)
-                self.swap(change.path, temporary, place, expected)
+            with disk.written(place.parent, data, 0o600) as temporary:
+                os.chmod(temporary, mode)
+                self.swap(path, temporary, place, expected)
         except SpellbookError as error:
             return error
         except OSError as error:
-            return disk.storage_error(change.path, error)
+            return disk.storage_error(path, error)
         return None
 
     def swap(self, path: str, temporary: Path, place: Path, expected: str) -> None:
