@@ -1,10 +1,11 @@
-"""Commands that say how things are: status, check, doctor, chroma, demo."""
+"""Commands that say how things are: status, doctor, chroma, demo."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook import DISTRIBUTION, __version__
-from spellbook.cli import checks, output, progress_bar, vault_state
-from spellbook.cli.app import command, filter_option, json_option, main
+from spellbook.cli import output, progress_bar, vault_state
+from spellbook.cli.app import command, json_option, main
+from spellbook.search.presentation import place, titles
 from spellbook.settings.translate import translated
 from spellbook.system.errors import SpellbookError
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
+    from spellbook.search.duplicates import AlikeChunks, Contradiction, Repeated
 
 _MOST_SECONDS = 60
 """Seconds that the package index may take to answer."""
+
+_MOST_LISTED = 5  # duplicates and contradictions of a vault
+_MOST_ALIKE = 5  # chunks of a group of duplicates
+_MOST_PARTS = 3  # pairs of words of a contradiction
 
 
 @command(
@@ -36,59 +43,6 @@ def status(book: Spellbook, verbose: bool, as_json: bool) -> None:
 
 
 @command(
-    click.option(
-        "--min-recall5",
-        default=0.0,
-        metavar="X",
-        help="Fail if less than this share of the questions (0 to 1) find their note among the first five hits.",
-    ),
-    click.option(
-        "--min-mrr",
-        default=0.0,
-        metavar="X",
-        help="Fail if the mean reciprocal rank of the notes (0 to 1) is below this.",
-    ),
-    click.option(
-        "--all", "all_notes", is_flag=True, help="Also list notes written by people that lack a topic or questions."
-    ),
-    filter_option,
-    click.option(
-        "-n",
-        "--limit",
-        type=click.IntRange(min=0),
-        default=5,
-        show_default=True,
-        metavar="N",
-        help="Most findings of each kind to list.",
-    ),
-    json_option,
-)
-def check(book: Spellbook, limit: int, as_json: bool, **held_to: Any) -> None:
-    """
-    Measure how well search finds notes by the questions they list, and compare all texts; exit 1 if the vault falls
-    short.
-
-    Prints notes that their own questions do not find, golden queries of
-    .spellbook/queries.yaml that fail, duplicates, and contradictions (other
-    numbers, or a "not"). Questions are asked as `search` asks them, but the
-    questions that notes list do not count as text to find.
-
-    \b
-    spellbook check --min-recall5 0.8
-    """
-    with progress_bar.bar(hidden=as_json) as progress:
-        done = book.check(progress=progress, **held_to)
-    if as_json:
-        output.as_json(done.as_dict())
-    else:
-        checks.checked(done, limit)
-        for failure in done.failures:
-            output.say(f"spellbook: {one_line(failure)}", err=True)
-    if done.failures:
-        sys.exit(1)
-
-
-@command(
     click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
     click.option("--newer", is_flag=True, help="Also ask the package index for a newer release."),
@@ -96,6 +50,9 @@ def check(book: Spellbook, limit: int, as_json: bool, **held_to: Any) -> None:
 def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
+
+    It also compares all texts, and lists duplicates and contradictions (other
+    numbers, or a "not").
 
     --fix links lists broken links, and repairs those to files that were moved.
     It shows the differences; with --yes it writes them, and `spellbook undo`
@@ -122,10 +79,56 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
         for problem in problems:
             output.say(f"       {one_line(problem)}")
         sick = sick or is_wrong
+    with progress_bar.bar(hidden=False) as progress:
+        found = book.check(progress=progress)
+    _print_repeated(found)
     if newer:
         output.say(_compare_releases())
     if sick:
         sys.exit(1)
+
+
+def _print_repeated(found: Repeated) -> None:
+    """Print which texts repeat or contradict each other, a few of each, and what to do about them."""
+    kinds: tuple[tuple[Sequence[Any], Callable[[Any], Iterator[str]], str, str], ...] = (
+        (
+            found.duplicates,
+            _alike,
+            counted(len(found.duplicates), "duplicate"),
+            "keep one and erase the others, or say what is different",
+        ),
+        (
+            found.contradictions,
+            _contrary,
+            counted(len(found.contradictions), "contradiction"),
+            "keep what is true, edit or erase the other",
+        ),
+    )
+    for findings, rows, name, step in kinds:
+        if not findings:
+            continue
+        click.echo(f"\n{click.style(translated(name), bold=True)}: {translated(step)}")
+        for line in (line for finding in findings[:_MOST_LISTED] for line in rows(finding)):
+            click.echo(f"  {line}")
+        if len(findings) > _MOST_LISTED:
+            more = f"  … {len(findings) - _MOST_LISTED:,} more: the page Health of the dashboard lists them"
+            click.echo(click.style(translated(more), dim=True))
+
+
+def _alike(group: AlikeChunks) -> Iterator[str]:
+    shown = group.chunks[:_MOST_ALIKE]
+    width = output.widest([place(chunk) for chunk in shown])
+    for number, chunk in enumerate(shown):
+        yield f"{'' if number else f'{group.score:.2f}':4}  {output.row(place(chunk), titles(chunk), width)}"
+    if len(group.chunks) > _MOST_ALIKE:
+        yield translated(f"      … {len(group.chunks) - _MOST_ALIKE:,} more")
+
+
+def _contrary(pair: Contradiction) -> Iterator[str]:
+    places = [place(chunk) for chunk in pair.chunks]
+    width = output.widest(places)
+    for at, *words in zip(places, *pair.parts[:_MOST_PARTS], strict=True):
+        yield output.row(at, "   ".join(words), width)
 
 
 def _compare_releases() -> str:

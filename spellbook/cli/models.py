@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spellbook.cli import checks, output, progress_bar
+from spellbook.cli import output, progress_bar
 from spellbook.cli.app import Group, command, json_option, main, option
 from spellbook.settings.translate import translated
 from spellbook.system.errors import EmbeddingError, InvalidInput
-from spellbook.text.quoting import one_line
+from spellbook.text.quoting import counted, one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
+    from spellbook.library.migrate import Estimate, Migrated
 
 
 @command(
@@ -34,8 +35,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
 
     The new vectors are built beside the old ones, which are used until all new
     ones are ready. Then the index and the vault's settings switch, and running
-    processes follow. Prints the results of `check` before and after. If
-    interrupted, run it again to continue.
+    processes follow. If interrupted, run it again to continue.
 
     \b
     spellbook migrate --to ollama:nomic-embed-text
@@ -48,7 +48,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         if as_json and dry_run:
             output.as_json(ahead.as_dict())
         else:
-            output.say(checks.ahead(ahead), err=not dry_run)
+            output.say(_in_words(ahead), err=not dry_run)
         if dry_run:
             return
         if ahead.missing and not yes and sys.stdin.isatty() and sys.stderr.isatty():
@@ -57,7 +57,32 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
         done = book.migrate(to, progress=progress) if to else book.migrate_back(progress=progress)
     if to:
         done = replace(done, embedded=done.embedded + ahead.sampled)
-    output.result(done, as_json, checks.migrated)
+    output.result(done, as_json, _print_migrated)
+
+
+def _in_words(ahead: Estimate) -> str:
+    """Return in a sentence how much a migration must embed."""
+    if not ahead.missing:
+        return f"Nothing to embed: {counted(ahead.texts, 'text')} already embedded by {ahead.embedder}."
+    return (
+        f"{counted(ahead.missing, 'text', of=ahead.texts)} to embed by {ahead.embedder}: "
+        f"about {_duration(ahead.seconds)}, and {max(1, round(ahead.bytes / 1e6)):,} MB on disk "
+        "while both are kept."
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _print_migrated(done: Migrated) -> None:
+    if not done.switched:
+        output.say(f"{done.embedder} was already in use.")
+        return
+    output.say(f"Now using {done.embedder}; {counted(done.embedded, 'text')} embedded.")
+    output.say("To go back without embedding anything: spellbook migrate --rollback")
 
 
 @main.group(cls=Group)

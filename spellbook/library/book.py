@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack
 
@@ -33,18 +31,18 @@ if TYPE_CHECKING:
     from spellbook.archive.restore import Restored
     from spellbook.editing import cleanup, merge, moves, repair_links, rest_sessions, revise, undo, write
     from spellbook.editing.revise import Erased, Revised
-    from spellbook.library import evaluate, migrate
+    from spellbook.library import migrate
     from spellbook.library.migrate import Estimate, Migrated
     from spellbook.memories import wikis as documents
-    from spellbook.search import toc
+    from spellbook.search import duplicates, toc
     from spellbook.vault.journal import Entry
 else:  # Imported at their first use, as those of `reader` are.
     export, importer = lazy("spellbook.archive", "export", "importer")
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
-    evaluate, migrate = lazy("spellbook.library", "evaluate", "migrate")
+    (migrate,) = lazy("spellbook.library", "migrate")
     (documents,) = lazy("spellbook.memories", "wikis")
-    (toc,) = lazy("spellbook.search", "toc")
+    duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
 T = TypeVar("T")
 
@@ -297,28 +295,18 @@ class Spellbook(Reader):
     def _release(self, before: float) -> bool:
         return any([super()._release(before), *(reader._release(before) for reader in self.beside)])
 
-    def check(
-        self,
-        *,
-        filter: Filter | None = None,
-        min_recall5: float = 0.0,
-        min_mrr: float = 0.0,
-        all_notes: bool = False,
-        progress: Progress | None = None,
-    ) -> evaluate.Checked:
-        """Ask every note its own questions, and compare all texts; options and errors are `evaluate.Standard`'s."""
-        standard = evaluate.Standard(filter, min_recall5, min_mrr, all_notes)
+    def check(self, *, progress: Progress | None = None) -> duplicates.Repeated:
+        """Compare all texts with each other: duplicates and contradictions."""
         self._look(embed=True)
-        checked = evaluate.run(self.index, self._searcher, standard, progress)
-        return replace(checked, failures=(*checked.failures, self.complaint)) if self.complaint else checked
+        return duplicates.repeated(self.index, progress)
 
     def estimate(self, to: str) -> Estimate:
         """Estimate the time and space that `migrate` to the embedder `to` will take. Raises as `migrate` does."""
         return migrate.estimate(migrate.beside(self.index, to))
 
-    def migrate(self, to: str, *, progress: Progress | None = None, checked: bool = True) -> Migrated:
+    def migrate(self, to: str, *, progress: Progress | None = None) -> Migrated:
         """
-        Switch to the embedder `to` without search downtime; with `checked`, run `check` before and after.
+        Switch to the embedder `to` without search downtime.
 
         The new vectors are built beside those in use; an interrupted migration goes on with the next call. Raises
         InvalidInput for an embedder that does not fit, Conflict if another process migrates, EmbeddingError.
@@ -326,12 +314,11 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
             self._look()
-        check = partial(self.check, progress=progress) if checked else None
-        return migrate.run(self.index, to, self.use, check, progress)
+        return migrate.run(self.index, to, self.use, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
         """Switch back to the embedder before the last migration. Raises InvalidInput if there was none."""
-        return self.migrate(migrate.previous(self.index), progress=progress, checked=False)
+        return self.migrate(migrate.previous(self.index), progress=progress)
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Run the health checks one by one; yield each one's name and the problems it found, if any."""

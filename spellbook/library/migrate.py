@@ -21,7 +21,6 @@ from spellbook.index import embed, sync
 from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.library.evaluate import Checked
 from spellbook.models.base import label_key, unhurried, vector_key
 from spellbook.settings.config import is_local, service
 from spellbook.system import disk
@@ -67,18 +66,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did; `before` and `after` are the results of `check`, None where it did not run."""
+    """What a migration did."""
 
     embedder: str
     switched: bool
     embedded: int
-    before: Checked | None
-    after: Checked | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as the command line's JSON shows it."""
-        checks = {"before": self.before and self.before.as_dict(), "after": self.after and self.after.as_dict()}
-        return {"embedder": self.embedder, "switched": self.switched, "embedded": self.embedded, **checks}
+        return asdict(self)
 
 
 def beside(index: Index, name: str) -> Index:
@@ -100,28 +96,20 @@ def beside(index: Index, name: str) -> Index:
     return index.with_embedder(name)
 
 
-def run(
-    index: Index,
-    to: str,
-    use: Callable[[Index], None],
-    check: Callable[[], Checked] | None = None,
-    progress: Progress | None = None,
-) -> Migrated:
+def run(index: Index, to: str, use: Callable[[Index], None], progress: Progress | None = None) -> Migrated:
     """
     Switch the vault of `index` to the embedder `to`; `use` gets the new index once the vault has switched.
 
-    `check` is called before, if the old embedder still works, and after. Raises as `beside`, `alone` and `build` do.
+    Raises as `beside`, `alone` and `build` do.
     """
     with alone(index):
         aside = beside(index, to)
         old = index.catalog.fingerprint
-        before = check() if check and old == index.embedder.fingerprint else None
         embedded = build(aside, progress)
         switch(index, aside)
         use(aside)
         embed.maintain(aside, embedded)
-        after = check() if check else None
-    return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded, before, after)
+    return Migrated(aside.embedder.name, old != aside.embedder.fingerprint, embedded)
 
 
 def alone(index: Index) -> AbstractContextManager[None]:

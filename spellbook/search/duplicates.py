@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
 from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
-from spellbook.index.filters import fold
+from spellbook.index.filters import Condition, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors, score
 from spellbook.notes.chunks import begins_with
@@ -38,9 +39,11 @@ From this score on, a text with the same topic and labels may be a duplicate.
 
 # By hand, as are the following: a block of 2,000 by 2,000 cosines takes 16 MB.
 _BLOCK = 2_000  # vectors
+_AT_ONCE = 2_000  # chunks that are read at once
 _MOST_NEAR = 20  # links of one vector to others of a block: groups are joined through each other
 _MOST_DOUBTS = 5  # pairs of one chunk that are looked at for a contradiction
 _LEAST_WORDS = 3  # below its headings; a chunk with fewer is not compared
+_NO_GUIDES = (Condition("category", ("system",), negated=True),)
 _TITLE = re.compile(r"\s*#[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD = re.compile(r"\w+")
@@ -64,6 +67,18 @@ class Contradiction:
 
     chunks: tuple[Place, Place]
     parts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The texts of a vault that repeat each other, likest first, and the pairs that contradict."""
+
+    duplicates: tuple[AlikeChunks, ...]
+    contradictions: tuple[Contradiction, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as programs see it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +181,22 @@ class _Groups:
         return [(members, self._least[root]) for root, members in groups.items() if len(members) > 1]
 
 
-def compare(
-    index: Index, pieces: Sequence[ComparedChunk], progress: Progress | None = None
-) -> tuple[tuple[AlikeChunks, ...], tuple[Contradiction, ...]]:
+def repeated(index: Index, progress: Progress | None = None) -> Repeated:
+    """Compare all texts of the vault, as the index has it, but for guides (category `system`)."""
+    pieces: list[tuple[str, int, ComparedChunk]] = []
+    with index.catalog.reading():
+        keys = index.catalog.keys(_NO_GUIDES)
+        for start in range(0, len(keys), _AT_ONCE):
+            for chunk in index.catalog.by_key(keys[start : start + _AT_ONCE], _NO_GUIDES):
+                # The frontmatter as the catalog has it, interpreted as a note's.
+                if piece := ComparedChunk.of(chunk, Note(chunk.path, "", chunk.meta, 0, 0, ())):
+                    pieces.append((chunk.path, chunk.ordinal, piece))
+    return _compare(index, [piece for *_, piece in sorted(pieces, key=lambda row: row[:2])], progress)
+
+
+def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress | None) -> Repeated:
     """
-    Return the groups of `pieces` that repeat each other, likest first, and the pairs that contradict.
+    Return which of `pieces`, in reading order, repeat each other and which contradict.
 
     A pair contradicts if it is about one thing or near by its vectors, and the texts differ in numbers or negations
     alone; it is no repeat then, and neither is a translation. Chunks without a vector are compared by their words only.
@@ -198,7 +224,7 @@ def compare(
         other = forms.setdefault((piece.words, piece.subject), i)
         if piece.numbers != pieces[other].numbers:
             doubt(other, i)
-    for i, j, alike in _near(index, pieces, progress):
+    for i, j, likeness in _near(index, pieces, progress):
         a, b = pieces[i], pieces[j]
         if groups.root(i) == groups.root(j):
             continue
@@ -208,8 +234,8 @@ def compare(
         elif _contradiction(index.catalog, a, b):
             doubt(i, j)
         else:
-            groups.join(i, j, alike, (languages.of(i), languages.of(j)))
-    repeated = [
+            groups.join(i, j, likeness, (languages.of(i), languages.of(j)))
+    alike = [
         AlikeChunks(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()
     ]
     contrary = [
@@ -217,9 +243,9 @@ def compare(
         for i, j in doubted.values()
         if (parts := _contradiction(index.catalog, pieces[i], pieces[j]))
     ]
-    repeated.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
+    alike.sort(key=lambda group: (-group.score, group.chunks[0].path, group.chunks[0].line))
     contrary.sort(key=lambda pair: [(place.path, place.line) for place in pair.chunks])
-    return tuple(repeated), tuple(contrary)
+    return Repeated(tuple(alike), tuple(contrary))
 
 
 def _is_series(a: ComparedChunk, b: ComparedChunk) -> bool:

@@ -19,7 +19,11 @@ TRASH = ".trash"
 """The folder of a vault for erased and replaced files."""
 
 SETTINGS = frozenset({IGNORE_FILE, f"{MARKER}/config.toml", f"{MARKER}/queries.yaml", f"{MARKER}/synonyms.yaml"})
-"""All that Spellbook reads of a vault beside its notes; nothing else in `.spellbook/` belongs to a vault."""
+"""
+All that belongs to a vault beside its notes and their files; nothing else in `.spellbook/` does.
+
+`queries.yaml` is a person's, and is not read. Vaults, snapshots and exports of 0.2.0 have it.
+"""
 
 _OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 """What macOS and Windows leave in archives and folders."""

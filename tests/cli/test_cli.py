@@ -145,11 +145,6 @@ def test_help_names_every_command() -> None:
         (["erase", "nothing", "--topic"], 1),
         (["scribe", "no-such-file.md"], 2),
         (["mcp", "--toolsets", "wikki"], 2),
-        (["check", "--min-recall5", "2"], 2),
-        (["check", "--min-mrr", "much"], 2),
-        (["check", "-n", "-1"], 2),
-        (["check", "--filter", "colour=red"], 2),
-        (["check"], 0),
         (["reindex"], 0),
         (["find", "nothing-of-the-sort"], 0),
         (["doctor"], 0),
@@ -747,117 +742,36 @@ def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_n
     assert len(shown.splitlines()) == 5
 
 
-CHECKED = {
-    "notes",
-    "memories",
-    "questions",
-    "recall1",
-    "recall5",
-    "recall10",
-    "mrr",
-    "missed",
-    "golden",
-    "golden_failed",
-    "duplicates",
-    "contradictions",
-    "unlabelled",
-    "lacking",
-    "failures",
-    "index",
-    "ok",
-}
-
-
 @pytest.fixture
 def faulty(vault: Path, write_note: Write) -> Path:
-    """A vault in which each kind of finding is to be made once."""
+    """A vault with a duplicate and a contradiction."""
     rates = "하버의 백업은 {} 동안 보관하고 그 뒤에는 지운다."
-    write_note("백업/정책.md", rates.format("30일"), id="b1", topic="백업", questions="[백업은 얼마 동안 보관하나?]")
-    write_note("백업/old.md", rates.format("14일"), id="b2", topic="백업", questions="[zxcvbn qwerty]")
+    write_note("백업/정책.md", rates.format("30일"), id="b1", topic="백업")
+    write_note("백업/old.md", rates.format("14일"), id="b2", topic="백업")
     write_note("cats.md", "The grey cat sleeps on the windowsill.", id="c1", topic="cats")
     write_note("mine/cats.md", "The grey cat sleeps, on the windowsill!")
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "queries.yaml").write_text(
-        "- {query: cat, mode: find, expect: [c1, nowhere.md, b1]}\n", "utf-8"
-    )
     return vault
 
 
-def test_check_tells_what_to_mend(faulty: Path) -> None:
-    """Figures first, then each finding with its place and a next step; failures go to stderr."""
-    result = spellbook("--vault", faulty, "check", code=1)
-    assert result.stderr == "spellbook: 1 of 1 golden query failed\n"
-    assert result.stdout == textwrap.dedent(
+def test_doctor_lists_what_repeats_and_contradicts(faulty: Path) -> None:
+    """Each with its place and a next step, at most five of a kind; they are no fault of the vault."""
+    assert spellbook("--vault", faulty, "doctor").stdout.partition("\n\n")[2] == textwrap.dedent(
         """\
-        4 notes, 3 memories among them; 2 questions
-        recall@1 0.50   recall@5 0.50   recall@10 0.50   MRR 0.50
-
-        1 question did not find the right note: answer the question in the text, or reword it
-          백업/old.md:6                     zxcvbn qwerty
-              nothing is found
-
-        1 of 1 golden query failed: fix the notes, or the query
-          queries.yaml:1                    cat
-              not found: b1
-              not in this vault: nowhere.md
-              first is cats.md:5  cats
-
-        1 contradiction: keep what is true, edit or erase the other
-          백업/old.md:6   하버의 백업은 14일 동안 …
-          백업/정책.md:6  하버의 백업은 30일 동안 …
-
         1 duplicate: keep one and erase the others, or say what is different
           1.00  cats.md:5       cats
                 mine/cats.md:1  cats
 
-        1 note without a label: add it to their frontmatter
-          cats.md:5                         lacks questions
-
-        Of 1 note that people wrote: 1 without the key questions; --all lists them.
+        1 contradiction: keep what is true, edit or erase the other
+          백업/old.md:5   하버의 백업은 14일 동안 …
+          백업/정책.md:5  하버의 백업은 30일 동안 …
         """
     )
-    short = spellbook("--vault", faulty, "check", "-n", 0, code=1).stdout
-    assert "  … 1 more: -n 1" in short
-    assert "windowsill" not in short
-    assert (
-        "mine/cats.md:1"
-        in spellbook("--vault", faulty, "check", "--all", code=1).stdout.partition("without a label")[2]
-    )
-
-
-def test_check_as_json(faulty: Path) -> None:
-    """`--json` prints exactly what the README names, whatever `-n`, and nothing else anywhere."""
-    done = process("--vault", faulty, "check", "--json", "-n", 0, code=1)
-    told = json.loads(done.stdout)
-    assert done.stderr == ""
-    assert told.keys() == CHECKED
-    assert (told["recall5"], told["ok"], told["failures"]) == (0.5, False, ["1 of 1 golden query failed"])
-    assert [chunk["path"] for chunk in told["contradictions"][0]["chunks"]] == ["백업/old.md", "백업/정책.md"]
-
-
-@pytest.mark.parametrize(
-    ("args", "code"),
-    [
-        ([], 0),
-        (["--min-recall5", "0.5", "--min-mrr", "0.5"], 0),
-        (["--min-recall5", "0.6"], 1),
-        (["--min-mrr", "0.6"], 1),
-        (["--min-recall5", "1", "--filter", "path=백업/정책.md"], 0),
-    ],
-)
-def test_check_holds_a_vault_to_a_threshold(faulty: Path, args: list[str], code: int) -> None:
-    """A hook or CI learns by the exit code whether the vault stands; what is only to be tidied is no failure."""
-    (faulty / ".spellbook" / "queries.yaml").unlink()
-    result = spellbook("--vault", faulty, "check", *args, code=code)
-    assert bool(result.stderr) == bool(code)
-
-
-def test_a_malformed_golden_file_is_wrong_usage(faulty: Path) -> None:
-    """An invalid queries.yaml is refused with its line before any query runs."""
-    (faulty / ".spellbook" / "queries.yaml").write_text("- query: cat\n  expect: c1\n- query: dog\n")
-    result = spellbook("--vault", faulty, "check", code=2)
-    assert "queries.yaml, line 3: " in result.stderr
-    assert result.stdout == ""
+    for letter in "pqrstu":
+        for copy in "12":
+            (faulty / f"{letter}{copy}.md").write_text(" ".join(f"{letter}word{letter * n}" for n in range(9)) + "\n")
+    shown = spellbook("--vault", faulty, "doctor").stdout
+    assert "7 duplicates" in shown
+    assert "  … 2 more: the page Health of the dashboard lists them" in shown
 
 
 @pytest.mark.slow
@@ -917,7 +831,6 @@ EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
         ["topics", "t"],
         ["status"],
         ["doctor"],
-        ["check", "--all"],
         ["erase", "$id"],
     ],
 )

@@ -117,10 +117,6 @@ def test_text_of_others_stays_as_it_is() -> None:
             "청크 1: metadata.topic이 없습니다; 청크 1: metadata.keywords가 없습니다.",
         ),
         (
-            "queries.yaml, line 3: mode must be one of search, find, not 'grep'.",
-            "queries.yaml, 3번째 줄: mode는 search, find 가운데 하나여야 합니다. 지금은 'grep'입니다.",
-        ),
-        (
             "a.md: its count of files is 'two', but it holds 3.",
             "a.md: 파일이 'two'개라고 적혀 있지만 3개입니다.",
         ),

@@ -71,9 +71,6 @@ def test_a_memory_without_labels(book, vault):
     assert (note.keywords, note.questions, note.tags, warnings) == (("ops", "PostgreSQL"), (), ("ops",), ())
     assert written.path == "knowledge/inbox/Mina-moved-staging-database-port-5433.md"
     assert [hit.path for hit in book.find("PostgreSQL").hits] == [written.path]
-    assert [(each.note.path, each.lacks) for each in book.check(all_notes=True).unlabelled] == [
-        (written.path, ("questions",))
-    ]
 
 
 def test_a_secret_is_no_keyword_and_no_name(book, vault):

@@ -154,7 +154,7 @@ def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault,
 
 @unix
 @pytest.mark.parametrize("kind", ["device", "FIFO", "large"])
-@pytest.mark.parametrize("name", [".spellbookignore", ".spellbook/config.toml", ".spellbook/queries.yaml"])
+@pytest.mark.parametrize("name", [".spellbookignore", ".spellbook/config.toml"])
 def test_settings_are_read_from_small_regular_files(vault, name, kind):
     """A device, FIFO or huge file in the place of settings is named and not read."""
     file = vault / name
@@ -164,8 +164,7 @@ def test_settings_are_read_from_small_regular_files(vault, name, kind):
         "FIFO": lambda: os.mkfifo(file),
         "large": lambda: file.write_bytes(b"#" * (disk.SMALL + 1)),
     }[kind]()
-    command = "check" if name.endswith("queries.yaml") else "reindex"
-    result = CliRunner().invoke(main, ["--vault", str(vault), command], env={"SPELLBOOK_EMBEDDER": "hash"})
+    result = CliRunner().invoke(main, ["--vault", str(vault), "reindex"], env={"SPELLBOOK_EMBEDDER": "hash"})
     assert result.exit_code == 2
     assert f"{file}: " in result.stderr
     assert ("over 1 MB" if kind == "large" else "not a regular file") in result.stderr

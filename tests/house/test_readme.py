@@ -21,7 +21,6 @@ from click.testing import CliRunner
 import spellbook
 from spellbook.cli import main
 from spellbook.cli.clients.clients import CLIENTS, carried, entry, places
-from spellbook.library import golden
 from spellbook.models import embedders as models
 from spellbook.notes.decisions import read_decision
 from spellbook.notes.links import find
@@ -172,14 +171,13 @@ def test_whatever_can_run_is_run(page: Path) -> None:
 
 
 def test_what_is_shown_is_valid() -> None:
-    """Settings are what `install` writes, queries are read by `check`, synonyms by the search, and the memory is one."""
-    [settings], [rows, relations, queries] = shown("json"), sorted(shown("yaml"), key=len)
+    """Settings are what `install` writes, synonyms are read by the search, and the memory is one."""
+    [settings], [rows, relations] = shown("json"), sorted(shown("yaml"), key=len)
     memory, decision = sorted(
         (text for text in shown("markdown") if text.startswith("---")), key=lambda text: "outcome:" in text
     )
     arguments = entry(CLIENTS["claude-desktop"], Path("/home/you/notes"), "", {})["args"]
     assert json.loads(settings)["mcpServers"]["spellbook"]["args"] == arguments[-3:]
-    assert [query.mode for query in golden.parse(queries, "queries.yaml")] == ["search", "memorize", "search"]
     related = find(parse("a.md", f"---\n{relations}---\n".encode()))
     assert [(link.relation, link.target) for link in related] == [
         ("supersedes", "decision/infra/Sessions in Redis"),
@@ -315,7 +313,6 @@ def test_json_has_the_names_that_the_reference_tells(
     holds(versions[0], "a version")
     ask("status")
     ask("chroma")
-    ask("check")
     ask("migrate --to hash --dry-run", "migrate --dry-run")
     CliRunner().invoke(main, ["--vault", str(vault), "token", "add", "laptop"])
     tokens = ask("token list", "token list")["tokens"]

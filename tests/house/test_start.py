@@ -26,7 +26,7 @@ DOORS = {"mcp", "pydantic", "anyio", "httpx", "rich", "watchdog"}
 VERBS = {
     *(f"spellbook.search.{name}" for name in ("searcher", "explain", "toc", "fts_query")),
     *(f"spellbook.editing.{name}" for name in ("write", "guides")),
-    "spellbook.library.evaluate",
+    "spellbook.search.duplicates",
     "spellbook.notes.chunks",
     "spellbook.text.terms",
 }

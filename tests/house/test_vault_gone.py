@@ -170,7 +170,7 @@ COMMANDS: dict[str, list[str]] = {
     "reindex": [],
 }
 READ_COMMANDS = {
-    *("check", "chroma", "completion", "context", "find", "history", "log", "mcp", "memorize", "model", "open"),
+    *("chroma", "completion", "context", "find", "history", "log", "mcp", "memorize", "model", "open"),
     *("recent", "search", "serve", "show", "status", "token", "topics", "watch", "why"),
     *("demo", "init", "install", "merge-driver"),  # with a folder of their own, or the settings of others
     "sync",  # which finds no repository

@@ -80,11 +80,10 @@ def run(*args: object, code: int = 0) -> Result:
 
 
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:
-    """Answers, `status`, `doctor`, `check` and tools say that embedding is under way, until it is done."""
+    """Answers, `status`, `doctor` and tools say that embedding is under way, until it is done."""
     assert "3 texts not embedded yet: another process is embedding them now." in run("search", "crane").stderr
     assert "0 of 3 texts by meaning; the others are being embedded now" in run("status").stdout
     assert "embeddings (3 texts being embedded now)" in run("doctor").stdout
-    assert "they are being embedded, so check again" in run("check", code=1).stderr
     with books.open(notes) as book:
         assert book.memorize("crane").as_dict()["index"]["embedding"] is True
         assert "3 texts not yet findable by meaning (being embedded now)" in render.indexline(book.state())
@@ -106,7 +105,6 @@ def test_where_nobody_embeds_it_is_said_who_does(notes: Path) -> None:
         assert answer.index.pending == 3
         assert "embedding" not in answer.index.as_dict()
         assert TELLS in "".join(line for _, problems in book.doctor() for line in problems)
-        assert any(TELLS in failure for failure in book.check().failures)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")

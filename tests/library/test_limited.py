@@ -75,7 +75,7 @@ def fill(vault: Path) -> None:
     (vault / ".spellbook").mkdir()
     (vault / ".spellbook" / "config.toml").write_text('[categories]\ndecision = "zqdescribed"\n')
     (vault / ".spellbook" / "synonyms.yaml").write_text("- [harbour, zqsynonym]\n")
-    (vault / ".spellbook" / "golden.yaml").write_text("- query: zqgolden\n  expect: [team/crane]\n")
+    (vault / ".spellbook" / "other.yaml").write_text("- zqother\n")
     write("team/crane.md", f"{TEXT} See [[roadmap]], [[plan]] and [[team/quay]].", privacy_scope="team", id="crane", title="The crane", keywords="[harbour]", tags="[shared]", topic="cranes", category="knowledge")  # fmt: skip
     write("team/quay.md", "The quay of the harbour is long.", privacy_scope="public", topic="cranes", category="knowledge")  # fmt: skip
     write("team/deep/er/plan.md", "A plan for the harbour.", privacy_scope="team", topic="plans", category="decision", title="Use two cranes")  # fmt: skip
@@ -300,7 +300,7 @@ def test_the_whole_book_tells_of_it(whole: Spellbook) -> None:
     }
     words = {word for file in held(whole.config.vault).values() for word in CANARY.findall(file.decode("latin-1"))}
     assert len(words) >= 40
-    assert words - shown <= {"zqbytes", "zqgolden", "zqgone"}
+    assert words - shown <= {"zqbytes", "zqgone", "zqother"}
 
 
 def test_no_other_verb_is_there(team: Reader) -> None:
@@ -345,7 +345,10 @@ def test_the_vault_of_a_limited_book_has_no_other_file(team: Reader, whole: Spel
             with contextlib.nullcontext() if path in mine else pytest.raises(MemoryNotFound):
                 read(path)
     data = b"".join(each.read_bytes() for each in team.config.state.rglob("*") if each.is_file())
-    assert not CANARY.search(data.decode("latin-1")), "its index was never told of them"
+    # Not by their form: an hour's number may end in a z before "query".
+    told = b" ".join(part for path, file in held(whole.config.vault).items() for part in (path.encode(), file))
+    hidden = set(CANARY.findall(told.decode("latin-1")))
+    assert not [word for word in hidden if word.encode() in data], "its index was never told of them"
 
 
 def test_processes_that_help_to_read_leave_hidden_notes_out(team: Reader) -> None:

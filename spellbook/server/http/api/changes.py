@@ -93,7 +93,7 @@ def reindex(call: Call, full: bool) -> Reply:
 
 
 def check(call: Call) -> Reply:
-    """Ask every note its own questions and compare all texts, as a job."""
+    """Compare all texts with each other, as a job: duplicates and contradictions."""
     book = call.book.whole
     return _start(call, "check", lambda report: book.check(progress=report))
 

