@@ -11,7 +11,7 @@ from spellbook.index.opened import Index
 from spellbook.index.vectors.about import NoteVectors
 from spellbook.index.vectors.nearest import Nearest
 from spellbook.system.lazy import np, npt
-from spellbook.text.expressions import Expression, Without
+from spellbook.text.expressions import Expression
 
 _COUNTED = 4_000
 """Words whose counts are kept."""
@@ -44,19 +44,15 @@ class LoadedIndex:
 
         self._numbers, self._frequency = numbers, frequency
 
-    def frequencies(self, unprompted: bool, guides: int = 0) -> Callable[[Expression], int]:
+    def frequencies(self, guides: int = 0) -> Callable[[Expression], int]:
         """
         Return a function that counts the chunks which match an expression.
 
-        With `unprompted` the column `questions` does not count. A search that leaves guides out gives `guides`, the
-        number of their chunks: then an expression that only guides have counts 0.
+        A search that leaves guides out gives `guides`, the number of their chunks: then an expression that only guides
+        have counts 0.
         """
         change = self._change()
-
-        def count(part: Expression) -> int:
-            return self._frequency(change, str(Without("questions", part) if unprompted else part), guides)
-
-        return count
+        return lambda part: self._frequency(change, str(part), guides)
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
         """Return for each expression which notes, by the numbers of their first and last chunk, have it."""

@@ -196,7 +196,7 @@ class Lookup:
                     rows |= loaded.catalog.second.of(missing)
                 by_second = retrieve.scores_by_second(self.text.second, index.second.scale, rows)
             scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
-            notes = retrieve.of_notes(loaded, self.words, about, scale, by_second, unprompted=self._question.unprompted)
+            notes = retrieve.of_notes(loaded, self.words, about, scale, by_second)
         expected, matches = self.expected, []
         for chunk, scripts in zip_longest(chunks, written):
             leg = words.get(chunk.number)

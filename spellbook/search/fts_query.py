@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from spellbook.search import synonyms
 from spellbook.text import korean, terms
-from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase, Without
+from spellbook.text.expressions import AllOf, AnyOf, Expression, Phrase
 from spellbook.text.stop_words import STOP_WORDS
 
 _MOST_PARTS = 64
@@ -180,11 +180,6 @@ def phrases(listed: Iterable[str], *, all: bool = False) -> Query:
     """Return a query for any, or `all`, of these texts, each as a phrase."""
     parts = dict.fromkeys(filter(None, map(terms.phrase, listed)))
     return Query(tuple(Term(((part,),)) for part in parts), all=all)
-
-
-def without_questions(expression: Expression) -> Expression:
-    """Return `expression` for all columns but the questions that notes name."""
-    return Without("questions", expression)
 
 
 def _terms(text: str) -> Iterator[tuple[str, Term]]:

@@ -122,10 +122,9 @@ class Question:
 
     `keywords` are phrases to match instead of the words of `text`. `limit` is 1 to 100 hits. `max_tokens`, at least 50,
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.related` decides, with
-    a filter too. `unprompted` ignores the questions that notes name, which would find their own notes. `per_note` is
-    the most chunks of one note among the hits; 0 is no bound. `also` are further texts that the answer may resemble,
-    such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and words of time count in
-    `text` alone. With `explain` the answer has room for the arithmetic of each score.
+    a filter too. `per_note` is the most chunks of one note among the hits; 0 is no bound. `also` are further texts that
+    the answer may resemble, such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and
+    words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score.
     """
 
     text: str
@@ -136,7 +135,6 @@ class Question:
     filter: Filter | None = None
     min_score: float | None = None
     max_tokens: int = 2_000
-    unprompted: bool = False
     per_note: int = 0
     also: tuple[str, ...] = ()
     explain: bool = False

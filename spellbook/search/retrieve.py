@@ -44,22 +44,17 @@ _REMEMBERED = 1_000
 """Chunks whose scripts and language are kept, 300 to 600 bytes each: then their texts need not be looked at again."""
 
 
-def _as_it_is(expression: Expression) -> Expression:
-    return expression
-
-
 @dataclass(frozen=True, slots=True)
 class Words:
     """
     What retrieval by words found: a leg by chunk number, and the words that were looked for.
 
-    `form` limits an expression to the columns that were searched. `more` gives the legs of other chunks.
+    `more` gives the legs of other chunks.
     """
 
     legs: dict[int, Leg]
     words: tuple[QueryWord, ...]
     quotes: bool = False
-    form: Callable[[Expression], Expression] = _as_it_is
     more: Callable[[Sequence[int]], dict[int, Leg]] = lambda numbers: {}
 
     @property
@@ -104,15 +99,14 @@ def by_words(
     the chunks `near` get their score whatever their rank. Words that `table` has are asked for by their synonyms as
     well. Of more than `most_words` the rarest count.
     """
-    form = fts_query.without_questions if question.unprompted else _as_it_is
     if question.keywords:
         query, wanted_kinds = fts_query.phrases(question.keywords, all=question.match_all), []
     else:
         query, wanted_kinds = fts_query.parse(question.text, table), _kinds(loaded, question, table, guides)
-    chosen = query.chosen(loaded.frequencies(question.unprompted, guides), most_words)
+    chosen = query.chosen(loaded.frequencies(guides), most_words)
     words = _weigh(chosen, total)
     most = sum(word.weight for word in words)
-    expression = form(chosen.expression) if chosen.expression else None
+    expression = chosen.expression
     same: dict[int, tuple[str, ...]] = {}
     kinds: dict[int, tuple[str, ...]] = {}
     of_kind: dict[int, float] = {}
@@ -121,8 +115,8 @@ def by_words(
         """Return which of the chunks `listed`, and of `most_new` others, match what `chunks` match, with their bm25."""
         # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
         if most_new and chunks <= weights.RARE_SYNONYM:
-            return loaded.catalog.match(str(form(expression)), limits, most_new, listed)
-        return loaded.catalog.match_among(str(form(expression)), listed)
+            return loaded.catalog.match(str(expression), limits, most_new, listed)
+        return loaded.catalog.match_among(str(expression), listed)
 
     def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
         """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
@@ -170,7 +164,7 @@ def by_words(
         for number, bm25 in loaded.catalog.match_among(str(expression), [*new]):
             scores[number] += bm25
     best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
-    return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), words, chosen.quotes, form, more)
+    return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), words, chosen.quotes, more)
 
 
 def _kinds(
@@ -182,7 +176,7 @@ def _kinds(
     for kind in synonyms.kinds(table, words)[:_MOST_KINDS]:
         phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
         of_members = AnyOf(phrases)
-        if chunks := loaded.frequencies(question.unprompted, guides)(of_members):
+        if chunks := loaded.frequencies(guides)(of_members):
             rows.append((kind.called[0], of_members, chunks))
     return rows
 
@@ -234,14 +228,11 @@ def of_notes(
     about: Mapping[str, NoteCosines],
     scale: Scale,
     by_second: Mapping[str, float],
-    *,
-    unprompted: bool,
 ) -> dict[str, OfNote]:
     """
     Return the scores of whole notes, by path: by meaning on an embedder's scale and `by_second`, and by `words`.
 
-    The score by words is the share, by weight, of the words asked for that the note contains. With `unprompted`, the
-    questions that a note names do not count.
+    The score by words is the share, by weight, of the words asked for that the note contains.
     """
     shares = _share_of_words(loaded, words, about)
     notes = {}
@@ -254,8 +245,7 @@ def of_notes(
                 labels[kind] = value
         is_several = note.last > note.first  # else the chunk itself is the whole note
         whole = score(note.whole, scale) if note.whole is not None and is_several else None
-        question = None if unprompted else labels.get(QUESTION)
-        notes[path] = OfNote(labels.get(TITLE), question, whole, shares.get(path))
+        notes[path] = OfNote(labels.get(TITLE), labels.get(QUESTION), whole, shares.get(path))
     return notes
 
 
@@ -276,7 +266,7 @@ def _share_of_words(loaded: LoadedIndex, words: Words, about: Mapping[str, NoteC
     there = [word for word in rare if word.chunks]
     notes = [(note.first, note.last) for note in about.values()]
     sums = np.zeros(len(about))
-    for word, has in zip(there, loaded.holding([words.form(word.expression) for word in there], notes), strict=True):
+    for word, has in zip(there, loaded.holding([word.expression for word in there], notes), strict=True):
         sums += np.array(has) * word.weight
     return dict(zip(about, (sums / most).tolist(), strict=True))
 

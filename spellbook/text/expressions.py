@@ -48,20 +48,9 @@ class AllOf:
         return " AND ".join(map(_inner, self.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Without:
-    """The same as `part`, in all columns of the full-text index but `column`."""
-
-    column: str
-    part: Expression
-
-    def __str__(self) -> str:
-        return f"- {self.column} : ({self.part})"
-
-
-Expression = Phrase | AnyOf | AllOf | Without
+Expression = Phrase | AnyOf | AllOf
 
 
 def _inner(part: Expression) -> str:
-    is_one = isinstance(part, Phrase) or (isinstance(part, AnyOf | AllOf) and len(part.parts) == 1)
+    is_one = isinstance(part, Phrase) or len(part.parts) == 1
     return str(part) if is_one else f"({part})"

@@ -26,7 +26,7 @@ def test_words_of_few_and_of_many_chunks_are_counted_and_found_alike(vault, writ
     with opened(vault) as index:
         sync.scan(index)
         kept = LoadedIndex(index)
-        count = kept.frequencies(False)
+        count = kept.frequencies()
         notes = [(chunks[0].number, chunks[-1].number) for chunks in map(index.catalog.at, ("a.md", "b.md", "c.md"))]
         common = len(index.catalog.at("a.md"))
         assert common > weights.MOST_COMMON
@@ -41,15 +41,15 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
     with opened(vault) as index:
         sync.scan(index)
         kept, word, generation = LoadedIndex(index), phrase("zebra"), index.catalog.generation
-        assert kept.frequencies(False)(word) == 1
+        assert kept.frequencies()(word) == 1
         embed.embed_texts(index)
         assert index.catalog.generation > generation
         with monkeypatch.context() as patched:
             patched.setattr(Catalog, "frequency", lambda *_: pytest.fail("it was counted again"))
-            assert kept.frequencies(False)(word) == 1
+            assert kept.frequencies()(word) == 1
         write_note("b.md", "another zebra")
         sync.scan(index)
-        assert kept.frequencies(False)(word) == 2
+        assert kept.frequencies()(word) == 2
 
 
 def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
@@ -59,7 +59,7 @@ def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         kept, word = LoadedIndex(index), phrase("zebra")
-        assert kept.frequencies(False)(word) == 1
+        assert kept.frequencies()(word) == 1
         changes = index.catalog.changes.last
         index.catalog.close()
         for side in ("", "-wal", "-shm"):
@@ -67,7 +67,7 @@ def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
         write_note("b.md", "a zebra")
         sync.scan(index)
         assert index.catalog.changes.last == changes
-        assert kept.frequencies(False)(word) == 2
+        assert kept.frequencies()(word) == 2
 
 
 @pytest.mark.parametrize("is_used", [False, True])
@@ -78,7 +78,7 @@ def test_a_released_index_leaves_memory_at_once(vault, write_note, is_used):
         sync.scan(index)
         kept = LoadedIndex(index)
         if is_used:
-            kept.frequencies(False)(phrase("zebra"))
+            kept.frequencies()(phrase("zebra"))
         there = weakref.ref(kept)
         gc.disable()
         try:
