@@ -1,18 +1,17 @@
 """
 Restore the files of a snapshot, all of them or none.
 
-Everything that can be checked is checked first. Files in the way go to the trash. If a disk fails half-way, all
-changes are reverted.
+Everything that can be checked is checked first. Over the vault, a restore is one entry of the journal: files in the
+way go to the trash, an error takes everything back, and so does `spellbook undo`, also after a kill.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,14 +21,12 @@ from spellbook.archive.blobs import Blobs
 from spellbook.archive.tree import BackupFile, tree
 from spellbook.index.embed import Progress
 from spellbook.notes.note import Fault
-from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import (
     Conflict,
     InvalidInput,
     MemoryNotFound,
     PathOutsideVault,
-    SpellbookError,
     StorageError,
 )
 from spellbook.text.quoting import counted
@@ -37,16 +34,14 @@ from spellbook.vault import rules
 from spellbook.vault.folder import Folder
 from spellbook.vault.ignored import IGNORE_FILE
 from spellbook.vault.listing import shown
-from spellbook.vault.rules import TRASH
 from spellbook.vault.vault import Vault
+from spellbook.vault.writer import is_logged
 
 _TRIES = 20
 """Attempts while editors save the same file."""
 
 _MOST_NAMED = 5
 """Damaged files that a message names."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ class SnapshotManifest:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of a restore: files written and unchanged; `before` is the snapshot taken first, if any.
+    The result of a restore: files written and unchanged.
 
     `removed` were moved to the trash: files that did not exist then, and whatever was in the way. `faults` name files
     that could not be restored; nothing was changed at their paths.
@@ -80,30 +75,23 @@ class Restored:
     written: int
     removed: tuple[str, ...]
     unchanged: int
-    before: str | None
     faults: tuple[Fault, ...] = ()
 
 
 def restorable(
-    vault: Vault, blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
+    blobs: Blobs, manifest: SnapshotManifest, *, skip_damaged: bool
 ) -> tuple[dict[str, Kept], tuple[Fault, ...]]:
     """
     Return the files that can be restored, by path, and the faults of the others.
 
-    Every content is read. A damaged or missing one is searched by its hash in the vault, its trash, its journal, and
-    the snapshots of other vaults, and stored again. Raises StorageError if some are not found, unless `skip_damaged`.
+    Every content is read. Raises StorageError if some are damaged or missing, unless `skip_damaged`.
     """
-    sizes = {kept.sha256: kept.item.stamp.size for kept in manifest.files.values()}
-    lost = {sha256: size for sha256, size in sizes.items() if not blobs.is_whole(sha256)}
-    for sha256, pieces in _elsewhere(vault, blobs, lost) if lost else ():
-        with contextlib.suppress(SpellbookError):
-            if sha256 in lost and blobs.keep(pieces, ())[0] == sha256:
-                del lost[sha256]
+    lost = {sha256 for sha256 in {kept.sha256 for kept in manifest.files.values()} if not blobs.is_whole(sha256)}
     faults: list[Fault] = []
     files: dict[str, Kept] = {}
     for path, kept in manifest.files.items():
         if kept.sha256 in lost:
-            faults.append(Fault(shown(path), 0, "its content is damaged or missing, and found nowhere else"))
+            faults.append(Fault(shown(path), 0, "its content is damaged or missing"))
         elif reason := rules.refusal(path):
             faults.append(Fault(shown(path), 0, reason))
         else:
@@ -111,27 +99,11 @@ def restorable(
     if lost and not skip_damaged:
         paths = [path for path, kept in manifest.files.items() if kept.sha256 in lost]
         raise StorageError(
-            f"{manifest.name}: {counted(len(paths), 'file', of=len(manifest.files))} damaged, and found nowhere else: "
+            f"{manifest.name}: {counted(len(paths), 'file', of=len(manifest.files))} damaged: "
             f"{', '.join(paths[:_MOST_NAMED])}{' …' if len(paths) > _MOST_NAMED else ''}. Nothing was changed.",
             "--skip-damaged restores the others; or restore another snapshot.",
         )
     return files, tuple(faults)
-
-
-def _elsewhere(vault: Vault, blobs: Blobs, lost: Mapping[str, int]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield hashes of `lost` contents with their bytes from other places. `lost` may shrink during iteration."""
-    sizes = set(lost.values())
-    for other in map(Blobs, sorted(place.parent for place in blobs.folder.parent.glob("*/blobs"))):
-        yield from ((sha256, other.pieces(sha256, sha256)) for sha256 in [*lost] if other.is_whole(sha256))
-    yield from ((sha256, iter([text])) for sha256 in [*lost] if (text := vault.journal.text(sha256)) is not None)
-    for place, folders, files in os.walk(vault.root):
-        folders[:] = [name for name in folders if not name.startswith(".") or name in {TRASH, MARKER}]
-        for file in files:
-            path = (Path(place) / file).relative_to(vault.root).as_posix()
-            with contextlib.suppress(SpellbookError, OSError):
-                is_likely = lost and os.stat(vault.locate(path, known=True)).st_size in sizes
-                if is_likely and (sha256 := vault.hash(path)) in lost:
-                    yield sha256, vault.pieces(path)
 
 
 # -- into a folder of its own
@@ -183,7 +155,7 @@ def into_folder(
         if isinstance(error, OSError):
             raise disk.storage_error(str(into), error) from error
         raise
-    return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there), None)
+    return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there))
 
 
 # -- over the vault
@@ -191,29 +163,18 @@ def into_folder(
 
 @dataclass(slots=True)
 class Over:
-    """
-    A restore of `files` over the vault; `before` is the snapshot of the vault as it is.
-
-    `back` are the steps that revert what was done so far; `is_half` is set if one of them failed.
-    """
+    """A restore of `files` over the vault, in one entry of the journal that the caller opened."""
 
     vault: Vault
     blobs: Blobs
     manifest: SnapshotManifest
     files: Mapping[str, Kept]
-    before: SnapshotManifest
     removed: list[str] = field(default_factory=list)
     written: int = 0
-    is_half: bool = False
-    back: list[Callable[[], object]] = field(default_factory=list)
 
     def run(self, progress: Progress | None = None) -> None:
-        """
-        Restore everything. Raises StorageError, Conflict, with the vault unchanged.
-
-        If it is killed, the same call continues it.
-        """
-        try:
+        """Restore everything. Raises StorageError, Conflict."""
+        with disk.explain_errors(str(self.vault.root)):
             self._remove_others()
             for path in self.files:
                 self._clear(path, is_folder=False)
@@ -226,48 +187,29 @@ class Over:
                 if progress:
                     progress("restoring", number, len(self.files))
             for folder in self.manifest.head["folders"]:
-                if not rules.refusal(folder) and not (place := self.vault.admitted(folder)).exists():
+                if not rules.refusal(folder) and not self.vault.admitted(folder).exists():
                     self.vault.make(folder)
-                    self.back.append(place.rmdir)
-        except BaseException as error:
-            self.is_half = True
-            for step in reversed(self.back):
-                try:
-                    with self.vault.journal.reverting():
-                        step()
-                except (SpellbookError, OSError) as fault:
-                    _log.warning("A restore that failed could not be taken back whole: %s", fault)
-                    name = self.manifest.name
-                    raise StorageError(
-                        f"The restore of {name} stopped half-way and could not be taken back ({error}).",
-                        f"`spellbook snapshot restore {name}` goes on, "
-                        f"`spellbook snapshot restore {self.before.name}` goes back to how it was.",
-                    ) from error
-            self.is_half = False
-            if isinstance(error, OSError):
-                raise disk.storage_error(str(self.vault.root), error) from error
-            raise
 
     def _remove_others(self) -> None:
         """Move files that did not exist then to the trash, and remove folders that are empty only now."""
         ignored = self._ignored_then()
         known = {*self.manifest.files, *self.manifest.head["left_out"]}
-        for item in tree(self.vault).files:
+        before = tree(self.vault)
+        for item in before.files:
             if item.path not in known and not ignored(item.path):
                 _retry(partial(self._remove, item.path))
-        wanted = set(self.manifest.head["folders"])
+        wanted = {*self.manifest.head["folders"], *before.folders}
         for folder in sorted(tree(self.vault).folders, reverse=True):
             while folder and folder not in wanted:
                 try:
                     (self.vault.root / folder).rmdir()
                 except OSError:
                     break
-                self.back.append(partial(self.vault.make, folder))
                 folder = folder.rpartition("/")[0]
 
     def _remove(self, path: str) -> None:
-        if (now := _hash_of(self.vault, path)) is not None and (trash := self.vault.remove(path, now)):
-            self._note_removed(path, trash, now)
+        if (now := _hash_of(self.vault, path)) is not None and self.vault.remove(path, now):
+            self.removed.append(path)
 
     def _ignored_then(self) -> Callable[[str], bool]:
         """Return which existing files were ignored when the snapshot was taken, and are therefore not in it."""
@@ -292,7 +234,7 @@ class Over:
             else:
                 is_in_way = not stat.S_ISREG(mode) and not self._leads_to_file(path)
             if is_in_way:
-                self._note_removed(prefix, self.vault.trash.set_aside(prefix))
+                self._set_aside(prefix)
                 return
 
     def _leads_to_file(self, path: str) -> bool:
@@ -301,9 +243,9 @@ class Over:
         except PathOutsideVault:
             return False
 
-    def _note_removed(self, path: str, trash: str, now: str | None = None) -> None:
+    def _set_aside(self, path: str) -> None:
+        self.vault.trash.set_aside(path)
         self.removed.append(path)
-        self.back.append(partial(self.vault.trash.put_back, trash, path, now))
 
     def _put_back(self, kept: Kept) -> None:
         """Give a file the bytes, permissions and time that it had."""
@@ -312,33 +254,13 @@ class Over:
         if now == kept.sha256:
             return
         if (vault.root / path).is_symlink():
-            self._note_removed(path, vault.trash.set_aside(path))
+            self._set_aside(path)
             now = None
-        old = None if now is None else self._old(path, now)
-        folders = [folder for folder in rules.folders_of(path) if not (vault.root / folder).exists()]
+        if now is not None and not is_logged(path, vault.locate(path, known=True)):
+            vault.trash.copy(path, now)
         pieces = self.blobs.pieces(kept.sha256, path)
         vault.place(path, pieces, mode=kept.item.mode, mtime_ns=kept.item.stamp.mtime_ns, expected=now)
         self.written += 1
-
-        def back() -> None:
-            if old is not None:
-                pieces, mode, mtime_ns = old
-                vault.place(path, pieces(), mode=mode, mtime_ns=mtime_ns, expected=kept.sha256, own=True)
-            else:
-                vault.remove(path, kept.sha256, hard=True)
-                with contextlib.suppress(OSError):  # somebody else's file is in it now
-                    for folder in folders:
-                        (vault.root / folder).rmdir()
-
-        self.back.append(back)
-
-    def _old(self, path: str, now: str) -> tuple[Callable[[], Iterator[bytes]], int, int]:
-        """Return where to read the current bytes of a file after it is replaced, its permissions and its time."""
-        kept, status = self.before.files.get(path), self.vault.locate(path, known=True).stat()
-        if kept is not None and kept.sha256 == now:
-            return lambda: self.blobs.pieces(now, path), status.st_mode, status.st_mtime_ns
-        trash = self.vault.trash.copy(path, now)  # ignored now, or written a moment ago
-        return lambda: self.vault.pieces(trash), status.st_mode, status.st_mtime_ns
 
 
 def _hash_of(vault: Folder, path: str) -> str | None:

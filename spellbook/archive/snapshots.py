@@ -44,7 +44,6 @@ LATEST = "latest"
 _ENDING = ".json.gz"
 _NAME = "%Y-%m-%dT%H-%M-%SZ"
 _NAMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
-_RESTORING = "restoring.json"
 _RESERVE = 200_000_000  # bytes that stay free on the disk
 _DAMAGED = (*DAMAGED, ValueError, KeyError, TypeError)
 
@@ -133,13 +132,12 @@ class Snapshots:
         needed = sum(item.stamp.size for item in unread)
         hint = "Make room, or set SPELLBOOK_DATA to a folder on another disk."
         _check_room(self.folder, needed, "a snapshot", hint)
-        trusted = {kept.sha256 for kept in before.values()}
         files: list[Kept] = []
         stored = 0
         for number, item in enumerate(now.files, 1):
             if item in unread:
                 try:
-                    sha256, size = self._blobs.keep(self._vault.pieces(item.path), trusted)
+                    sha256, size = self._blobs.keep(self._vault.pieces(item.path))
                 except MemoryNotFound:
                     continue  # deleted a moment ago
                 except UnreadableNote as error:
@@ -286,16 +284,16 @@ class Snapshots:
         self, name: str, into: Path | None = None, progress: Progress | None = None, *, skip_damaged: bool = False
     ) -> Restored:
         """
-        Bring back the vault as it was, into an empty folder, or over the vault, of which a snapshot is taken first.
+        Bring back the vault as it was, into an empty folder, or over the vault.
 
-        Over the vault, what did not exist then or stands in the way goes into the trash. A restore that is killed goes
-        on when it is asked for again. With `skip_damaged` damaged files are left out and named, see `restorable`.
+        Over the vault, what did not exist then or stands in the way goes into the trash, and `undo` takes everything
+        back. With `skip_damaged` damaged files are left out and named, see `restorable`.
         Raises InvalidInput for a folder that holds anything else, StorageError or Conflict, with nothing changed.
         """
         name = self.find(name)
         with self._lock():
             manifest = self._manifest(name)
-            files, faults = restore.restorable(self._vault, self._blobs, manifest, skip_damaged=skip_damaged)
+            files, faults = restore.restorable(self._blobs, manifest, skip_damaged=skip_damaged)
             if into is None:
                 return replace(self._over(manifest, files, progress), faults=faults)
             above = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
@@ -303,40 +301,16 @@ class Snapshots:
             _check_room(above, needed, "the restore", "Name another folder.")
             return replace(restore.into_folder(self._blobs, manifest, files, into, progress), faults=faults)
 
-    @property
-    def interrupted(self) -> tuple[str, str] | None:
-        """
-        Return the names of two snapshots if a restore over the vault was cut short, else None.
-
-        The first was being restored; the second was taken before that.
-        """
-        try:
-            mark = json.loads((self.folder / _RESTORING).read_bytes())
-            return str(mark["name"]), str(mark["before"])
-        except (OSError, ValueError, KeyError):
-            return None
-
     def _over(self, manifest: SnapshotManifest, files: Mapping[str, Kept], progress: Progress | None) -> Restored:
-        mark, interrupted = self.folder / _RESTORING, self.interrupted
         self._vault.trash.check()
-        before = self._manifest(self._create().name)
-        first = interrupted[1] if interrupted and interrupted[0] == manifest.name else before.name
-        held = {path: kept.sha256 for path, kept in before.files.items()}
-        needed = sum(kept.item.stamp.size for path, kept in files.items() if held.get(path) != kept.sha256)
+        held = {item.path: item.stamp.size for item in tree(self._vault).files}
+        needed = sum(kept.item.stamp.size for path, kept in files.items() if held.get(path) != kept.item.stamp.size)
         _check_room(self._vault.root, needed, "the restore", "Make room, or restore with --into elsewhere.")
-        work = restore.Over(self._vault, self._blobs, manifest, files, before)
-        with disk.replacing(mark) as file:
-            file.write(json.dumps({"name": manifest.name, "before": first}).encode())
-        try:
-            with self._vault.journal.entry("restore", f"snapshot {manifest.name}"):
-                work.run(progress)
-        except BaseException:
-            if not work.is_half and not interrupted:
-                mark.unlink(missing_ok=True)
-            raise
-        mark.unlink(missing_ok=True)
+        work = restore.Over(self._vault, self._blobs, manifest, files)
+        with self._vault.change("restore", f"snapshot {manifest.name}"):
+            work.run(progress)
         unchanged = len(files) - work.written
-        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), unchanged, first)
+        return Restored(manifest.name, str(self._vault.root), work.written, tuple(work.removed), unchanged)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

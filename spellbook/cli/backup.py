@@ -196,10 +196,9 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
     """
     Restore the vault from the snapshot NAME: its name, the beginning of it (such as a day), or latest.
 
-    All of it or nothing. Before the vault itself is restored, a snapshot of it
-    is taken, and files that the old one lacks go into .trash. Damaged contents
-    are looked for in the vault and in other snapshots. If interrupted, run it
-    again.
+    All of it or nothing. Files that the snapshot lacks go into .trash.
+    `spellbook undo` takes the restore of a vault back, also one that was cut
+    short.
 
     \b
     spellbook snapshot restore 2026-11-22
@@ -218,8 +217,6 @@ def restore(book: Spellbook, name: str, into: str | None, skip_damaged: bool, ye
             f"Restored {done.name} to {done.into}: {counted(done.written, 'file')} written, "
             f"{done.unchanged} unchanged{removed}{missing}."
         )
-        if done.before:
-            output.say(f"The snapshot from before: {done.before}.")
     _print_faults(done.faults)
 
 

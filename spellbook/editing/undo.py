@@ -25,10 +25,12 @@ from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
-from spellbook.vault import names
+from spellbook.vault import names, reversal
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import Entry, Trace, net
+from spellbook.vault.journal import INODE, Entry, Trace, net
+from spellbook.vault.reversal import Step
 from spellbook.vault.rules import TRASH
+from spellbook.vault.writer import is_logged
 
 _MOST_EMBEDDED = 20
 """Notes that get their vectors at once; those of more wait for the next run."""
@@ -53,16 +55,6 @@ class Undone:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class _UndoStep:
-    """A file, its bytes `now` and the bytes to restore, None for no file."""
-
-    path: str
-    now: bytes | None
-    then: bytes | None
-    mode: int
-
-
 def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Undone:
     """
     Undo one entry of the log, by default the latest change that is neither undone nor an undo.
@@ -79,10 +71,10 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         return _move_back(index, picked, *places, dry_run=dry_run)
     since = moves.moved_since(index.vault.journal, picked)
     steps = [step for trace in picked.traces if (step := _plan_step(index, picked, trace, since))]
-    difference = "\n".join(_difference_of(step) for step in steps)
+    difference = "\n".join(_difference_of(index, step) for step in steps)
     if not dry_run:
         with index.vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id):
-            _apply(index, steps)
+            reversal.revert(index.vault, steps)
         _update_index(index, [step.path for step in steps])
     return Undone(picked, tuple(step.path for step in steps), difference, index.catalog.generation)
 
@@ -154,11 +146,11 @@ def _move_back(index: Index, entry: Entry, old: str, new: str, *, dry_run: bool)
     moved = [(path, names.after_move(path, new, old)) for path in files]
     renamed = [f"rename from {one_line(here)}\nrename to {one_line(there)}" for here, there in moved]
     paths = tuple(dict.fromkeys([*(path for pair in moved for path in pair), *(step.path for step in steps)]))
-    difference = "\n".join([*renamed, *map(_difference_of, steps)])
+    difference = "\n".join([*renamed, *(_difference_of(index, step, at[step.path]) for step in steps)])
     if not dry_run:
         back = moves.relocated(vault, new, old) if is_moved else contextlib.nullcontext()
         with vault.change("undo", f"{entry.id}: {entry.verb} {entry.what}", undoes=entry.id), back:
-            _apply(index, steps)
+            reversal.revert(vault, steps)
         _update_index(index, list(paths))
     return Undone(entry, paths, difference, index.catalog.generation)
 
@@ -205,32 +197,52 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
     raise MemoryNotFound(f"Nothing called {name[:200]!r} was erased.", f"Give a path in {index.vault.root / TRASH}.")
 
 
-def _plan_step(
-    index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str = ""
-) -> _UndoStep | None:
+def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[str, str]], at: str = "") -> Step | None:
     """Return how to undo a change of one file, which lies at `at` if not at its path; None if nothing is to do."""
-    now: bytes | None = None
-    with contextlib.suppress(MemoryNotFound):
-        now = index.vault.read(at or trace.path)[0]
-    current = None if now is None else digest(now)
-    if now is None and trace.after is not None and (home := _home_of(index, trace, since, at or trace.path)):
+    now = reversal.states(index.vault, at or trace.path)
+    if trace.after is None and (index.vault.root / trace.path).is_dir():
+        now = set()  # a folder of other files of this entry, or something is in the way
+    if not now and trace.after is not None and (home := _home_of(index, trace, since, at or trace.path)):
         raise Conflict(
             f"{trace.path}: the note was moved since, to {home}.",
             "Nothing was undone; undo the move first, or change the note where it is.",
         )
-    if current == trace.before:
+    if trace.before in now or (trace.before is None and not now):
         return None
-    if current == trace.after:
-        return _UndoStep(trace.path, now, _text(index, entry, trace.before), trace.mode)
-    before, after = (_text(index, entry, sha256) for sha256 in (trace.before, trace.after))
-    then = None if before is None or after is None or now is None else _merge(trace.path, after, now, before)
+    if trace.after in now or (trace.after is None and not now) or (not now and _in_trash(index, entry, trace.before)):
+        is_kept = trace.before is None or index.vault.journal.text(trace.before) is not None
+        if not is_kept and not _in_trash(index, entry, trace.before):
+            raise _not_kept(entry)
+        return Step(trace.path, trace.after if now else None, trace.before, trace.mode)
+    before, after = (index.vault.journal.text(sha256) if sha256 else None for sha256 in (trace.before, trace.after))
+    is_lost = (trace.before and before is None) or (trace.after and after is None)
+    if is_lost and trace.path[-3:].lower() == ".md":
+        raise _not_kept(entry)
+    data = index.vault.read(at or trace.path)[0] if now and not is_lost else None
+    then = None if before is None or after is None or data is None else _merge(trace.path, after, data, before)
     if then is None:
         raise Conflict(
             f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
-            unified(_decode(trace.path, after), _decode(trace.path, now), f"then/{trace.path}", f"now/{trace.path}"),
+            unified(_decode(trace.path, after), _decode(trace.path, data), f"then/{trace.path}", f"now/{trace.path}"),
         )
-    return _UndoStep(trace.path, now, then, trace.mode) if then != now else None
+    if data is None or then == data:
+        return None
+    return Step(trace.path, digest(data), digest(then), trace.mode, then)
+
+
+def _in_trash(index: Index, entry: Entry, state: str | None) -> bool:
+    """Say whether another file of the entry has this state now: one that it moved, or that is in the trash."""
+    places = (trace.path for trace in entry.traces if trace.after == state)
+    return state is not None and any(state in reversal.states(index.vault, path) for path in places)
+
+
+def _not_kept(entry: Entry) -> MemoryNotFound:
+    return MemoryNotFound(
+        f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
+        "It was erased for good, or too much was changed since; nothing was undone. "
+        "Others can be undone by their numbers.",
+    )
 
 
 def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]], at: str) -> str | None:
@@ -243,19 +255,6 @@ def _home_of(index: Index, trace: Trace, since: Sequence[tuple[str, str]], at: s
         id = parse(trace.path, text).declared_id if text else None
         return next((chunk.path for chunk in index.catalog.note(id) if chunk.path != at), None) if id else None
     return None
-
-
-def _text(index: Index, entry: Entry, sha256: str | None) -> bytes | None:
-    if sha256 is None:
-        return None
-    text = index.vault.journal.text(sha256)
-    if text is None:
-        raise MemoryNotFound(
-            f"What entry {entry.id} ({entry.verb} {entry.what}) changed is not kept.",
-            "It was erased for good, or too much was changed since; nothing was undone. "
-            "Others can be undone by their numbers.",
-        )
-    return text
 
 
 def _merge(path: str, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -282,24 +281,16 @@ def _decode(path: str, data: bytes | None) -> str:
         return f"({counted(len(data or b''), 'byte')} that cannot be read as text)"
 
 
-def _difference_of(step: _UndoStep) -> str:
+def _difference_of(index: Index, step: Step, at: str = "") -> str:
+    now = then = None
+    here = at or step.path
+    if step.now is not None and not step.now.startswith(INODE) and is_logged(here, index.vault.locate(here)):
+        now = index.vault.read(here)[0]
+    if step.then is not None:
+        then = step.text or index.vault.journal.text(step.then)
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
     new = f"b/{step.path}" if step.then is not None else "/dev/null"
-    return unified(_decode(step.path, step.now), _decode(step.path, step.then), old, new)
-
-
-def _apply(index: Index, steps: list[_UndoStep]) -> None:
-    """Apply the steps. A file that only moves keeps its times."""
-    gone = {digest(step.now): step for step in steps if step.now is not None and step.then is None}
-    moved: set[str] = set()
-    for step in steps:
-        source = gone.pop(digest(step.then), None) if step.now is None and step.then is not None else None
-        if source is not None and source.now is not None:
-            index.vault.move(source.path, step.path, digest(source.now))
-            moved |= {source.path, step.path}
-    for step in steps:
-        if step.path not in moved:
-            index.vault.put(step.path, step.then, None if step.now is None else digest(step.now), step.mode)
+    return unified(_decode(step.path, now), _decode(step.path, then), old, new)
 
 
 def _update_index(index: Index, paths: list[str]) -> None:

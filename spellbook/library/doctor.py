@@ -120,7 +120,7 @@ def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple
         yield "Obsidian's settings", [Remark(problem) for problem in unused]
     yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
     yield "links", _links(index)
-    yield "interrupted work", _unfinished(index, snapshots)
+    yield "interrupted work", _unfinished(index)
     yield "catalog", _run(index.catalog.verify)
     yield "undo history", _run(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "embedder", _embedder(index)
@@ -148,21 +148,9 @@ def _links(index: Index) -> list[str]:
     return lines
 
 
-def _unfinished(index: Index, snapshots: Snapshots) -> list[str]:
-    from spellbook.archive import importer
-
-    half: list[str] = []
-    if importer.is_interrupted(index.config.state):
-        half.append(
-            "an import was cut short: `spellbook import` goes on with it, `spellbook import --drop` forgets the rest"
-        )
-    if snapshots.interrupted:
-        name, before = snapshots.interrupted
-        half.append(
-            f"restoring {name} was cut short: `spellbook snapshot restore {name}` goes on, "
-            f"`… restore {before}` goes back"
-        )
-    return half
+def _unfinished(index: Index) -> list[str]:
+    entries = [entry for entry in index.vault.journal.entries(_MOST_LISTED) if entry.state == "unfinished"]
+    return [f"{entry.verb} {entry.what} was cut short: `spellbook undo {entry.id}` takes it back" for entry in entries]
 
 
 def _run(verify: Callable[[], list[str]]) -> list[str]:

@@ -391,7 +391,7 @@ class Journal:
     # -- bounds
 
     def prune(self) -> None:
-        """Delete entries that are too old, then the oldest while there are too many bytes."""
+        """Delete entries that are too old, then the oldest while there are too many bytes; never the newest."""
         oldest = self._database.rows("SELECT at FROM entries ORDER BY entry LIMIT 1")
         cutoff = time.time() - self._most_days * _DAY
         if oldest and (oldest[0][0] < cutoff or self._bytes() > self._most_bytes):
@@ -404,9 +404,6 @@ class Journal:
                     "DELETE FROM entries WHERE entry < ? AND entry < (SELECT max(entry) FROM entries)", (first,)
                 )
                 self._clear(connection)
-                if first > int(connection.execute("SELECT coalesce(max(entry), 0) FROM entries").fetchone()[0]):
-                    # One change alone is too large; files that it created can still be removed.
-                    connection.execute("DELETE FROM blobs")
 
     def _bytes(self) -> int:
         [[size]] = self._database.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
 from spellbook.vault import names
+from spellbook.vault.journal import inode_of
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import Writer, changed, gone, mode_of
 
@@ -22,7 +23,7 @@ class Trash:
         self._vault = vault
         self._writer = writer
 
-    def take(self, path: str, data: bytes | None) -> str:
+    def take(self, path: str, data: bytes | str) -> str:
         """Move what is at `path` to the trash, under the write lock; return where. Raises PathOutsideVault, OSError."""
         target = f"{TRASH}/{path}"
         self.check()
@@ -33,17 +34,9 @@ class Trash:
             return self._writer.move_numbered(place, data, f"{TRASH}/{place.name}")
 
     def set_aside(self, path: str) -> str:
-        """Move the file, folder or link at `path` to the trash without a journal record, and return its path there."""
+        """Move the file, folder or link at `path` to the trash, and return its path there."""
         with self._writer.exclusive():
-            return self.take(path, None)
-
-    def put_back(self, trash: str, path: str, expected: str | None) -> None:
-        """Move `trash` back to exactly `path`, with the hash `expected` if given. Raises Conflict, OSError."""
-        data = None if expected is None else self._writer.read_for_log(trash, expected)
-        with self._writer.exclusive():
-            self._vault.make(path.rpartition("/")[0])
-            if self._writer.move(self._vault.root / trash, data, iter([path])) is None:
-                raise Conflict(f"{path}: something else is there.", f"What was there is {trash}.")
+            return self.take(path, inode_of(self._vault.root / path))
 
     def check(self) -> None:
         """Raise PathOutsideVault if the trash is unusable: a file, or a link out of the vault."""

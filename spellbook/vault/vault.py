@@ -8,7 +8,6 @@ crash. A file that another program changed in the meantime is never overwritten.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +15,13 @@ from typing import Unpack
 
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
-from spellbook.vault import names, rules
+from spellbook.vault import names, reversal, rules
 from spellbook.vault.folder import Folder, digest
 from spellbook.vault.ignored import IGNORE_FILE
-from spellbook.vault.journal import Change, EntryOptions, Journal, Trace, inode_of, net
+from spellbook.vault.journal import INODE, Change, EntryOptions, Journal, Trace, inode_of, net
 from spellbook.vault.listing import Listing
 from spellbook.vault.obsidian import SETTINGS
+from spellbook.vault.reversal import Step
 from spellbook.vault.rules import TRASH
 from spellbook.vault.trash import Trash
 from spellbook.vault.writer import AT_ONCE, NoWriter, Writer, gone, is_logged, mode_of, taken
@@ -30,8 +30,6 @@ __all__ = ["IGNORE_FILE", "TRASH", "Listing", "Vault", "digest"]
 
 _TRIES = 5
 """Attempts to rename while another program deletes empty folders."""
-
-_log = logging.getLogger(__name__)
 
 
 class Vault(Folder):
@@ -70,13 +68,8 @@ class Vault(Folder):
                 raise
 
     def _take_back(self, traces: Sequence[Trace]) -> None:
-        for trace in reversed(net(traces)):
-            data = self.journal.text(trace.before) if trace.before else None
-            try:
-                if data is not None or trace.before is None:
-                    self.put(trace.path, data, trace.after, trace.mode)
-            except SpellbookError as error:
-                _log.warning("A change that failed half-way could not be taken back: %s", error)
+        steps = [Step(trace.path, trace.after, trace.before, trace.mode) for trace in reversed(net(traces))]
+        reversal.revert(self, steps, hard=True)
 
     def write(self, path: str, data: bytes, expected: str) -> None:
         """Replace the file's bytes by `data`. Raises Conflict, nothing written, if their `digest` is not `expected`."""
@@ -133,7 +126,7 @@ class Vault(Folder):
 
         Raises PathOutsideVault for a path that is not `admitted`, and Conflict if something else is there. Permissions
         are restricted by `rules`. Neither applies to the vault's `own` files, on their way to or from the trash.
-        If `pieces` raises, nothing is written. The journal records notes, not attachments, which would fill it.
+        If `pieces` raises, nothing is written. The journal keeps the texts of notes, and of other files only hashes.
         Without `sync`, the caller syncs the folder after placing many files.
         """
         place = Path(os.path.realpath(self.locate(path, known=True))) if own else self.admitted(path)
@@ -143,13 +136,13 @@ class Vault(Folder):
                 mode = mode_of(place) if mode is None and expected is not None else mode
                 if mode is not None:
                     mode = mode & 0o777 | 0o600 if own else rules.permissions(mode)
-                with disk.written(place.parent, pieces, mode) as temporary:
+                hashed = disk.Hashed(pieces)
+                with disk.written(place.parent, hashed, mode) as temporary:
                     if mtime_ns is not None:
                         disk.set_time(temporary, mtime_ns)
                     before = None if expected is None else self._writer.read_for_log(path, expected)
-                    after = temporary.read_bytes() if is_logged(path, temporary) else None
-                    is_kept = after is not None and (before is not None or expected is None)
-                    with self._writer.record(*[Change(path, before, after, mode_of(place))] if is_kept else []):
+                    after = temporary.read_bytes() if is_logged(path, temporary) else hashed.sha256
+                    with self._writer.record(Change(path, before, after, mode_of(place))):
                         if expected is None:
                             disk.claim(temporary, place)
                         else:
@@ -170,12 +163,16 @@ class Vault(Folder):
             raise taken(path)
 
     def move(self, path: str, to: str, expected: str) -> None:
-        """Move a file with its mode and times. Raises Conflict, nothing done, if it changed or `to` is taken."""
-        source = self.locate(path)
+        """
+        Move a file with its mode and times, or whatever else the state `expected` of a `Trace` means.
+
+        Raises Conflict, nothing done, if it changed or `to` is taken.
+        """
+        source = self.root.joinpath(*path.split("/")) if expected.startswith(INODE) else self.locate(path)
         self.locate(to)
         self.check_target(to)
         with self._writer.exclusive(), disk.explain_errors(to):
-            data = self._writer.expect(path, expected)
+            data = self._writer.read_for_log(path, expected)
             self.make(to.rpartition("/")[0])
             if self._writer.move(source, data, iter([to])) is None:
                 raise taken(to)
@@ -236,14 +233,13 @@ class Vault(Folder):
             )
 
     def remove(self, path: str, expected: str, *, hard: bool = False) -> str | None:
-        """Move a note to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
+        """Move a file to the trash and return its path there, or delete it (`hard`). Raises Conflict."""
         with self._writer.exclusive(), disk.explain_errors(path):
             data = self._writer.read_for_log(path, expected)
             try:
                 if not hard:
                     return self.trash.take(path, data)
-                changes = [] if data is None else [Change(path, data, None, mode_of(self.locate(path)))]
-                with self._writer.record(*changes):
+                with self._writer.record(Change(path, data, None, mode_of(self.locate(path)))):
                     self._writer.unlink(path, expected)
                 return None
             except FileNotFoundError as error:

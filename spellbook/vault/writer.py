@@ -22,7 +22,7 @@ from spellbook.system.errors import (
 from spellbook.text.unicode import folded
 from spellbook.vault import names, rules
 from spellbook.vault.folder import Folder, digest
-from spellbook.vault.journal import Change, Journal
+from spellbook.vault.journal import INODE, Change, Journal, inode_of
 
 AT_ONCE = 16
 """Files written in parallel: 25 times as fast as one by one, measured with an fsync for each."""
@@ -62,7 +62,7 @@ class Writer:
     @contextlib.contextmanager
     def record(self, *changes: Change) -> Iterator[None]:
         """Record changes in the journal before they are made; delete the record if they fail."""
-        numbers = self.journal.note(changes) if changes else []
+        numbers = self.journal.note(changes)
         try:
             yield
         except Exception:  # after an interrupt the change may have been made; as after a kill, the file shows it
@@ -77,13 +77,17 @@ class Writer:
             raise changed(path)
         return data
 
-    def read_for_log(self, path: str, expected: str) -> bytes | None:
-        """Return a note's bytes, None if the journal does not record it. Raises Conflict for another hash."""
+    def read_for_log(self, path: str, expected: str) -> bytes | str:
+        """Return a note's bytes, or `expected` for what the journal does not keep. Raises Conflict."""
+        if expected.startswith(INODE):
+            if inode_of(self.folder.root.joinpath(*path.split("/"))) != expected:
+                raise changed(path)
+            return expected
         if is_logged(path, self.folder.locate(path)):
             return self.expect(path, expected)
         if self.folder.hash(path) != expected:
             raise changed(path)
-        return None
+        return expected
 
     def real(self, path: str) -> Path:
         return Path(os.path.realpath(self.folder.locate(path)))
@@ -138,21 +142,21 @@ class Writer:
             raise StorageError(f"{folder}: 10,000 notes are called {name!r}.", "Choose another title.")
         return path
 
-    def move(self, source: Path, data: bytes | None, paths: Iterator[str]) -> str | None:
-        """Move a file with the bytes `data` to the first free path, and return that path; None if all are taken."""
+    def move(self, source: Path, data: bytes | str, paths: Iterator[str]) -> str | None:
+        """Move a file with the bytes or state `data` to the first free path; return that, None if all are taken."""
         path = source.relative_to(self.folder.root).as_posix()
         for to in paths:
             target = self.folder.root.joinpath(*to.split("/"))
             if os.path.lexists(target):
                 continue
-            changes = [Change(path, data, None, mode_of(source)), Change(to, None, data)] if data is not None else []
+            changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
             with contextlib.suppress(FileExistsError), self.record(*changes):
                 disk.take(source, target)
                 return to
         return None
 
-    def move_numbered(self, source: Path, data: bytes | None, to: str) -> str:
-        """Move a file with the bytes `data` to `to`, or to a numbered path beside it if that is taken."""
+    def move_numbered(self, source: Path, data: bytes | str, to: str) -> str:
+        """Move a file with the bytes or the state `data` to `to`, or to a numbered path beside it if that is taken."""
         folder, _, name = to.rpartition("/")
         self.folder.make(folder)
         moved = self.move(source, data, names.numbered(to))

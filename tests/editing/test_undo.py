@@ -401,10 +401,7 @@ def test_the_entries_of_a_file(tmp_path):
 
 
 def test_the_journal_stays_within_its_bytes(tmp_path):
-    """
-    The oldest entries are removed first; the newest can always be undone, if it is too large at least by removing what
-    it created.
-    """
+    """The oldest entries are removed first; the newest can always be undone, however large, until the next."""
     journal = Journal(tmp_path, most_bytes=400_000)
     noise = random.Random(5)
     for i in range(60):
@@ -416,7 +413,9 @@ def test_the_journal_stays_within_its_bytes(tmp_path):
     big = noise.randbytes(1_000_000)
     journal.note([Change("big.md", None, big)])
     [entry] = journal.entries()
-    assert (entry.traces[0].path, journal.text(digest(big))) == ("big.md", None)
+    assert (entry.traces[0].path, journal.text(digest(big))) == ("big.md", big)
+    journal.note([Change("small.md", None, b"small")])
+    assert ([entry.traces[0].path for entry in journal.entries()], journal.text(digest(big))) == (["small.md"], None)
     assert sum(file.stat().st_size for file in tmp_path.glob("journal.db")) < 2_500_000
     journal.close()
 

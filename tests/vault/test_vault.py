@@ -612,7 +612,6 @@ def test_no_link_beneath_the_trash_leads_out(notes, vault, tmp_path, write_note)
         lambda: notes.trash.set_aside("d/a.md"),
         lambda: notes.trash.copy("d/a.md", digest(b"x")),
         lambda: notes.trash.keep("d/a.md", "part", b"x"),
-        lambda: notes.trash.put_back(".trash/b.md", "out/sub/b.md", None),
         lambda: notes.move("b.md", "out/b.md", digest(b"x")),
         lambda: notes.relocate("b.md", "out/sub/b.md"),
         lambda: notes.place("out/sub/b.md", [b"x"]),
