@@ -1,37 +1,35 @@
 """
 Import files into the vault, all of them or none.
 
-Everything is read, checked and staged in the state folder first. Then a journal is written, and the files are placed.
-If a process is killed meanwhile, a person decides whether the import goes on or is dropped; until then no other
-begins. Existing files are replaced only on request, and kept in the trash.
+Everything is read and checked first, then read again and placed, in one entry of the vault's journal: an error takes
+everything back, and so does `spellbook undo`, also after a kill. Existing files are replaced only on request, and kept
+in the trash.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from spellbook.archive import placing, sources
 from spellbook.archive.formats.incoming import Incoming
+from spellbook.archive.placing import Planned
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import sync
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
-from spellbook.notes.note import Fault
+from spellbook.notes.note import MOST_BYTES, Fault
 from spellbook.settings import config
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
-from spellbook.system.processes import is_locked
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.ignored import IGNORE_FILE, patterns_of
@@ -42,17 +40,12 @@ from spellbook.vault.vault import Vault
 RULES = ("skip", "overwrite", "rename")
 """What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
-_FOLDER = "import"
-_JOURNAL = "journal.json"
-_STAGE = "files"
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
 
 RESERVE = 200_000_000
 """Bytes, as many as snapshots leave free."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -72,8 +65,6 @@ class Imported:
     trash: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     dry_run: bool = False
-    finished: int = 0
-    """Files of an interrupted import that were placed by this call."""
 
     @property
     def paths(self) -> list[str]:
@@ -90,169 +81,83 @@ class ImportOptions:
     """
     Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
-    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported. `drop` forgets what
-    is left of an interrupted import, and imports nothing.
+    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported.
     """
 
     on_conflict: str = "skip"
     dry_run: bool = False
     into: str = ""
     attachments: bool = True
-    drop: bool = False
 
 
-def run(index: Index, place: Path | None, options: ImportOptions, progress: Progress | None = None) -> Imported:
+def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
     """
-    Import a source (see `sources`), or without one go on with an interrupted import; return what was done.
+    Import a source (see `sources`), and return what was done.
 
     Raises InvalidInput or PathOutsideVault for a source that cannot be imported, StorageError, Conflict; the vault
     is then unchanged. A StorageError of the index alone says that the files are in the vault.
     """
-    done = _resume(index, options, progress) if place is None else _begin(index, place, options, progress)
-    try:
-        if not options.dry_run:
-            sync.scan(index)
-    except StorageError as error:
-        if not done.paths:
-            raise
-        raise StorageError(
-            f"{counted(len(done.paths), 'file')} imported, but the index could not be updated: {error.message}",
-            f"Nothing was lost. {error.hint}",
-        ) from error
-    return done
-
-
-def _begin(index: Index, place: Path, options: ImportOptions, progress: Progress | None) -> Imported:
-    if options.drop:
-        raise InvalidInput("An import cannot be made and dropped at once.", "Drop the interrupted one first.")
     if options.on_conflict not in RULES:
         raise InvalidInput(f"There is no rule {options.on_conflict!r:.80}.", f"Rules are {', '.join(RULES)}.")
     _check_place(index.vault, place)
     if options.into:
         index.vault.admitted(_into(options, "x.md"))
     report = Imported(dry_run=options.dry_run)
-    with _lock(index.config.state) as folder:
-        if interrupted := _read_journal(folder):
-            raise Conflict(
-                f"The import of {interrupted.source} was cut short, and not all of it is in the vault.",
-                "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest. Nothing was imported.",
-            )
-        if options.dry_run:
-            with tempfile.TemporaryFile(dir=index.config.state) as stage:
-                _stage(index, place, stage, options, report, progress)
-            return report
-        folder.mkdir(exist_ok=True)
-        try:
-            with (folder / _STAGE).open("w+b") as stage:
-                files, folders = _stage(index, place, stage, options, report, progress)
-                stage.flush()
-                os.fsync(stage.fileno())
-            begun = _Pending(str(place), tuple(files), tuple(folders))
-            with disk.replacing(folder / _JOURNAL) as file:
-                file.write(json.dumps(asdict(begun)).encode())
-        except BaseException:
-            _discard(folder)
-            raise
-        # The report tells what was done, not what was planned.
-        report.added, report.overwritten, report.renamed = [], [], {}
-        return _finish(index, folder, begun, report, progress)
-
-
-def _resume(index: Index, options: ImportOptions, progress: Progress | None) -> Imported:
-    """
-    Go on with an import that was interrupted, or drop what is left of it; the result is empty if there is none.
-
-    What was dropped is `skipped` in the result, and what the import had placed is `unchanged`.
-    """
-    report = Imported(dry_run=options.dry_run)
-    with _lock(index.config.state) as folder:
-        begun = _read_journal(folder)
-        if begun is None:
-            _discard(folder)
-        elif options.drop:
-            for staged in begun.files:
-                is_placed = False
-                with contextlib.suppress(InvalidInput):  # something that is no file is there
-                    is_placed = placing.verdict(index.vault, staged).what == "unchanged"
-                _add(report, staged, placing.Verdict("unchanged" if is_placed else "skipped", staged.path))
-            if not options.dry_run:
-                _discard(folder)
-        elif options.dry_run:
-            for staged in begun.files:
-                _add(report, staged, placing.verdict_now(index.vault, staged))
-        else:
-            _finish(index, folder, begun, report, progress, resumes=True)
-            report.finished = len(report.paths)
-    return report
-
-
-def is_interrupted(state: Path) -> bool:
-    """Say whether an interrupted import waits for a decision."""
-    lock = state / "import.lock"
-    return (state / _FOLDER / _JOURNAL).exists() and not (lock.exists() and is_locked(lock))
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An import as its journal has it: its source, and the files and empty folders that it places."""
-
-    source: str
-    files: tuple[placing.Staged, ...]
-    folders: tuple[str, ...]
-
-
-def _read_journal(folder: Path) -> _Pending | None:
-    """Return the import that was interrupted, None if there is none."""
-    if not (folder / _JOURNAL).exists() or not (folder / _STAGE).exists():
-        return None
-    try:
-        journal = json.loads((folder / _JOURNAL).read_bytes())
-        files = tuple(placing.Staged(**entry) for entry in journal["files"])
-        return _Pending(str(journal.get("source", "(finished)")), files, tuple(journal["folders"]))
-    except (ValueError, KeyError, TypeError):
-        _log.warning("%s is damaged: what an import that was cut short had left is forgotten.", folder / _JOURNAL)
-        return None
-
-
-def _finish(
-    index: Index, folder: Path, begun: _Pending, report: Imported, progress: Progress | None, *, resumes: bool = False
-) -> Imported:
-    """Place the files of an import; add to `report` what was done, and return it."""
-    done: list[placing.Placed] = []
-    with index.vault.journal.entry("import", begun.source):
-        try:
-            with (folder / _STAGE).open("rb") as stage:
-                placing.place_all(index.vault, begun.files, stage, done, progress)
-        except BaseException as error:
-            if left := placing.take_back_all(index.vault, done):
-                files = counted(left, "file")
-                raise StorageError(
-                    f"The import stopped half-way ({error}), and {files} of it could not be taken back.",
-                    "`spellbook import` goes on with it, `spellbook import --drop` forgets the rest.",
-                ) from error
-            if not resumes:
-                _discard(folder)  # on a full disk, this makes room for the end of the entry
-            raise
-    for staged, verdict, trash in done:
-        _add(report, staged, verdict)
-        report.trash += [trash] if trash else []
-    for empty in begun.folders:
+    files, folders = _plan(index, place, options, report, progress)
+    if options.dry_run:
+        return report
+    # The report tells what was done, not what was planned.
+    report.added, report.overwritten, report.renamed = [], [], {}
+    with index.vault.change("import", str(place)):
+        _place(index, place, files, report, progress)
+    for empty in folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
             index.vault.admitted(empty)
             index.vault.make(empty)
-    _discard(folder)
+    try:
+        sync.scan(index)
+    except StorageError as error:
+        if not report.paths:
+            raise
+        raise StorageError(
+            f"{counted(len(report.paths), 'file')} imported, but the index could not be updated: {error.message}",
+            f"Nothing was lost. {error.hint}",
+        ) from error
     return report
 
 
+def _place(
+    index: Index, place: Path, files: Mapping[int, Planned], report: Imported, progress: Progress | None
+) -> None:
+    """Read a source once more, and place the planned files by their numbers; add to `report` what was done."""
+    vault, placed = index.vault, 0
+    with sources.opened(place) as source:
+        for number, incoming in enumerate(source.files, 1):
+            with _held(index, incoming) as (file, sha256):
+                if (planned := files.get(number)) is None:
+                    continue
+                if sha256 != planned.sha256:
+                    raise Conflict(f"{incoming.path}: the source changes.", "Import it again; nothing was imported.")
+                verdict, trash = placing.place(vault, planned, file)
+            _add(report, planned, verdict)
+            report.trash += [trash] if trash else []
+            placed += 1
+            if progress:
+                progress("importing", placed, len(files))
+    for folder in {vault.locate(path, known=True).parent for path in report.paths}:
+        disk.sync_folder(folder)
+
+
 @contextlib.contextmanager
-def _lock(state: Path) -> Iterator[Path]:
-    """Hold the lock of imports; yield the folder of the stage. Raises StorageError, for an OSError too."""
-    busy = StorageError("Another import into this vault is under way.", "Wait until it is done.")
-    try:
-        with disk.alone(state / "import.lock", 5, busy):
-            yield state / _FOLDER
-    except OSError as error:
-        raise disk.storage_error(str(state / _FOLDER), error) from error
+def _held(index: Index, incoming: Incoming, before: int = 0) -> Iterator[tuple[IO[bytes], str]]:
+    """Hold a file of a source, a large one in the state folder; yield it with its hash. `before`: bytes before it."""
+    state, pieces = index.config.state, disk.Hashed(incoming.pieces)
+    with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
+        for piece in pieces:
+            with disk.explain_errors(str(state)):
+                file.write(piece)
+                _check_room(index, before, file.tell())
+        yield file, pieces.sha256
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -268,61 +173,52 @@ def _check_place(vault: Vault, place: Path) -> None:
 # -- reading and checking
 
 
-def _stage(
-    index: Index, place: Path, stage: BinaryIO, options: ImportOptions, report: Imported, progress: Progress | None
-) -> tuple[list[placing.Staged], list[str]]:
-    """Read a source into `stage`, and add the results to `report`; return the files to place, and empty folders."""
-    files: list[placing.Staged] = []
+def _plan(
+    index: Index, place: Path, options: ImportOptions, report: Imported, progress: Progress | None
+) -> tuple[dict[int, Planned], list[str]]:
+    """Read and check a source, and add to `report` what would be done; return the files to place, and empty folders."""
+    files: dict[int, Planned] = {}
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.ignores_case(index.vault.root))
+    size = 0
     with sources.opened(place) as source:
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
-            start, pieces = stage.tell(), disk.Hashed(incoming.pieces)
-            for piece in pieces:
-                stage.write(piece)
-                _check_room(index.config.state, stage.tell())
-            size = stage.tell() - start
-            if reason := rules.refusal(incoming.path):
-                report.faults.append(Fault(shown(incoming.path), 0, reason))
-                _cut(stage, start)
-                continue
-            staged = placing.Staged(
-                *_destination(index, incoming, options), start, size, pieces.sha256, incoming.mode, incoming.mtime_ns
-            )
-            # Settings are of a whole vault.
-            is_wanted = not options.into if is_setting(incoming.path) else options.attachments or is_note(incoming.path)
-            key = incoming.id or staged.path  # conversations of one title are several all the same
-            if is_wanted and key not in seen:
-                seen[key] = staged.sha256
-                verdict = placing.verdict(index.vault, staged, taken)
-                _add(report, staged, verdict)
-                if verdict.writes:
-                    _check_path(index.vault, verdict.path, taken)
-                    taken.add(verdict.path)
-                    files.append(replace(staged, over=verdict.over))
-                    if is_setting(staged.path):
-                        _check_settings(staged.path, b"".join(placing.bytes_of(stage, staged)))
+            with _held(index, incoming, size) as (file, sha256):
+                if reason := rules.refusal(incoming.path):
+                    report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
-            elif seen.get(key, staged.sha256) != staged.sha256:
-                raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
-            _cut(stage, start)
+                planned = Planned(*_destination(index, incoming, options), sha256, incoming.mode, incoming.mtime_ns)
+                # Settings are of a whole vault.
+                is_notable = options.attachments or is_note(incoming.path)
+                is_wanted = not options.into if is_setting(incoming.path) else is_notable
+                key = incoming.id or planned.path  # conversations of one title are several all the same
+                if is_wanted and key not in seen:
+                    seen[key] = sha256
+                    verdict = placing.verdict(index.vault, planned, taken)
+                    _add(report, planned, verdict)
+                    if verdict.writes:
+                        _check_path(index.vault, verdict.path, taken)
+                        taken.add(verdict.path)
+                        files[number] = replace(planned, over=verdict.over)
+                        size += file.tell()
+                        if is_setting(planned.path):
+                            file.seek(0)
+                            _check_settings(planned.path, file.read())
+                elif seen.get(key, sha256) != sha256:
+                    raise InvalidInput(f"{key} is in it twice, and not the same.", "Nothing was imported.")
         report.faults += source.faults
         return files, [_into(options, folder) for folder in source.folders]
 
 
-def _cut(stage: BinaryIO, start: int) -> None:
-    stage.seek(start)
-    stage.truncate()
-
-
-def _check_room(folder: Path, staged: int) -> None:
-    """Raise StorageError before an import fills the disk, as an endless or sparse file would."""
-    if staged > LARGE and shutil.disk_usage(folder).free < RESERVE:
-        raise StorageError(
-            f"{folder}: the disk is nearly full, and there is more to import.", "Make room; nothing was imported."
-        )
+def _check_room(index: Index, before: int, held: int) -> None:
+    """Raise StorageError before an import fills a disk, as an endless or sparse file would."""
+    if before + held > LARGE:
+        for folder, needed in ((index.config.state, 0), (index.vault.root, before)):
+            if shutil.disk_usage(folder).free < RESERVE + needed:
+                hint = "Make room; nothing was imported."
+                raise StorageError(f"{folder}: the disk is nearly full, and there is more to import.", hint)
 
 
 def _check_path(vault: Vault, path: str, taken: rules.Paths) -> None:
@@ -369,12 +265,12 @@ def _fitting(vault: Vault, path: str) -> str:
     return path
 
 
-def _add(report: Imported, staged: placing.Staged, verdict: placing.Verdict) -> None:
+def _add(report: Imported, planned: Planned, verdict: placing.Verdict) -> None:
     """Add to a report what became of a file."""
     if verdict.what == "unchanged":
         report.unchanged += 1
     elif verdict.what == "renamed":
-        report.renamed[staged.name] = verdict.path
+        report.renamed[planned.name] = verdict.path
     else:
         getattr(report, verdict.what).append(verdict.path)
 
@@ -394,9 +290,3 @@ def _check_settings(path: str, data: bytes) -> None:
 
 def _into(options: ImportOptions, path: str) -> str:
     return f"{options.into.strip('/')}/{path}".strip("/")
-
-
-def _discard(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        (folder / _JOURNAL).unlink()  # first: without it nobody goes on
-    shutil.rmtree(folder, ignore_errors=True)

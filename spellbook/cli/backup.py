@@ -61,15 +61,14 @@ def export(
 
 
 @command(
-    click.argument("source", type=click.Path(), required=False),
+    click.argument("source", type=click.Path()),
     option(table.IMPORT, "on_conflict"),
     option(table.IMPORT, "dry_run"),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
     attachments_option,
-    click.option("--drop", is_flag=True, help="Forget what is left of an import that was cut short."),
     json_option,
 )
-def import_(book: Spellbook, source: str | None, as_json: bool, **options: Any) -> None:
+def import_(book: Spellbook, source: str, as_json: bool, **options: Any) -> None:
     """
     Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
@@ -77,10 +76,7 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **options: Any) 
     server (see docs/moving-in.md), a folder or a zip of Markdown notes, an
     Obsidian vault, or one note. Files that the vault already holds, byte for byte,
     are skipped, so importing again makes no duplicates. Nothing is written into dot-folders, and no file is executable.
-    `spellbook undo` takes the notes out again; other files stay.
-
-    Without SOURCE, an import that was cut short goes on. What you changed
-    since then stays.
+    `spellbook undo` takes an import back, also one that was cut short.
 
     \b
     spellbook import ~/backup.zip --dry-run
@@ -88,20 +84,11 @@ def import_(book: Spellbook, source: str | None, as_json: bool, **options: Any) 
     """
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **options)
-    output.result(done, as_json, _print_dropped if options["drop"] else _print_imported)
+    output.result(done, as_json, _print_imported)
     _print_faults(done.faults)
 
 
-def _print_dropped(done: Imported) -> None:
-    left = counted(len(done.skipped), "file")
-    output.say(f"Would be dropped: {left}." if done.dry_run else f"Dropped: {left} of an import that was cut short.")
-    if done.unchanged:
-        output.say(f"Already in the vault: {counted(done.unchanged, 'file')}; `spellbook undo` takes the notes out.")
-
-
 def _print_imported(done: Imported) -> None:
-    if done.finished:
-        output.say(f"An interrupted import was finished: {counted(done.finished, 'file')}.", err=True)
     counts = (
         f"{len(done.added)} added" if done.added else "",
         f"{len(done.overwritten)} overwritten" if done.overwritten else "",

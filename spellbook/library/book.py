@@ -242,27 +242,23 @@ class Spellbook(Reader):
 
     def import_(
         self,
-        source: str | Path | None = None,
+        source: str | Path,
         *,
         on_conflict: str = "skip",
         dry_run: bool = False,
         into: str = "",
         attachments: bool = True,
-        drop: bool = False,
         progress: Progress | None = None,
     ) -> importer.Imported:
         """
-        Import an export, a folder, a zip or a note: all of it, or nothing; without a source, go on with an earlier one.
+        Import an export, a folder, a zip or a note: all of it, or nothing.
 
         The options are those of `archive.importer.ImportOptions`. Search by words finds the notes when this returns.
-        An import that was cut short goes on, or with `drop` ends, when it is called without a source; until then, a
-        source raises Conflict.
         """
         self.index.vault.check_there()
         self._look()  # the catalog knows where earlier imports put their notes
-        path = None if source is None else Path(source).expanduser()
-        options = importer.ImportOptions(on_conflict, dry_run, into, attachments, drop)
-        return importer.run(self.index, path, options, progress)
+        options = importer.ImportOptions(on_conflict, dry_run, into, attachments)
+        return importer.run(self.index, Path(source).expanduser(), options, progress)
 
     def restore_snapshot(
         self, name: str, into: str | Path | None = None, *, skip_damaged: bool = False, progress: Progress | None = None

@@ -126,8 +126,9 @@ def _bring_back(vault: Vault, step: Step, sources: list[tuple[str | None, str]],
         sources.remove((then, source))
     elif (text := step.text or vault.journal.text(then)) is not None:
         vault.put(step.path, text, step.now, step.mode)
-        with contextlib.suppress(OSError):
-            os.chmod(vault.locate(step.path), step.mode)
+        if step.now is not None:
+            with contextlib.suppress(OSError):
+                os.chmod(vault.locate(step.path), step.mode)
     elif source is not None:
         if step.now is not None and not hard:
             vault.trash.copy(step.path, step.now)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +206,6 @@ def test_conflicts_go_by_their_rule(book, vault, tmp_path, rule, expected, trash
         assert contents(vault) == expected
         assert contents(vault / ".trash") == trash
         assert not book.import_(source, on_conflict=rule).paths
-    assert not (book.config.state / "import").exists()
 
 
 def test_renamed_files_find_room(book, vault, tmp_path):
@@ -316,7 +314,6 @@ def test_what_is_damaged_or_dangerous_is_refused_whole(book, vault, tmp_path, da
     with pytest.raises((InvalidInput, PathOutsideVault), match=reason):
         book.import_(tmp_path / "in", on_conflict="overwrite")
     assert sorted(path for path in tmp_path.rglob("*") if "state" not in path.parts) == before
-    assert not (book.config.state / "import").exists()
     assert not Path("/tmp/evil.md").exists()
 
 
@@ -489,7 +486,6 @@ def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="nearly full"):
         book.import_(tmp_path / "s")
     assert not contents(vault)
-    assert not (book.config.state / "import").exists()
 
 
 @pytest.mark.parametrize("mtime_ns", [2**80, -(2**80)])
@@ -556,7 +552,6 @@ def test_all_or_nothing(book, vault, tmp_path):
         book.import_(source, on_conflict="overwrite", progress=fail)
     assert state_of(vault) == before
     assert not contents(vault / ".trash")
-    assert not (book.config.state / "import").exists()
 
 
 @pytest.mark.parametrize("place", ["..", ".", "sub"])
@@ -658,95 +653,45 @@ def test_export_killed(vault, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
 def test_import_killed(tmp_path, rule):
-    """A killed import has either done nothing or goes on when a person asks; nothing is lost or doubled."""
-    mine = {"a.md": b"mine", "keep.md": b"keep"}
-    theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p"}
+    """A killed import loses nothing, undo takes it back byte for byte, and the next one does all of it."""
+    mine = {"a.md": b"mine", "keep.md": b"keep", "q.png": b"mine"}
+    theirs = {"a.md": b"theirs", "n/b.md": b"new", "p.png": b"p", "q.png": b"theirs"}
     expected = {
         "skip": {**theirs, **mine},
         "overwrite": {**mine, **theirs},
-        "rename": {**theirs, **mine, "a-2.md": b"theirs"},
+        "rename": {**theirs, **mine, "a-2.md": b"theirs", "q-2.png": b"theirs"},
     }[rule]
     source = grow(tmp_path / "source", theirs)
-    finished, at = 0, 1
-    while is_killed(vault := grow(tmp_path / f"v{at}", mine), source, f"book.import_(place, on_conflict={rule!r})", at):
-        held = kept(vault)
-        assert set(held.values()) <= {*mine.values(), *theirs.values()}
-        assert b"mine" in {*held.values(), *contents(vault / ".trash").values()}
+    undone, at, is_dead = 0, 1, True
+    while is_dead:
+        vault = grow(tmp_path / f"v{at}", mine)
+        is_dead = is_killed(vault, source, f"book.import_(place, on_conflict={rule!r})", at)
+        held = {*kept(vault).values(), *contents(vault / ".trash").values()}
+        assert {b"mine", b"keep"} <= held <= {*mine.values(), *theirs.values()}
         with books.open(vault, embedder="hash") as book:
-            finished += book.import_().finished > 0
+            if entries := book.log():
+                undone += entries[0].state == "unfinished"
+                [half] = [problems for name, problems in book.doctor() if name == "interrupted work"]
+                assert bool(half) == (entries[0].state == "unfinished")
+                book.undo()
+            assert kept(vault) == mine
             book.import_(source, on_conflict=rule)
         assert kept(vault) == expected
-        assert list(kept(vault / ".trash").values()) == ([b"mine"] if rule == "overwrite" else [])
         at += 3
-    assert kept(vault) == expected
-    assert finished > 2
+    assert undone > 2
 
 
-@pytest.mark.slow
-def test_an_import_that_was_cut_short_is_told_of(tmp_path):
-    """`doctor` names an interrupted import, and an import without a source finishes it and does nothing else."""
-    source = grow(tmp_path / "source", {"a.md": b"a", "b.md": b"b"})
-    vault = cut_short(tmp_path, {}, source, "book.import_(place)", placed=0)
-    with books.open(vault, embedder="hash") as book:
-        assert sorted(book.import_(dry_run=True).added) == ["a.md", "b.md"]
-        [half] = [problems for name, problems in book.doctor() if name == "interrupted work"]
-        assert half == [
-            "an import was cut short: `spellbook import` goes on with it, `spellbook import --drop` forgets the rest"
-        ]
-        assert sorted(book.import_().added) == ["a.md", "b.md"]
-        assert book.find("b").hits
-        assert not any(problems for name, problems in book.doctor() if name == "interrupted work")
-        assert not book.import_().paths
-        [entry] = book.log()
-        assert (entry.what, entry.state, len(entry.traces)) == (str(source), "", 2)
+def test_a_source_that_changes_meanwhile_is_not_imported(book, vault, tmp_path):
+    """Of what was checked, other bytes are not placed, and what was placed before is taken back."""
+    source = grow(tmp_path / "s", {"a.md": b"1", "b.md": b"2"})
 
+    def change(stage: str, done: int, count: int) -> None:
+        if stage == "importing":
+            grow(source, {"b.md": b"other"})
 
-def cut_short(folder: Path, mine: dict[str, bytes], source: Path, verb: str, placed: int) -> Path:
-    """Return a vault of `mine` where an import was killed when `placed` files were in it, and some were not."""
-    for at in range(1, 200):
-        vault = grow(folder / f"v{at}", mine, (".",))
-        assert is_killed(vault, source, verb, at)
-        with books.open(vault, embedder="hash") as book:
-            if (book.config.state / "import/journal.json").exists() and len(kept(vault)) - len(mine) >= placed:
-                return vault
-    raise AssertionError("it was never cut short")
-
-
-@pytest.mark.slow
-def test_an_import_that_was_cut_short_and_undone_comes_back_by_no_other_import(tmp_path):
-    """What a killed import had placed and `undo` took out stays out; another import is refused and names it."""
-    source = grow(tmp_path / "source", {f"n{i}.md": b"theirs" for i in range(6)})
-    other = grow(tmp_path / "other", {"x.md": b"other"})
-    vault = cut_short(tmp_path, {}, source, "book.import_(place)", placed=2)
-    with books.open(vault, embedder="hash") as book:
-        book.undo()
-        assert not kept(vault)
-        with pytest.raises(Conflict, match=rf"import of {source} was cut short.*--drop"):
-            book.import_(other)
-        assert not kept(vault)
-        dropped = book.import_(drop=True)
-        assert (len(dropped.skipped), dropped.unchanged, dropped.paths) == (6, 0, [])
-        assert book.import_(other).added == ["x.md"]
-        assert kept(vault) == {"x.md": b"other"}
-
-
-@pytest.mark.slow
-def test_an_import_that_goes_on_takes_no_edit_made_since(tmp_path):
-    """With `overwrite`, a file that was edited or made after the kill stays as it is and is named."""
-    mine = {f"n{i}.md": b"mine" for i in range(3)}
-    source = grow(tmp_path / "source", {**{path: b"theirs" for path in mine}, "x.md": b"new", "y.md": b"new"})
-    vault = cut_short(tmp_path, mine, source, "book.import_(place, on_conflict='overwrite')", placed=0)
-    grow(vault, {"n1.md": b"edited since", "y.md": b"made since"})
-    with books.open(vault, embedder="hash") as book:
-        assert sorted(book.import_(dry_run=True).skipped) == ["n1.md", "y.md"]
-        done = book.import_()
-    assert (sorted(done.skipped), done.finished) == (["n1.md", "y.md"], 3)
-    assert kept(vault) == {
-        **{path: b"theirs" for path in mine},
-        "x.md": b"new",
-        "n1.md": b"edited since",
-        "y.md": b"made since",
-    }
+    with pytest.raises(Conflict, match=r"b\.md: the source changes"):
+        book.import_(source, progress=change)
+    assert (contents(vault), book.log()) == ({}, [])
 
 
 FULL = """
@@ -786,42 +731,31 @@ def test_a_full_state_disk_leaves_no_part_of_it(vault, tmp_path, verb):
         assert book.import_(source).added == sorted(f"n{i}.md" for i in range(300)) if "import" in verb else True
 
 
-def test_files_that_cannot_be_taken_back_are_said_and_can_go_on(book, vault, tmp_path):
-    """If a failed import cannot take back a file, the error counts it, and the import goes on when asked."""
-    source = grow(tmp_path / "s", {"n/a.md": b"1", "z.md": b"2"})
-
-    def fail(stage: str, done: int, count: int) -> None:
-        if stage == "importing" and done == count:
-            (vault / "n/a.md").unlink()
-            (vault / "n").rmdir()
-            (vault / "n").symlink_to(tmp_path)
-            raise StorageError("The disk fails.")
-
-    with pytest.raises(StorageError, match=r"half-way \(The disk fails\.\), and 1 file of it could not be taken back"):
-        book.import_(source, progress=fail)
-    (vault / "n").unlink()
-    assert sorted(book.import_().added) == ["n/a.md", "z.md"]
-
-
-def test_an_import_under_way_is_not_disturbed(book, vault, tmp_path):
-    """A second import at the same time is refused with a message."""
-    source = grow(tmp_path / "s", {"a.md": b"x"})
-    with FileLock(book.config.state / "import.lock"), pytest.raises(StorageError, match="under way"):
-        book.import_(source)
-    assert not contents(vault)
-
-
 def test_an_import_can_be_undone(book, vault, tmp_path):
-    """
-    An import is one entry of the log; undo restores every byte of the notes, and a replaced attachment is in the trash.
-    """
+    """An import is one entry of the log; undo restores every byte, of attachments too, and can be undone itself."""
     grow(vault, {"a.md": b"mine", "p.png": b"old"})
     os.chmod(vault / "a.md", 0o640)
-    book.import_(grow(tmp_path / "s", {"a.md": b"theirs", "p.png": b"new", "n/b.md": b"b"}), on_conflict="overwrite")
+    before = state_of(vault)["a.md"][:2]
+    theirs = {"a.md": b"theirs", "p.png": b"new", "q.png": b"another", "n/b.md": b"b"}
+    book.import_(grow(tmp_path / "s", theirs), on_conflict="overwrite")
     assert [entry.verb for entry in book.log()] == ["import"]
-    book.undo()
-    assert contents(vault) == {"a.md": b"mine", "p.png": b"new"}
-    assert contents(vault / ".trash") == {"p.png": b"old"}
+    for _ in range(2):
+        book.undo(1)
+        assert contents(vault) == {"a.md": b"mine", "p.png": b"old"}
+        assert state_of(vault)["a.md"][:2] == before
+        assert not (vault / "n").exists()
+        book.undo(book.log(1)[0].id)
+        assert contents(vault) == theirs
+
+
+def test_undo_of_an_import_takes_no_attachment_that_was_changed_since(book, vault, tmp_path):
+    """It is named, and nothing is undone."""
+    grow(vault, {"p.png": b"old"})
+    book.import_(grow(tmp_path / "s", {"p.png": b"new", "b.md": b"b"}), on_conflict="overwrite")
+    grow(vault, {"p.png": b"edited"})
+    with pytest.raises(Conflict, match=r"p\.png: the file was changed since entry 1"):
+        book.undo()
+    assert contents(vault) == {"p.png": b"edited", "b.md": b"b"}
 
 
 def test_what_is_replaced_keeps_its_permissions(book, vault, tmp_path):

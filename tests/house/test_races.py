@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from spellbook.archive.restore import Over
-from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system import disk, renames
 from spellbook.system.errors import Conflict, MemoryNotFound, StorageError
@@ -22,7 +21,7 @@ from spellbook.vault.journal import Change, Journal
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from tests.editor import MANNERS
-from tests.trees import contents, grow, is_killed
+from tests.trees import contents, grow
 
 Write = Callable[..., Path]
 CAN_EXCHANGE = renames.system_call() is not None
@@ -153,26 +152,6 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
         with pytest.raises(Conflict):
             book.index.vault.relocate(old, new)
     assert (vault / "b.md").read_text() == (vault / "a.md").read_text() == "the only text"
-
-
-@pytest.mark.slow
-def test_a_cut_move_of_a_link_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted move of a relative link is finished by the next call."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    at, killed, halves = 1, True, 0
-    while killed:
-        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
-        vault = grow(tmp_path / f"v{at}", {"d/b.md": b"text", "c.md": b"[[a]]"})
-        os.symlink("d/b.md", vault / "a.md")
-        killed = is_killed(vault, vault, "book.move('a.md', 'e/f/a.md')", at)
-        with books.open(vault) as book:
-            halves += (book.config.state / "moving.json").exists() and os.path.lexists(vault / "e/f/a.md")
-            assert "d/b.md" in [hit.path for hit in book.find("text").hits], at
-            assert not (book.config.state / "moving.json").exists(), at
-        assert os.path.lexists(vault / "a.md") is not os.path.lexists(vault / "e/f/a.md"), at
-        assert (vault / "d/b.md").read_bytes() == b"text", at
-        at += 1
-    assert halves, "no kill came between the move and its end"
 
 
 # -- files on their way

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from spellbook.archive import importer
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.server.jobs import Cancelled, Job, Jobs, Work
@@ -209,7 +208,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
 
         for stage in ("reading", "importing"):
             cancelled(lambda report: book.import_(source, progress=report).as_dict(), stage)
-            assert not importer.is_interrupted(book.config.state)
+            assert not book.log()
         cancelled(lambda report: book.snapshots.create(report).as_dict(), "keeping")
         assert not book.snapshots.all()
         fingerprint = book.index.catalog.fingerprint
