@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,6 @@ import pytest
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import FUNCTIONS, Catalog
 from spellbook.index.catalog.tables import TABLES
-from spellbook.index.catalog.vector_bytes import restored
 from spellbook.index.opened import Index
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
@@ -32,9 +30,6 @@ from spellbook.system.sqlite import Database
 
 PATIENCE = 600
 """Seconds after which what was waited for counts as hung. No limit of time is about speed: benchmarks measure that."""
-
-FORM_9 = Path(__file__).parent / "index/form9.sql"
-"""The schema of an older catalog."""
 
 
 def until(holds: Callable[[], object], seconds: float = PATIENCE) -> float:
@@ -122,41 +117,18 @@ def rows(catalog: Catalog, sql: str, *values: object) -> list[Any]:
 
 
 def as_before(file: Path) -> None:
-    """Turn a catalog into one of form 9, as a version of then left it."""
-    old = raw(file.with_suffix(".old"))
-    old.executescript(FORM_9.read_text("utf-8"))
-    old.execute("ATTACH ? AS new", (str(file),))
-    old.create_function("old_key", 1, lambda key: urlsafe_b64decode(key).hex() + "0" * 34)
-    old.create_function("old_vector", 1, lambda vector: restored([vector])[0])
-    stored = {
-        ("chunks", "text"): "unpacked(text)",
-        ("chunks", "embedded"): "embedded_text(above, lead, text, tail)",
-        ("chunks", "same"): "old_key(same)",
-        ("chunks", "key"): "old_key(coalesce(key, same))",
-        ("vectors", "key"): "old_key(key)",
-        ("vectors", "vector"): "old_vector(vector)",
-        ("spared", "key"): "old_key(key)",
-    }
-    which = {
-        "vectors": "WHERE key NOT IN (SELECT key FROM new.labels)",
-        "meta": "WHERE key NOT IN ('catalog', 'second', 'second_pending', 'read_as')",
-    }
-    there = {name for (name,) in old.execute("SELECT name FROM new.sqlite_master WHERE type = 'table'")}
-    sql = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'words%' AND name <> 'pending'"
-    # Vectors come before chunks, which wait for them otherwise.
-    for (table,) in sorted(old.execute(sql).fetchall(), key=lambda row: row[0] != "vectors"):
-        if table in there:
-            columns = [row[1] for row in old.execute(f"PRAGMA main.table_info({table})")]
-            values = ", ".join(stored.get((table, column), column) for column in columns)
-            sql = f"SELECT {values} FROM new.{table} {which.get(table, '')}"
-            old.execute(f"INSERT OR REPLACE INTO main.{table} ({', '.join(columns)}) {sql}")
-    columns = "title, heading, keywords, questions, body, parts"
-    old.execute(f"INSERT INTO main.words (rowid, {columns}) SELECT chunk, {columns} FROM new.worded")
-    old.execute("DETACH new")
-    old.close()
-    for side in ("-wal", "-shm"):
-        file.with_name(file.name + side).unlink(missing_ok=True)
-    file.with_suffix(".old").replace(file)
+    """Turn a catalog into one of form 24, as 0.2.0 left it: it also kept how many tokens a chunk has."""
+    with contextlib.closing(raw(file)) as old:
+        old.executescript(
+            """
+            CREATE TABLE counted (chunk INTEGER PRIMARY KEY, tokeniser TEXT NOT NULL, tokens INTEGER NOT NULL);
+            CREATE TRIGGER chunk_uncounted AFTER DELETE ON chunks BEGIN
+                DELETE FROM counted WHERE chunk = old.chunk; END;
+            INSERT INTO counted SELECT chunk, 'a tokeniser', 9 FROM chunks;
+            UPDATE meta SET value = 24 WHERE key = 'read_as';
+            PRAGMA user_version = 24;
+            """
+        )
 
 
 @contextlib.contextmanager

@@ -185,8 +185,8 @@ def _find_erased(index: Index, name: str) -> tuple[Entry | None, list[str]]:
             return None, [name]
         return made if any(trace.before and trace.after for trace in made.traces) else None, [name]
     erased = [entry for entry in journal.entries() if entry.verb in _ERASING and not entry.is_undone]
-    # A section that was erased alone, by its id now or in earlier versions, else the note that it went with.
-    names = dict.fromkeys((name, "#~".join(name.rsplit("~", 1)), name.rpartition("#")[0] or name))
+    # A section that was erased alone, by its id, else the note that it went with.
+    names = dict.fromkeys((name, name.rpartition("#")[0] or name))
     for wanted, entry in product(names, erased):
         trash = {trace.after: trace.path for trace in entry.traces if trace.before is None}
         if entry.what == wanted:

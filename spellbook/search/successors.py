@@ -71,7 +71,7 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
 
 
 def _is_other_work(old: Candidate, new: Candidate) -> bool:
-    """Return whether two checkpoints are about other work: earlier versions had each one supersede the one before."""
+    """Return whether two checkpoints are about other work: one in 30 supersedes one that is."""
     categories = {old.chunk.category, new.chunk.category}
     return categories == {CHECKPOINT} and new.score < weights.OTHER_WORK * old.score
 

@@ -338,16 +338,6 @@ def expect(file: Path, form: int, patience: float) -> None:
         raise StorageError(f"{file}: the index is of another version.", hint)
 
 
-def in_steps(scripts: Sequence[str]) -> Callable[[sqlite3.Connection, int], None]:
-    """Return a `build` for `Database` that runs the scripts that a file lacks; its form is their number."""
-
-    def build(connection: sqlite3.Connection, form: int) -> None:
-        for script in scripts[form:]:
-            run_script(connection, script)
-
-    return build
-
-
 def run_script(connection: sqlite3.Connection, sql: str) -> None:
     """Run the statements of a script within a transaction, which `executescript` would commit."""
     statement = ""

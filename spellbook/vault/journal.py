@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
+import sqlite3
 import threading
 import time
 import zlib
@@ -20,16 +21,19 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from spellbook.system.errors import MemoryNotFound, StorageError
-from spellbook.system.sqlite import Database, in_steps
+from spellbook.system.sqlite import Database, run_script
 from spellbook.vault.folder import digest
 
 FILE = "journal.db"
 
-_STEPS = (
-    """
+_FORM = 4
+"""The number of the form of the journal's tables."""
+
+_TABLES = """
+    -- `session` is the one that the change was made in, as the client names it, "" for all others.
     CREATE TABLE entries (
         entry INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, verb TEXT, what TEXT, undoes INTEGER,
-        whole INTEGER DEFAULT 0
+        whole INTEGER DEFAULT 0, session TEXT NOT NULL DEFAULT ''
     );
     CREATE INDEX entries_undoes ON entries (undoes) WHERE undoes IS NOT NULL;
     CREATE TABLE changes (
@@ -39,13 +43,10 @@ _STEPS = (
     CREATE INDEX changes_entry ON changes (entry);
     CREATE INDEX changes_path ON changes (path);
     CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
-    """,
-    "ALTER TABLE changes ADD COLUMN links TEXT;",  # of moves, once; see the last step
-    # The session that the change was made in, as the client names it, "" for all others.
-    "ALTER TABLE entries ADD COLUMN session TEXT NOT NULL DEFAULT '';",
-    "UPDATE changes SET links = NULL;",
-)
-"""The steps that made the journal's tables, oldest first; its form is their number."""
+"""
+
+_FROM_0_2_0 = "UPDATE changes SET links = NULL;"
+"""What becomes of a journal of form 3, which kept the links that a move rewrote."""
 
 INODE = "inode:"
 """How the state begins of what is only moved."""
@@ -179,7 +180,7 @@ class Journal:
     """The journal in `state`, opened on first use; it keeps about `most_bytes` bytes and `most_days` days."""
 
     def __init__(self, state: Path, most_bytes: int = 100_000_000, most_days: float = 90) -> None:
-        self._database = Database(state / FILE, len(_STEPS), in_steps(_STEPS), {}, "journal of changes", _LOSS)
+        self._database = Database(state / FILE, _FORM, _build, {}, "journal of changes", _LOSS)
         self._most_bytes = most_bytes
         self._most_days = most_days
         self._here = _Here()
@@ -440,6 +441,10 @@ class Journal:
             )
             """
         )
+
+
+def _build(connection: sqlite3.Connection, form: int) -> None:
+    run_script(connection, _FROM_0_2_0 if form else _TABLES)
 
 
 def inode_of(place: Path) -> str:

@@ -1,4 +1,4 @@
-"""Ids: a note's id or path means the note, a section's id the section, in every verb; older ids still work."""
+"""Ids: a note's id or path means the note, a section's id the section, in every verb."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from spellbook.index import sync
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.commands import spellbook
-from tests.helpers import Counting, as_before, opened, rows, told
 from tests.server.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
@@ -35,7 +33,6 @@ def hall(write_note):
         pytest.param("ops/keys.md", IDS, id="the note, by its path"),
         pytest.param("ops/keys#", ["#"], id="what it begins with"),
         pytest.param("ops/keys#~2", ["#~2"], id="a later part of that"),
-        pytest.param("ops/keys~2", ["#~2"], id="that part, as it was called before"),
         pytest.param("ops/keys#rotation", ["#rotation"], id="a section"),
         pytest.param("ops/keys.md#rotation", ["#rotation"], id="a section, by the note's path"),
     ],
@@ -65,9 +62,6 @@ def test_erasing_a_note_takes_all_of_it(book, keys, vault, id):
             "ops/keys#rotation", "the section Rotation of Keys", "## Rotation\n\nEvery Monday.\n\n", id="a section"
         ),
         pytest.param("ops/keys#~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part"),
-        pytest.param(
-            "ops/keys~2", "part 2 of 5 of the text above the first section of Keys", "", id="a part, as it was called"
-        ),
         pytest.param("ops/keys#", "part 1 of 5 of the text above the first section of Keys", "", id="the first part"),
     ],
 )
@@ -177,7 +171,7 @@ def test_a_path_may_hold_what_divides_ids(book, write_note):
 
 
 def test_ids_in_notes_and_filters_reach_their_notes(book, vault, write_note, hall):
-    """Ids in `supersedes`, filters and links resolve, also older ones."""
+    """Ids in `supersedes`, filters and links resolve."""
     write_note("new.md", "# New\n\nIt is dark no more. See [[ops/hall#]].\n", supersedes="01HALL#")
     write_note("ops/keys.md", TEXT)
     assert [hit.path for hit in book.find("dark").hits] == ["new.md", "ops/hall.md"]
@@ -205,20 +199,3 @@ def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):
     ids = [found.id for found in book.show("a")][1:]
     assert (len(set(ids)), max(map(len, ids)) < 210) == (2, True)
     assert [[found.text.strip()[-1] for found in book.show(id)] for id in ids] == [["x"], ["y"]]
-
-
-def test_a_catalog_from_before_has_the_ids_of_today(vault, write_note):
-    """Nothing is embedded, and use counts stay."""
-    write_note("keys.md", TEXT)
-    write_note("hall.md", "# Hall\n\nIt is dark.\n", id="01HALL")
-    with opened(vault) as index:
-        sync.run(index)
-        now = told(index)
-        index.catalog.usage.opened(["keys"])
-    as_before(index.catalog.file)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert rows(index.catalog, "SELECT note, count FROM uses") == [("keys", 1)]
-        report = sync.run(index)
-        assert (report.embedded, report.pending, report.changed, embedder.taken()) == (0, 0, 0, 0)
-        assert told(index) == now

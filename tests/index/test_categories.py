@@ -6,9 +6,7 @@ import pytest
 
 from spellbook.index import sync
 from spellbook.index.filters import conditions
-from tests.helpers import Counting, as_before, opened, rows
-
-"""The migration that has notes with several categories read again."""
+from tests.helpers import opened
 
 
 @pytest.fixture
@@ -54,16 +52,3 @@ def test_a_key_that_tools_write_may_be_missing(book, write_note, key):
     write_note("a.md", "# A\n\ntext")
     answer = book.search("A", filter={key: "x"})
     assert (answer.hits, [str(each) for each in answer.unmatched]) == ((), [f"No note has {key} x."])
-
-
-def test_an_older_index_gets_them_without_embedding(vault, notes):
-    """After the update the notes are read again, and nothing is embedded."""
-    with opened(vault) as index:
-        sync.run(index)
-        rows(index.catalog, "DELETE FROM fields WHERE key = 'category' AND value = '프로젝트'")
-    as_before(index.catalog.file)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        report = sync.run(index)
-        assert found(index, category="프로젝트") == ["both.md"]
-        assert (report.embedded, embedder.taken()) == (0, 0)

@@ -166,7 +166,7 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
 
 
 def test_a_collection_made_otherwise_is_made_again(tmp_path):
-    """A collection of an older version is not queried, and is deleted when the new one is there."""
+    """A collection of another form is not queried, and is deleted when the new one is there."""
     block = units(20)
     store, chroma = Store(block), Chroma(tmp_path, "f")
     chroma.catch_up(store, 100)

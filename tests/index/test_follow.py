@@ -174,26 +174,6 @@ def test_a_state_of_an_older_version_is_gone_on_with(index):
     assert (json.loads(file.read_text())["folder"], follow.is_due(index)) == (kept["folder"], False)
 
 
-def test_a_collection_of_the_form_before_is_built_anew_without_the_embedder(index):
-    """A collection without metadata is rebuilt from the catalog's vectors."""
-    caught_up(index)
-    index.chroma.close()
-    file = index.config.state / "chroma.json"
-    file.write_text(
-        json.dumps(
-            {name: json.loads(file.read_text())[name] for name in ("folder", "fingerprint", "seq", "epoch", "rows")}
-            | {"form": 1}
-        )
-    )
-    index.embedder.taken()
-    assert index.chroma.rows == 0
-    assert caught_up(index)["ops/keys#rotation"]["topic"] == "security"
-    assert (index.embedder.taken(), [path.name for path in index.config.state.glob("chroma-[0-9]*")]) == (
-        0,
-        ["chroma-2"],
-    )
-
-
 def test_a_watcher_fills_chroma_in_a_child_process(index):
     """The watcher loads no Chroma; only the child holds the lock, and it prints nothing on stdout."""
     code = """

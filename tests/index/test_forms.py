@@ -27,7 +27,7 @@ from tests.helpers import Counting, as_before, from_scratch, opened, raw, rows, 
 
 @pytest.fixture
 def older(vault, write_note, tmp_path):
-    """The file of a catalog of form 9, with what notes do not say, beside a vault with three notes."""
+    """The file of a catalog of form 24, with what notes do not say, beside a vault with three notes."""
     write_note("a.md", "# Hooks\n\nthe useState hook", age=100)
     write_note("hi.md", "# Note\n\nयह हिन्दी में लिखा है", age=100)
     write_note("once.md", "# Doors\n\n" + "\n\n".join(f"## {i}\n\nlighthouse {i}" for i in range(30)), age=100)
@@ -41,6 +41,7 @@ def older(vault, write_note, tmp_path):
         catalog.sessions.begin("one", 3600)
         catalog.vectors.spare(sorted({key for key, _ in catalog.vectors.changes(0)})[:1], 3)
         catalog.vectors.set_left("another")
+        catalog.usage.add({("search", 32): 5}, [])
     as_before(catalog.file)
     return catalog.file
 
@@ -83,7 +84,6 @@ def test_nothing_is_embedded_again(vault, older, tmp_path):
 def test_what_notes_do_not_say_is_kept(vault, older):
     """Uses, sessions, moves, counts, the vectors that are only kept, and which embedder was left."""
     with contextlib.closing(raw(older)) as old:
-        old.execute("INSERT INTO measures VALUES ('search', 8, 20000, 5), ('calls', -1000, 20000, 7)")
         spare = old.execute("SELECT until FROM spared").fetchall()
         generation = old.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0]
         [seq] = old.execute("SELECT value FROM meta WHERE key = 'seq'").fetchone()
@@ -94,10 +94,7 @@ def test_what_notes_do_not_say_is_kept(vault, older):
         assert rows(catalog, "SELECT old, new, name FROM moves") == [("once.md", "now.md", "once")]
         assert rows(catalog, "SELECT until FROM spared WHERE key IN (SELECT key FROM vectors)") == spare
         assert (catalog.vectors.left(), catalog.vectors.seq) == ("another", seq)
-        assert rows(catalog, "SELECT * FROM counters ORDER BY 1") == [
-            ("calls", -1000, 480_000, 7),
-            ("search", 32, 480_000, 5),  # in 32 buckets for each tenfold, once 8
-        ]
+        assert catalog.usage.counts() == {"search": {32: 5}}
         assert catalog.generation == generation + 1
         before = kept(catalog)
         sync.run(index)
@@ -178,7 +175,7 @@ def test_a_kill_leaves_the_old_catalog_or_the_new_one(older, tmp_path):
         catalog = Catalog.open(state)
         assert kept(catalog) == expected
         catalog.close()
-    assert forms == {9, FORM}
+    assert forms == {24, FORM}
 
 
 def test_a_build_that_fails_leaves_the_old_catalog(vault, older):
@@ -193,7 +190,7 @@ def test_a_build_that_fails_leaves_the_old_catalog(vault, older):
         with pytest.raises(StorageError, match="already exists"):
             Catalog.open(older.parent)
     with contextlib.closing(sqlite3.connect(older)) as left:
-        assert left.execute("PRAGMA user_version").fetchone() == (9,)
+        assert left.execute("PRAGMA user_version").fetchone() == (24,)
         assert left.execute("SELECT count(*) FROM notes").fetchone() == (3,)
     with opened(vault) as index:
         assert sync.run(index).embedded == 0
@@ -202,31 +199,25 @@ def test_a_build_that_fails_leaves_the_old_catalog(vault, older):
 def test_a_scan_that_is_killed_keeps_what_is_not_read_yet(vault, older):
     """Until the whole vault was read no vector is dropped, however small the cache may be."""
     with opened(vault, cache_mb=0) as index:
-        stored = index.catalog.sizes()["vectors"]
+        stored = rows(index.catalog, "SELECT key FROM vectors ORDER BY key")
         sync.scan_paths(index, ["a.md"])
         embed.tidy(index)
-        assert index.catalog.sizes()["vectors"] == stored
+        assert rows(index.catalog, "SELECT key FROM vectors ORDER BY key") == stored
         assert (sync.run(index).embedded, index.catalog.counts().pending) == (0, 0)
 
 
 def test_an_older_process_goes_on_beside_a_newer_one(vault, older):
     """One that has the catalog open reads its state while it is built anew, and cannot write what nobody could read."""
-    with contextlib.closing(sqlite3.connect(older, isolation_level=None)) as server:
-        server.execute("PRAGMA journal_mode = WAL")
-        server.execute("BEGIN")
-        assert server.execute("SELECT count(*) FROM notes").fetchone() == (3,)
-        with opened(vault) as index:
-            sync.scan(index)
-            assert server.execute("SELECT count(*), min(typeof(text)) FROM chunks").fetchone() == (33, "text")
-            server.execute("COMMIT")
-            # As an error of the whole statement, it is no fault of the note that such a process was about to store.
-            for sql in (
-                "INSERT INTO chunks (note, text, embedded) VALUES (1, 'x', 'x')",
-                "DELETE FROM words WHERE rowid = 1",
-            ):
-                with pytest.raises(sqlite3.OperationalError, match=r"no column named embedded|no such function"):
-                    server.execute(sql)
-            assert (sync.run(index).embedded, index.catalog.verify()) == (0, [])
+    with contextlib.closing(Database(older, 24, tables.build, FUNCTIONS)) as server:
+        with server.reading():
+            assert server.rows("SELECT count(*) FROM notes") == [(3,)]
+            with opened(vault) as index:
+                sync.scan(index)
+            assert server.rows("SELECT count(*) FROM counted") == [(33,)]
+        with pytest.raises(StorageError, match="a newer Spellbook has rebuilt it"), server.transaction():
+            raise AssertionError("the older program wrote")
+    with opened(vault) as index:
+        assert (sync.run(index).embedded, index.catalog.verify()) == (0, [])
 
 
 def test_the_file_gives_the_disk_back_what_it_freed(vault, older):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from spellbook.index import embed, sync
 from spellbook.models.base import label_key
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from tests.helpers import Counting as OfTexts
-from tests.helpers import as_before, opened, rows
+from tests.helpers import opened, rows
 
 
 class Counting(OfTexts):
@@ -28,31 +26,6 @@ def labelled(index):
     there = index.catalog.vectors.has([key for *_, key in found])
     right = index.embedder.fingerprint
     return [(path, kind, text, key in there and key == label_key(right, kind, text)) for path, kind, text, key in found]
-
-
-def test_an_older_index_gets_labels_without_embedding_chunks(vault, write_note):
-    """Only titles and questions are embedded, and all of them."""
-    write_note("a.md", "# Harbour\n\nships", age=100, questions=["Where are ships?", "Where are ships?"])
-    write_note("b.md", "text", age=100, question_this_answers="What is it?")
-    write_note("c.md", "more", age=100, weight=float("nan"), questions=[])
-    with opened(vault) as index:
-        sync.run(index)
-        now = labelled(index)
-    as_before(index.catalog.file)
-    assert [label[:3] for label in now] == [
-        ("a.md", "question", "Where are ships?"),
-        ("a.md", "title", "Harbour"),
-        ("b.md", "question", "What is it?"),
-        ("b.md", "title", "b"),
-        ("c.md", "title", "c"),
-    ]
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        report = sync.run(index)
-        assert (report.embedded, report.pending) == (0, 0)
-        assert sorted(embedder.texts) == sorted(text for _, _, text, _ in now)
-        assert labelled(index) == now
-        assert all(is_there for *_, is_there in now)
 
 
 def test_labels_are_embedded_before_texts_and_are_not_counted_as_pending(vault, write_note):
@@ -106,16 +79,3 @@ def test_labels_of_another_embedder_have_other_keys(vault, write_note):
         with opened(vault, embedder) as index:
             sync.run(index)
             assert (embedder.taken(), [label[3] for label in labelled(index)]) == (embedded, [True, True])
-
-
-def test_what_a_catalog_keeps_of_frontmatter_is_read_as_a_note_reads_it(vault, write_note):
-    """Numbers, nothing and nested lists of questions make the same labels in an older index as in a new one."""
-    for number, value in enumerate(([3, None, "Why?"], None, 7, {"a": "b"}, "a, b", ["  x  "])):
-        write_note(f"{number}.md", "text", questions=json.loads(json.dumps(value)))
-    with opened(vault) as index:
-        sync.run(index)
-        now = labelled(index)
-    as_before(index.catalog.file)
-    with opened(vault) as index:
-        sync.run(index)
-        assert labelled(index) == now

@@ -6,7 +6,7 @@ import pytest
 
 from spellbook.index import sync
 from spellbook.text import languages
-from tests.helpers import as_before, opened, rows
+from tests.helpers import opened, rows
 
 KOREAN = "어제 회의에서 저장소를 나누기로 했다. `git mv` 로 옮긴다.\n\n```python\nfor the_file in that_list: print('of')\n```"
 ENGLISH = "We decided to split the repository, and this is what it was for."
@@ -36,18 +36,6 @@ def test_notes_have_a_language_of_their_own_or_by_their_text(vault, write_note):
             ("d.md", "fr"),
             ("f.md", "klingon"),
         ]
-
-
-def test_an_older_index_gets_languages_without_embedding(vault, write_note):
-    """The notes are read again; their vectors stay."""
-    write_note("a.md", KOREAN, age=100)
-    with opened(vault) as index:
-        sync.run(index)
-        rows(index.catalog, "DELETE FROM fields WHERE key = 'language'")
-    as_before(index.catalog.file)
-    with opened(vault) as index:
-        report = sync.run(index)
-        assert (found(index), report.embedded, report.pending) == ([("a.md", "ko")], 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from spellbook.cli import main
-from spellbook.index import seal, sync
+from spellbook.index import seal
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.usage import FailureKind, Failures, Use
 from spellbook.index.metrics import Meter, bucket
@@ -23,7 +23,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.system.processes import Watched, present, processes
-from tests.helpers import Counting, as_before, opened, rows
+from tests.helpers import rows
 from tests.server.agent import Agent, talk
 
 Write = Callable[..., Path]
@@ -230,23 +230,6 @@ def test_both_doors_count_their_errors(vault: Path, book: Spellbook) -> None:
     assert found["stdio", "search"] == ("INVALID_INPUT", "search", "stdio", "arguments: less_than_equal")
     day = book.stats()["day"]
     assert (day["calls"], day["errors"]) == (4, {"INVALID_INPUT": 2, "MEMORY_NOT_FOUND": 2})
-
-
-def test_an_older_catalog_keeps_its_counts(vault: Path, write_note: Write) -> None:
-    """Counts by the day of an older version go on, and nothing is embedded."""
-    write_note("a.md", "The copper harbour.", age=100)
-    with opened(vault) as index:
-        sync.run(index)
-        today = int(time.time()) // 86_400
-    as_before(index.catalog.file)
-    rows(index.catalog, "INSERT INTO measures VALUES ('search', 8, ?, 5)", today)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        embedder.taken()
-        report = sync.run(index)
-        assert (report.embedded, embedder.taken()) == (0, 0)
-        assert index.catalog.usage.counts() == {"search": {32: 5}}  # in 32 buckets for each tenfold, once 8
-        assert index.catalog.usage.failures() == []
 
 
 def test_the_last_look_at_the_folder_is_known(vault: Path, write_note: Write) -> None:

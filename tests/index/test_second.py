@@ -21,7 +21,7 @@ from spellbook.search.question import Answer, state_of
 from spellbook.server import render
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
-from tests.helpers import Counting, Small, as_before, opened, rows, stored
+from tests.helpers import Counting, Small, opened, rows, stored
 
 
 @contextlib.contextmanager
@@ -69,22 +69,6 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
         )
         assert stored(index) == {text for text, _ in before}
         assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
-
-
-def test_an_older_index_gets_them_without_embedding_anything_again(vault, write_note):
-    """What the version before made is kept; only the second encoder works."""
-    write_note("a.md", "# Harbour\n\nships", questions=["Where?"])
-    write_note("b.md", "more")
-    with opened(vault, Counting()) as index:
-        sync.run(index)
-    as_before(index.catalog.file)
-    second, first = Small(), Counting()
-    with with_second(vault, second, first) as index:
-        report = sync.run(index)
-        assert (report.embedded, first.taken(), second.taken()) == (0, 0, 5)
-        assert_counted(index)
-        sync.run(index)
-        assert second.taken() == 0
 
 
 def test_counts_are_those_of_the_tables(vault, write_note):

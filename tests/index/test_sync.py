@@ -175,16 +175,6 @@ def test_other_permissions_and_names_of_a_file_are_no_change(index, vault, embed
     assert (index.catalog.generation, embedder.taken()) == (generation, 0)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no time there that nobody can set")
-def test_a_catalog_without_these_times_gets_them_by_one_look(index, vault, embedder):
-    """Notes of a catalog of the version before are read once, what was hidden from it is found, and no more is done."""
-    generation = index.catalog.generation
-    rows(index.catalog, "UPDATE files SET ctime_ns = 0")
-    assert counts(sync.run(index)) == {"scanned": 4, "unchanged": 4}
-    assert (index.catalog.generation, embedder.taken()) == (generation, 0)
-    assert all(known.stamp.ctime_ns for known in index.catalog.notes.known().values())
-
-
 def test_a_hint_is_followed_where_no_stamp_shows_the_change(index, vault):
     """A look at everything reads what an event told of, also on a disk whose stamps do not show the change."""
     file = vault / "f/0.md"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spellbook.index.catalog.text_bytes import FUNCTIONS, packed, short_key, unpacked
-from spellbook.models.base import short_hash
+from spellbook.index.catalog.text_bytes import FUNCTIONS, packed, unpacked
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 
@@ -33,9 +30,3 @@ def test_what_is_embedded_is_made_of_what_is_stored():
     for chunk in chunks:
         assert embedded(chunk.above, chunk.lead, packed(chunk.text), chunk.tail) == chunk.embedded
         assert chunk.embedded.startswith("Log")
-
-
-def test_a_key_of_before_becomes_the_key_of_today():
-    """The hash that named a text before is shortened to what names it now, so its vector is found."""
-    for data in (b"", b"harbor", "도커".encode()):
-        assert short_key(hashlib.sha256(data).hexdigest()) == short_hash(data)

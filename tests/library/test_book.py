@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 
 import pytest
 from filelock import FileLock
@@ -110,10 +108,8 @@ def test_an_older_watcher_beside_an_upgraded_program(vault, write_note):
     with opened(vault) as index:
         sync.scan(index)
         catalog = index.catalog.file
+        index.catalog.set_looked()
     as_before(catalog)
-    with closing(sqlite3.connect(catalog)) as old:
-        old.execute("INSERT OR REPLACE INTO meta VALUES ('read_as', 9)")
-        old.commit()
     write_note("b.md", "the useState hook")
     with FileLock(catalog.parent / "watching.lock"), spellbook.open(vault, embedder="hash") as book:
         assert book.is_watched()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.cli import main
-from spellbook.index import lookup, sync
+from spellbook.index import lookup
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.notes import links
@@ -20,7 +20,7 @@ from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
 from spellbook.server import render
 from spellbook.system.errors import MemoryNotFound
-from tests.helpers import Counting, as_before, from_scratch, held, opened, rows, told
+from tests.helpers import held
 
 Write = Callable[..., Path]
 
@@ -406,29 +406,6 @@ def test_a_merge_of_a_note_with_its_successor(book: Spellbook, vault: Path, writ
     assert (vault / "old.md").read_text().startswith("---\nid: 01OLD\nsupersedes: [older, oldest]\n")
     found = {hit.path: hit.why.get("superseded_by", {}).get("path") for hit in book.find("door").hits}
     assert found == {"newest.md": None, "old.md": "newest.md", "older.md": "old.md", "oldest.md": "old.md"}
-
-
-# -- a state of before
-
-
-def test_an_older_index_gets_relations_without_embedding(vault: Path, write_note: Write, tmp_path: Path) -> None:
-    """The notes are read again, and where notes went before is still known."""
-    write_note("old.md", "# Old\n\ndoor door\n", age=100)
-    write_note("plain.md", "[[old]]\n", age=100)
-    write_note("new.md", "door\n", supersedes="old", derived_from="'[[plain]]'", age=100)
-    with opened(vault) as index:
-        sync.run(index)
-        (vault / "old.md").rename(vault / "renamed.md")
-        sync.run(index)
-    as_before(index.catalog.file)
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        report = sync.run(index)
-        assert (report.embedded, embedder.taken()) == (0, 0)
-        assert told(index) == from_scratch(vault, tmp_path / "scratch")
-        assert rows(index.catalog, "SELECT old, new, name FROM moves") == [("old.md", "renamed.md", "old")]
-    with books.open(vault, embedder="hash") as book:
-        assert is_below(book)
 
 
 def test_titles_from_outside_are_marked(book: Spellbook, write_note: Callable[..., Path]) -> None:

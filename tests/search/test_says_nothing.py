@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, as_before, opened, raw, rows, told
+from tests.helpers import Counting, opened
 from tests.scratch import assert_equal_to_scratch
 
 Write = Callable[..., Path]
@@ -69,32 +68,6 @@ def test_it_is_embedded_neither_now_nor_after_a_change(vault: Path, tmp_path: Pa
         assert [hit.path for hit in Searcher(index).ask(Question("words", "keyword")).hits] == ["b.md"]
         assert index.catalog.verify() == []
     assert_equal_to_scratch(vault, tmp_path / "scratch")
-
-
-def test_an_index_of_before_loses_them_and_embeds_nothing(vault: Path, write_note: Write) -> None:
-    """Their vectors and words of the version before go; those of all other chunks stay as they are."""
-    for path, text in NOTHING.items():
-        write_note(path, text)
-    write_note("said.md", "# Today\n\n## Plan\n\nwrite tests today\n")
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        sync.run(index)
-        now = told(index)
-    as_before(index.catalog.file)
-    with contextlib.closing(raw(index.catalog.file)) as old:
-        old.execute(
-            """
-            INSERT OR IGNORE INTO vectors SELECT chunks.key, one.vector, 1, 1 FROM chunks,
-                (SELECT vector FROM vectors LIMIT 1) AS one WHERE chunks.key NOT IN (SELECT key FROM vectors)
-            """
-        )
-    embedder.taken()
-    with opened(vault, embedder) as index:
-        report = sync.run(index)
-        assert (report.embedded, report.pending, embedder.taken()) == (0, 0, 0)
-        assert told(index) == now
-        assert rows(index.catalog, "SELECT count(*) FROM chunks WHERE key IS NULL") == [(len(NOTHING) + 1,)]
-        assert {hit.path for hit in Searcher(index).ask(Question("today", "keyword")).hits} == {"said.md"}
 
 
 @pytest.mark.model

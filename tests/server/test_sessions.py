@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 from spellbook.library import book as books
 from tests.commands import spellbook
-from tests.helpers import Counting, as_before, opened
 from tests.server.agent import talk
 
 CHUNK = {"text": "The harbour opens at six.", "metadata": {"topic": "harbour", "keywords": ["harbour"]}}
@@ -44,27 +42,3 @@ def test_a_session_ends_in_its_language(book):
         "REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.",
         "The REST session has ended; you may forget the guides.",
     ]
-
-
-def test_a_state_folder_from_before(vault, write_note):
-    """Sessions and entries of an older version are kept, work on, and nothing is embedded again."""
-    write_note("a.md", "# A\n\nThe harbour opens at six.\n")
-    with books.open(vault, embedder="hash") as book:
-        book.reindex()
-        session = book.rest("ko")[0].id
-        book.revise("a", append="And closes at ten.")
-        state = book.config.state
-    as_before(state / "catalog.db")
-    database = sqlite3.connect(state / "journal.db")
-    [[steps]] = database.execute("PRAGMA user_version")
-    database.executescript(f"ALTER TABLE entries DROP COLUMN session; PRAGMA user_version = {steps - 1}")
-    database.close()
-    embedder = Counting()
-    with opened(vault, embedder) as index:
-        assert index.catalog.sessions.end(session).language == "en"
-        assert [(each.verb, each.session) for each in index.vault.journal.entries()] == [("revise", "")]
-    with books.open(vault, embedder="hash") as book:
-        report = book.reindex()
-        assert (report.embedded, report.changed, report.pending) == (0, 0, 0)
-        book.undo()
-        assert "closes" not in (vault / "a.md").read_text()

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog import text_bytes, vector_bytes, words
+from spellbook.index.catalog import text_bytes, words
 from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
@@ -35,7 +35,6 @@ from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
-from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
 from spellbook.system.sqlite import Database
@@ -47,12 +46,10 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "instant": (1, instant),
     "moment": (3, moment),
     "label_key": (3, label_key),
-    "link_key": (1, key),
-    "compact": (1, vector_bytes.compact),
     **text_bytes.FUNCTIONS,
     **words.FUNCTIONS,
 }
-"""What the catalog adds to SQL, to build it from an older form included: the number of arguments, and the function."""
+"""What the catalog adds to SQL: the number of arguments, and the function."""
 
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""
@@ -240,16 +237,11 @@ class Catalog:
         return self._find("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
 
     def meant(self, id: str) -> list[StoredChunk]:
-        """
-        Return the chunks of `id`: all of a note, in order, for its id or path; one for a chunk's id; none if unknown.
-
-        `<note>~2`, the id that the second part of a note's beginning had in earlier versions, is `<note>#~2`.
-        """
+        """Return the chunks of `id`: all of a note, in order, for its id or path; one for a chunk's id; else none."""
         if chunks := self.note(id):
             return chunks
-        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] in "#~"):
-            suffix = id[end:] if id[end] == "#" else f"#{id[end:]}"
-            if chunks := [chunk for chunk in self.note(id[:end]) if chunk.suffix == suffix]:
+        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] == "#"):
+            if chunks := [chunk for chunk in self.note(id[:end]) if chunk.suffix == id[end:]]:
                 return chunks
         return []
 

@@ -9,7 +9,6 @@ it is one transaction, so that a kill leaves the old catalog or the new one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 
 from spellbook.system.sqlite import run_script
 
@@ -106,8 +105,7 @@ _NOTES = """
 
 _CHUNKS = """
     -- Texts are packed, see `text_bytes`. `above` are the lines that precede the text where it is embedded. A chunk
-    -- that says nothing has no key, and so neither vector nor words. Older versions call the column otherwise: so a
-    -- server of one, which still runs, adds nothing that nobody could read or would count.
+    -- that says nothing has no key, and so neither vector nor words.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
         line INTEGER, end_line INTEGER, text TEXT, above TEXT, same TEXT, key TEXT,
@@ -217,37 +215,11 @@ ADDED = (
 )
 """What is done after chunks were added, those after the number `last`."""
 
-_SHORT = "CASE length(key) WHEN 64 THEN short_key(key) ELSE key END"
-_COMPACT = "CASE length(key) WHEN 64 THEN compact(vector) ELSE vector END"
-_COARSE = "CASE bucket WHEN -1000 THEN bucket ELSE bucket * 4 END"
-
-_CARRIED: dict[str, dict[str, str]] = {
-    "meta": {},
-    "vectors": {"key": _SHORT, "vector": _COMPACT},
-    "spared": {"key": _SHORT},
-    "second": {},
-    "moves": {"name": "link_key(old)"},
-    "uses": {},
-    "sessions": {},
-    "counters": {},
-    "errors": {},
-    "resolved": {},
-    "measures": {},
-}
-"""
-The tables that are carried over, each with the columns that older forms lack or keep otherwise.
-
-Forms before 10 have whole hashes as keys and vectors of float32, forms before 14 no name of a former path.
-"""
+_CARRIED = ("meta", "vectors", "spared", "second", "moves", "uses", "sessions", "counters", "errors", "resolved")
+"""The tables that are carried over, as they are: 0.2.0, the first version that was published, kept them so."""
 
 _ANEW = ("notes", "chunks", "pending", "second_pending", "catalog", "looked", "read_as", "unseen")
 """The keys of `meta` that are not carried over: what is in a catalog, its name, and how the vault was looked at."""
-
-_HOURLY = 17
-"""The form from which on counts are by the hour, not by the day in `measures`."""
-
-_FINE = 19
-"""The form from which on times are in 32 buckets, not in 8."""
 
 
 def build(connection: sqlite3.Connection, form: int) -> None:
@@ -264,12 +236,8 @@ def build(connection: sqlite3.Connection, form: int) -> None:
     run_script(connection, TABLES)
     connection.execute(f"DELETE FROM meta WHERE key NOT IN {_ANEW}")
     connection.execute(f"DELETE FROM old_meta WHERE key IN {_ANEW}")
-    coarse = {"bucket": _COARSE} if form < _FINE else {}
-    for table in old & _CARRIED.keys() - {"measures"}:
-        _carry(connection, table, _CARRIED[table] | (coarse if table == "counters" else {}))
-    if form < _HOURLY and "measures" in old:
-        connection.execute(f"INSERT INTO counters SELECT name, {_COARSE}, day * 24, count FROM old_measures")
     for table in old:
+        _carry(connection, table)
         connection.execute(f"DROP TABLE old_{table}")
     # Numbers go on, or who has the catalog open would take a new row for one that it knows.
     connection.execute("DELETE FROM sqlite_sequence")
@@ -294,11 +262,10 @@ def _set_aside(connection: sqlite3.Connection) -> set[str]:
     return {name for kind, name in made if kind == "table" and name in _CARRIED}
 
 
-def _carry(connection: sqlite3.Connection, table: str, values: Mapping[str, str]) -> None:
-    """Copy the rows of `old_…` into the table; `values` are what columns hold that are not copied as they are."""
+def _carry(connection: sqlite3.Connection, table: str) -> None:
+    """Copy the rows of `old_…` into the table, in the columns that both have."""
     new, old = (
         [name for _, name, *_ in connection.execute(f"PRAGMA table_info({t})")] for t in (table, f"old_{table}")
     )
-    columns = [name for name in new if name in old or name in values]
-    selected = ", ".join(values.get(name, name) for name in columns)
-    connection.execute(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {selected} FROM old_{table}")
+    columns = ", ".join(name for name in new if name in old)
+    connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM old_{table}")

@@ -4,7 +4,6 @@ Texts as the catalog stores them: deflated. Of what is embedded of a chunk only 
 
 from __future__ import annotations
 
-import base64
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,14 +33,8 @@ def _embedded_text(above: str, lead: str, text: bytes, tail: str) -> str:
     return embedded(above, lead, unpacked(text), tail)
 
 
-def short_key(key: str) -> str:
-    """Return the `models.base.short_hash` for a whole SHA-256 in hexadecimal, as keys were before."""
-    return base64.urlsafe_b64encode(bytes.fromhex(key)[:15]).decode("ascii")
-
-
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "unpacked": (1, unpacked),
     "embedded_text": (4, _embedded_text),
-    "short_key": (1, short_key),
 }
 """The same for SQL; `embedded_text(above, lead, text, tail)` is what is embedded of a chunk, from its columns."""

@@ -45,7 +45,7 @@ TRIES = 5
 """Times that `chroma.json` is replaced while others read it, on Windows, within `_PATIENCE`."""
 
 _FORM = 3
-"""How a collection is made: one that was made otherwise is built anew. Form 1 had no metadata, form 2 longer ids."""
+"""How a collection is made: one that was made otherwise is built anew."""
 
 LATE = 60.0
 """Seconds by which a transaction may be later than the time that it wrote down. By hand: a scan writes for seconds."""

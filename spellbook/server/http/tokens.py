@@ -4,10 +4,10 @@ The tokens that a server lets in: their names and rights, and the cookies of bro
 A token is 256 random bits. The file keeps its SHA-256 alone: a slow hash would protect a word that somebody could
 guess, and nobody guesses these. No token is ever logged, listed or put into an error.
 
-A cookie is `name.expiry.proof.nonce.signature`, each part base64 or a number; one of an earlier version has no nonce.
-The proof is an HMAC by the token, of which the file has the hash; the signature is an HMAC by the token's hash. So the
-file alone makes no cookie, a cookie alone gives no token and cannot be made to last longer, and both end when the token
-is removed. The file also lists the cookies that were logged out, until they would have ended.
+A cookie is `name.expiry.proof.nonce.signature`, each part base64 or a number. The proof is an HMAC by the token, of
+which the file has the hash; the signature is an HMAC by the token's hash. So the file alone makes no cookie, a cookie
+alone gives no token and cannot be made to last longer, and both end when the token is removed. The file also lists the
+cookies that were logged out, until they would have ended.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Tokens:
         """Return the token that a cookie stands for, and when it ends; None if it is false or too old."""
         body, _, signature = value.rpartition(".")
         parts = body.split(".")
-        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) not in {3, 4}:
+        if len(value) > _MOST_LETTERS or not value.isascii() or len(parts) != 4:
             return None
         try:
             name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 import stat
 import sys
 import time
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -120,19 +118,6 @@ def test_a_logout_ends_a_cookie(file: Path) -> None:
     tokens.remove("a")
     tokens.remove("b")
     assert len(json.loads(file.read_text())["ended"]) == 1
-
-
-def test_a_cookie_of_the_version_before(file: Path) -> None:
-    """One without a nonce is still its caller, and can be logged out."""
-    tokens = Tokens(file, {})
-    token = tokens.add("a")
-    name, expiry, proof, _, _ = str(tokens.cookie(token)).split(".")
-    body = f"{name}.{expiry}.{proof}"
-    signature = hmac.digest(sha256(token.encode()).digest(), body.encode(), "sha256")
-    cookie = f"{body}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
-    assert tokens.caller_by_cookie(cookie) == Caller("a", "write", by_cookie=True)
-    tokens.log_out(cookie)
-    assert tokens.caller_by_cookie(cookie) is None
 
 
 def test_the_value_against_forged_forms_is_of_one_cookie(file: Path) -> None:
