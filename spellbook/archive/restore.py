@@ -112,36 +112,25 @@ def restorable(
 def into_folder(
     blobs: Blobs, manifest: SnapshotManifest, files: Mapping[str, Kept], into: Path, progress: Progress | None
 ) -> Restored:
-    """Write `files` to an empty folder, or continue an interrupted restore there. Raises InvalidInput, StorageError."""
+    """Write `files` to an empty folder. Raises InvalidInput, StorageError; then nothing stays there."""
     made: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
+        if there := next(into.iterdir(), None):
+            raise InvalidInput(
+                f"{into} is not empty: it holds {there.name}.", "Name an empty folder, or one that does not exist."
+            )
         target = Folder(into.resolve())
-        placed = (path for path in into.rglob("*") if not path.is_dir() or path.is_symlink())
-        there = {path.relative_to(into).as_posix() for path in placed}
-        for path in sorted(there):
-            is_ours = path in files and _hash_of(target, path) == files[path].sha256
-            if not is_ours and not disk.TEMPORARY.fullmatch(path.rpartition("/")[2]):
-                raise InvalidInput(
-                    f"{into} is not empty: it holds {path}.", "Name an empty folder, or one that does not exist."
-                )
         for number, (path, kept) in enumerate(files.items(), 1):
-            if path not in there:
-                place = target.admitted(path)
-                target.make(path.rpartition("/")[0])
-                temporary = disk.temporary_name(place.parent)
-                made.append(temporary)
-                with temporary.open("xb") as file:
-                    file.writelines(blobs.pieces(kept.sha256, path))
-                os.chmod(temporary, rules.permissions(kept.item.mode))
-                disk.set_time(temporary, kept.item.stamp.mtime_ns)
-                disk.claim(temporary, place)
-                temporary.unlink(missing_ok=True)
-                made[-1] = place
+            place = target.admitted(path)
+            target.make(path.rpartition("/")[0])
+            made.append(place)
+            with place.open("xb") as file:
+                file.writelines(blobs.pieces(kept.sha256, path))
+            os.chmod(place, rules.permissions(kept.item.mode))
+            disk.set_time(place, kept.item.stamp.mtime_ns)
             if progress:
                 progress("restoring", number, len(files))
-        for path in there - files.keys():
-            (into / path).unlink()  # ours, of a restore that was killed
         for folder in manifest.head["folders"]:
             target.admitted(folder)
             target.make(folder)
@@ -155,7 +144,7 @@ def into_folder(
         if isinstance(error, OSError):
             raise disk.storage_error(str(into), error) from error
         raise
-    return Restored(manifest.name, str(into), len(files.keys() - there), (), len(files.keys() & there))
+    return Restored(manifest.name, str(into), len(files), (), 0)
 
 
 # -- over the vault

@@ -7,28 +7,20 @@ A job runs in a thread of the server. It goes on when the page or the client tha
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from spellbook.index.embed import Progress
-from spellbook.system import disk
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError
-from spellbook.text.quoting import json_of
 
 State = Literal["running", "done", "failed", "cancelled"]
 Work = Callable[[Progress], Any]
 """Does a job: is given the function that it reports its progress to, and returns a result that JSON can hold."""
 
-KEPT = frozenset({"check"})
-"""Kinds whose last result is kept in the state folder: it describes the vault, also after the server has ended."""
-
-_FILE = "last-{kind}.json"
 _MOST = 20
 """Ended jobs that can still be asked for."""
 
@@ -72,14 +64,10 @@ class Jobs:
     """
     The jobs of one process; the verbs themselves take care of other processes.
 
-    With a `state` folder, results of the kinds in `KEPT` outlive the process. `failed` is called for each job that
-    fails, with its kind and error.
+    `failed` is called for each job that fails, with its kind and error.
     """
 
-    def __init__(
-        self, state: Path | None = None, failed: Callable[[str, BaseException], None] = lambda kind, error: None
-    ) -> None:
-        self._state = state
+    def __init__(self, failed: Callable[[str, BaseException], None] = lambda kind, error: None) -> None:
         self._failed = failed
         self._guard = threading.Lock()
         self._jobs: dict[str, Job] = {}  # only the last one may be running
@@ -127,9 +115,7 @@ class Jobs:
         return job
 
     def last(self, kind: str) -> Job | None:
-        """Return the job of this kind that was done last, also by an earlier server for the kinds in `KEPT`."""
-        if kind in KEPT and self._state:
-            return _read(self._state / _FILE.format(kind=kind))
+        """Return the job of this kind that was done last, None if there is none."""
         return next((job for job in self.all() if job.kind == kind and job.state == "done"), None)
 
     def cancel(self, id: str) -> Job:
@@ -173,25 +159,4 @@ class Jobs:
             self._failed(job.kind, error)
             message = f"Spellbook failed with {type(error).__name__}."
             ended = {"state": "failed", "error": {"code": SpellbookError.code, "message": message, "hint": ""}}
-        job = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)
-        if job.state == "done" and job.kind in KEPT and self._state:
-            _write(self._state / _FILE.format(kind=job.kind), job)
-        self._jobs[job.id] = job
-
-
-def _write(file: Path, job: Job) -> None:
-    try:
-        with disk.replacing(file) as kept:
-            kept.write(json_of(job.as_dict()).encode())
-    except (OSError, SpellbookError) as error:  # the job itself is done
-        _log.warning("%s: the result is not kept: %s", file, error)
-
-
-def _read(file: Path) -> Job | None:
-    """Return a job that was kept, None if there is none or the file is damaged."""
-    try:
-        kept = json.loads(file.read_bytes())
-        times = {name: dt.datetime.fromisoformat(kept[name]) for name in ("started", "ended")}
-        return Job(**{**kept, **times})
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+        self._jobs[job.id] = replace(self._jobs[job.id], ended=dt.datetime.now(dt.UTC), **ended)

@@ -48,7 +48,7 @@ class Served:
 
     def __post_init__(self) -> None:
         threads.set_waiting(service(self.book.config.embedder) is not None)
-        self.jobs = Jobs(self.book.config.state, lambda kind, error: self.book.meter.failed(kind, "http", error))
+        self.jobs = Jobs(lambda kind, error: self.book.meter.failed(kind, "http", error))
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
         """When each present alert was first seen, in seconds since 1970."""

@@ -22,7 +22,7 @@ Report = Callable[[str, int, int], None]
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
     """Jobs whose results are kept."""
-    made = Jobs(tmp_path)
+    made = Jobs()
     yield made
     made.close()
 
@@ -96,7 +96,7 @@ def test_a_job_is_cancelled_at_its_next_report(jobs: Jobs) -> None:
 def test_an_error_is_told_and_counted(tmp_path: Path, error: Exception, told: dict[str, str]) -> None:
     """A failed job has the error's code and words; of an unforeseen one the class alone."""
     counted: list[tuple[str, BaseException]] = []
-    jobs = Jobs(tmp_path, lambda kind, error: counted.append((kind, error)))
+    jobs = Jobs(lambda kind, error: counted.append((kind, error)))
 
     def work(report: Report) -> None:
         raise error
@@ -108,23 +108,16 @@ def test_an_error_is_told_and_counted(tmp_path: Path, error: Exception, told: di
     assert jobs.last("import") is None
 
 
-def test_what_is_kept(jobs: Jobs, tmp_path: Path) -> None:
-    """The last result of a check outlives the server, and one that failed or was cancelled does not replace it."""
+def test_the_last_result_of_a_kind(jobs: Jobs) -> None:
+    """The last job of a kind that was done can be asked for; one that failed or was cancelled does not replace it."""
     assert jobs.last("check") is None
     done = ended(jobs, jobs.start("check", lambda report: {"duplicates": []}))
-    ended(jobs, jobs.start("snapshot", lambda report: {"name": "x"}))
 
     def fails(report: Report) -> None:
         raise InvalidInput("No.")
 
     ended(jobs, jobs.start("check", fails))
-    kept = Jobs(tmp_path).last("check")
-    assert kept
-    assert (kept.id, kept.result, kept.as_dict()) == (done.id, {"duplicates": []}, done.as_dict())
-    assert (jobs.last("snapshot") or done).result == {"name": "x"}
-    assert Jobs(tmp_path).last("snapshot") is None
-    (tmp_path / "last-check.json").write_text("{")
-    assert Jobs(tmp_path).last("check") is None
+    assert jobs.last("check") == done
 
 
 def test_old_jobs_are_forgotten(jobs: Jobs) -> None:
@@ -139,7 +132,7 @@ def test_old_jobs_are_forgotten(jobs: Jobs) -> None:
 
 def test_the_end_of_the_server(tmp_path: Path) -> None:
     """Closing cancels the running job."""
-    jobs, work = Jobs(tmp_path), Held()
+    jobs, work = Jobs(), Held()
     job = jobs.start("reindex", work)
     assert work.reached.wait(PATIENCE)
     jobs.close(within=0)
@@ -153,7 +146,7 @@ def test_a_cancelled_reindex_goes_on_later(vault: Path, write_note: Callable[...
         write_note(f"n{number}.md", f"# Title {number}\n\nEntry {number} of the log.\n")
     embedder, held, go_on = Counting(), threading.Event(), threading.Event()
     with Spellbook(config.load(vault, embedder="hash"), embedder) as book:
-        jobs = Jobs(book.config.state)
+        jobs = Jobs()
 
         def work(report: Report) -> dict[str, Any]:
             def slowly(stage: str, done: int, total: int) -> None:
@@ -187,7 +180,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Calla
     write_note(".spellbook/config.toml", 'embedder = "hash"\n')
     with books.open(vault) as book:
         book.reindex()
-        jobs, before = Jobs(book.config.state), held(vault)
+        jobs, before = Jobs(), held(vault)
 
         def cancelled(work: Work, at: str) -> None:
             """Cancel the job at the second report of a stage."""
