@@ -124,7 +124,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
             above = "" if may_omit_title and begins_with(written, title) else title
             path = _path(tuple(dict.fromkeys(filter(None, (above, *heading, label)))))
             # Overlap helps a text that has no heading and no keywords. It blurs a text that has them
-            # (tests/benchmarks/chunks.py).
+            # (tests/benchmarks/README.md, Chunks).
             follows = page.turn_before(part) or (page.torn_from(part, previous) if not (path or words) else "")
             before = "\n".join(filter(None, ("" if day in path else day, path, words, follows)))
             line, end_line = first + blank, first + tall - 1

@@ -76,9 +76,6 @@ def show(
         unrelated.append(cosines[~answers])
         (within if one == other else across).append(cosines[answers])
     print(
-        f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, 99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}"
-    )
-    print(
         f"unrelated: median {np.median(np.concatenate(unrelated)):.3f}, "
         f"99.8 % {np.percentile(np.concatenate(unrelated), 99.8):.3f}"
     )

@@ -244,8 +244,8 @@ def pair(book, write_note):
 @pytest.mark.parametrize(("a", "b"), [("A1", "B1"), ("ops/new.md", "old.md")])
 def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b):
     """
-    The union has the older id and is found at once; the other note is in the trash and says where it went; undo
-    restores every byte.
+    The union has the older id and is found at once; the other note is in the trash and says where it went; undo,
+    and restoring it from the trash, restores every byte.
     """
     before = tree(vault)
     shown = book.merge(a, b)
@@ -272,6 +272,8 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
     book.undo()
     assert tree(vault) == before
     assert [hit.id for hit in book.find("copy").hits] == ["B1#"]
+    book.restore(book.merge(a, b, apply=True).trash)
+    assert tree(vault) == before
 
 
 def test_contradictions_are_never_merged_silently(book, vault, write_note):
@@ -381,6 +383,7 @@ WORDS = [
     "tau",
     "upsilon",
 ]
+CRANE = "The crane on the northern quay of the old harbour lifts as much as {} tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
 LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
 
 
@@ -390,24 +393,12 @@ def chunk(text, **labels):
 
 def test_a_repetition_in_other_numbers_names_them(book, vault):
     """A repetition in other numbers is written and names what it may supersede; in the same ones it is refused."""
-    book.scribe(
-        chunk(
-            "The crane on the northern quay of the old harbour lifts as much as 3 tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
-        )
-    )
-    done = book.scribe(
-        chunk(
-            "The crane on the northern quay of the old harbour lifts as much as 5 tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
-        )
-    )
+    book.scribe(chunk(CRANE.format(3)))
+    done = book.scribe(chunk(CRANE.format(5)))
     [older] = done.may_supersede[0]
     assert (len(done.written), done.duplicates) == (1, ((),))
     assert older.score >= DUPLICATE
-    [same] = book.validate(
-        chunk(
-            "THE CRANE on the northern quay of the old harbour lifts as much as 3 tons in a minute, whatever wind and weather say of it to those who wait below with their carts!"
-        )
-    )[1]
+    [same] = book.validate(chunk(CRANE.format(3).replace("The crane", "THE CRANE").replace(".", "!")))[1]
     assert (same.how, same.score, same.changed) == ("words", 1.0, ())
 
 
@@ -515,12 +506,4 @@ def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
     assert {to for (path, _), to in leads(vault).items() if path == "old.md"} == {"c.md"}
     assert (vault / "c.md").read_text() == "[[old]] [[old|it]]\n"
     book.undo()
-    assert tree(vault) == before
-
-
-def test_a_merged_note_comes_back_by_its_place_in_the_trash(book, vault, pair):
-    """Restoring the note from the trash undoes the merge."""
-    before = tree(vault)
-    done = book.merge("A1", "B1", apply=True)
-    book.restore(done.trash)
     assert tree(vault) == before

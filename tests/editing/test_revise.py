@@ -15,10 +15,8 @@ from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
 from tests.editing.commands import spellbook
-from tests.editing.conftest import NOTE, harbour
+from tests.editing.conftest import NOTE
 from tests.server.agent import talk
-
-__all__ = ["harbour"]
 
 
 def text(file):
@@ -135,6 +133,14 @@ def test_append_adds_and_takes_nothing(body, added):
     [
         {"append": " \n"},
         {"append": "\ud800"},
+        {},
+        {"content": " \n"},
+        {"content": "```\nnever closed"},
+        {"content": "\ud800"},
+        {"metadata": {}},
+        {"metadata": {"id": "x"}},
+        {"metadata": {"topic": ["a"]}},
+        {"metadata": {"bad: key": 1}},
         {"append": "a", "content": "b"},
         {"append": "a", "replace": ("a", "b")},
         {"replace": ("", "b")},
@@ -145,7 +151,7 @@ def test_append_adds_and_takes_nothing(body, added):
     ],
 )
 def test_what_makes_no_sense_changes_nothing(book, harbour, asked):
-    """Two ways at once, an empty phrase, or text that would absorb later sections is INVALID_INPUT."""
+    """Nothing, two ways at once, an empty phrase, or text that would absorb later sections is INVALID_INPUT."""
     with pytest.raises(InvalidInput):
         book.revise("harbour#one", **asked)
     assert text(harbour) == NOTE
@@ -156,17 +162,22 @@ def test_what_makes_no_sense_changes_nothing(book, harbour, asked):
 
 
 def test_every_answer_has_the_hash_that_revise_expects(book, harbour):
-    """Hits, `show` and revisions return the hash for the next revision; an old hash is a conflict."""
+    """
+    Hits, `show` and revisions return the hash for the next revision, and that of the file counts too; an old hash, or
+    one letter of it, is a conflict.
+    """
     [hit] = book.find("second").hits
     shown = next(found for found in book.show("harbour") if found.id == hit.id)
     assert hit.hash == shown.hash == hit.as_dict()["hash"]
     done = book.revise(hit.id, append="more", expected_hash=hit.hash)
     book.revise(hit.id, replace=("more", "less"), expected_hash=done.hash)
-    for asked in ({"append": "x"}, {"replace": ("less", "x")}, {"metadata": {"topic": "x"}}):
-        with pytest.raises(Conflict):
-            book.revise(hit.id, expected_hash=done.hash, **asked)
-    book.revise("harbour", append="x", expected_hash=digest(harbour.read_bytes()))
-    assert text(harbour) == NOTE.replace("second", "second\r\n\r\nless") + "\r\n\r\nx"
+    for asked in ({"append": "x"}, {"replace": ("less", "x")}, {"metadata": {"topic": "x"}}, {"content": "x"}):
+        for wrong in (done.hash, done.hash[:1], "0" * 64, "zzz"):
+            with pytest.raises(Conflict):
+                book.revise(hit.id, expected_hash=wrong, **asked)
+    for letters, added in ((64, "x"), (16, "y")):
+        book.revise("harbour", append=added, expected_hash=digest(harbour.read_bytes())[:letters])
+    assert text(harbour) == NOTE.replace("second", "second\r\n\r\nless") + "\r\n\r\nx\r\n\r\ny"
 
 
 def test_a_dry_run_shows_and_writes_nothing(book, harbour):

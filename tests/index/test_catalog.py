@@ -20,7 +20,7 @@ from spellbook.index.filters import conditions
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, RestExpired, RestInvalid, StorageError
 from spellbook.system.sqlite import Database
-from tests.helpers import Counting, finished, from_scratch, opened, python, rows, told
+from tests.helpers import Counting, finished, from_scratch, in_many_ways, opened, python, rows, told
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_an_empty_folder_becomes_a_catalog_and_stays_one(state):
         catalog.close()
 
 
-def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault, write_note):
+def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vault):
     """
     After writing, embedding, editing, moving, removing and a new embedder, the stored counts equal counts of all rows.
     """
@@ -68,22 +68,9 @@ def test_what_is_counted_and_what_is_pending_is_what_a_look_at_all_rows_says(vau
         labels = "SELECT count(DISTINCT key) FROM labels WHERE key NOT IN (SELECT key FROM vectors)"
         assert len(index.catalog.waiting.in_order()) == counts.pending + rows(index.catalog, labels)[0][0]
 
-    def one(name, text):
-        write_note(f"{name}.md", text)
-        sync.scan(index)
-        assert_counted(index)
-
     with opened(vault) as index:
-        one("a", "## One\n\nsame\n\n## Two\n\nother")
-        one("b", "## One\n\nsame")
-        embed.embed_texts(index)
-        assert_counted(index)
-        one("c", "## One\n\nsame\n\n## Three\n\nnew")
-        one("a", "## Two\n\nchanged")
-        (vault / "b.md").rename(vault / "d.md")
-        (vault / "c.md").unlink()
-        sync.scan(index)
-        assert_counted(index)
+        for _ in in_many_ways(vault, index, lambda: embed.embed_texts(index)):
+            assert_counted(index)
         assert index.catalog.counts().pending == 1
         embed.embed_texts(index)
         index.catalog.vectors.evict(0)
@@ -245,24 +232,6 @@ def test_of_two_readers_of_one_file_the_one_with_older_bytes_yields(vault, write
         fingerprint = index.embedder.fingerprint
         assert index.catalog.notes.apply([stale], (), index.vault.stamp, fingerprint) == ([], [])
         assert [found.text for found in index.catalog.note("a")] == ["fresh words"]
-
-
-def test_a_file_that_came_back_is_not_forgotten(vault, write_note):
-    """A file is removed only if it is still missing at the commit."""
-    write_note("a.md", "words")
-    with opened(vault) as index:
-        sync.scan(index)
-        assert index.catalog.notes.apply((), ["a.md"], index.vault.stamp, index.embedder.fingerprint) == ([], [])
-        assert index.catalog.counts().notes == 1
-
-
-def test_what_was_cut_for_another_embedding_is_refused(vault, write_note):
-    """An entry with keys of another embedding is left for the next run."""
-    write_note("a.md", "words")
-    with opened(vault) as index:
-        sync.scan(index)
-        entry = read(index.vault, "a.md", sync.rules(index))
-        assert index.catalog.notes.apply([entry], (), index.vault.stamp, "another embedding") == ([], [])
 
 
 def test_notes_are_stored_without_a_savepoint(vault, write_note, monkeypatch):

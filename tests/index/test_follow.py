@@ -18,7 +18,7 @@ from spellbook.index.vectors import chroma, follow
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
-from tests.helpers import PATIENCE, Counting, finished, opened, python
+from tests.helpers import PATIENCE, Counting, finished, opened, python, until
 
 READ = """
 import chromadb, json, sys
@@ -224,10 +224,7 @@ atexit.register(lambda: print("chromadb" in sys.modules))
 main(["--vault", sys.argv[1], "reindex"])
 """
     assert finished(python(code, index.config.vault))[0].endswith("False")
-    deadline = time.monotonic() + PATIENCE
-    while follow.is_due(index):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not follow.is_due(index))
     assert index.chroma.rows == 4
 
 
@@ -236,10 +233,7 @@ def test_a_child_waits_for_the_one_before(index, write_note):
     with FileLock(index.config.state / "chroma-follow.lock"):
         follow.start(index)
         time.sleep(1.5)  # long enough for it to begin
-    deadline = time.monotonic() + PATIENCE
-    while follow.is_due(index):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not follow.is_due(index))
     empty = index.config.state.parent / "empty"
     child = processes.child(follow.__name__)
     told, _ = child.communicate(pickle.dumps((False, empty, index.embedder.fingerprint, "", "")), timeout=PATIENCE)

