@@ -153,26 +153,6 @@ def test_defaults(meta, category, source):
     assert (found.memory.meta["category"], found.memory.meta["source"]) == (category, source)
 
 
-@pytest.mark.parametrize(
-    ("text", "title", "name"),
-    [
-        ("# 도커 설치\n\nx", None, "도커 설치"),
-        ("x\n\n# [Link](y) `code`", None, "Link code"),
-        ("```sh\n# no heading\n```\n\n## Yes", None, "Yes"),
-        ("x", "Given: this", "Given - this"),
-        ("just some words, and more of them than eight words", None, "just-some-words-more-eight-words"),
-        ("---", None, ""),
-        ("!!!", None, "!!!"),
-        ("# " + "long " * 50, None, ("long " * 18).strip()),
-    ],
-)
-def test_name(text, title, name):
-    """A file is named by title, first heading or first words, and always has a name."""
-    found = checked(text, **({"title": title} if title else {}))
-    assert found.memory is not None
-    assert found.memory.name == name
-
-
 def test_old_names_and_single_texts():
     """
     The old names `question_this_answers` and `topic_id` work; a single text is a list of one; repetitions are dropped.

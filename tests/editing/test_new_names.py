@@ -12,6 +12,10 @@ from tests.helpers import leads
     ("text", "title", "name"),
     [
         ("Intro.\n\n# The *Keys* of [Ann](a.md)", None, "The Keys of Ann"),
+        ("```sh\n# no heading\n```\n\n## Yes", None, "Yes"),
+        ("just some words, and more of them than eight words", None, "just-some-words-more-eight-words"),
+        ("---", None, ""),
+        ("# " + "long " * 50, None, ("long " * 18).strip()),
         ("x", "Vec<T> isn't C++", "Vec<T> isn't C++"),
         ("x", 'Decision: why? "[draft]" of #3 | plan', "Decision - why - '(draft)' of 3 - plan"),
         ("x", "TCP/IP at 18:30", "TCP/IP at 18:30"),
@@ -19,7 +23,10 @@ from tests.helpers import leads
     ],
 )
 def test_name(text, title, name):
-    """A given title names the file: markup is left out, case and signs stay, and a long name ends with a whole word."""
+    """
+    A given title, else the first heading or words name the file: markup is left out, case and signs stay, and a long name
+    ends with a whole word.
+    """
     assert Memory(text, {"title": title} if title else {}).name == name
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main, progress_bar
+from spellbook.cli import progress_bar
 from spellbook.editing import undo as undoing
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import Conflict, InvalidInput
+from tests.editing.commands import spellbook as run
 from tests.helpers import note_writer
 
 Write = Callable[..., Path]
@@ -30,13 +30,6 @@ def harbour(book: Spellbook, write_note: Write) -> Path:
         book.revise("harbour", replace=(place.read_text().split("\n")[2], text))
     book.move("crane.md", "deep/crane.md")
     return place
-
-
-def run(vault: Path, *command: object, code: int = 0) -> Result:
-    """Run a command as a person does, without a terminal."""
-    result = CliRunner().invoke(main, ["--vault", str(vault), *map(str, command)], env={"SPELLBOOK_EMBEDDER": "hash"})
-    assert result.exit_code == code, f"{command}: {result.output} {result.exception!r}"
-    return result
 
 
 def test_all_of_a_session_are_undone(book: Spellbook, harbour: Path, vault: Path) -> None:

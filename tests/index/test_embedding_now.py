@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
@@ -22,6 +20,7 @@ from spellbook.server import render
 from spellbook.server.watcher import Watcher
 from spellbook.settings import config
 from spellbook.system import processes
+from tests.commands import spellbook as run
 from tests.helpers import PATIENCE, Failing, python
 
 Write = Callable[..., Path]
@@ -71,12 +70,6 @@ def busy(notes: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], N
             yield finish
         finally:
             finish()
-
-
-def run(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_nobody_is_told_to_do_what_is_being_done(notes: Path, busy: Callable[[], None]) -> None:

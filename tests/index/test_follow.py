@@ -99,17 +99,6 @@ def test_metadata_follow_moves_labels_and_deletions(index, vault, write_note):
     assert index.embedder.taken() == 0
 
 
-def test_metadata_follow_a_heading(index, vault):
-    """A renamed heading is embedded again, and only the new row is left."""
-    caught_up(index)
-    file = vault / "ops/keys.md"
-    file.write_text(file.read_text("utf-8").replace("## Rotation", "## Renewal"), "utf-8")
-    sync.run(index)
-    found = caught_up(index)
-    assert found["ops/keys#renewal"]["heading"] == "Renewal"
-    assert "ops/keys#rotation" not in found
-
-
 def test_it_is_due_after_each_change_of_a_note(index, vault, write_note):
     """Catching up is due after a new vector, a moved note or a deleted one, and not when nothing has changed."""
     assert follow.is_due(index)  # there is none yet
@@ -150,6 +139,7 @@ def test_a_look_at_changed_notes_alone_leaves_what_a_look_at_all_would(index, va
         "moved before the others": lambda: (vault / "c.md").rename(vault / "a.md"),
         "text replaced": lambda: write_note("a.md", "# c\n\nOf nothing.\n"),
         "text back": lambda: write_note("a.md", note.format("a")),
+        "heading renamed": lambda: write_note("a.md", note.format("a").replace("Shared", "Its own")),
         "all gone": lambda: [(vault / f"{name}.md").unlink() for name in "ab"],
     }
     for name, change in changes.items():

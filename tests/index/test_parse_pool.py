@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from spellbook.index.extract import folded
 from spellbook.index.filters import fold
 from spellbook.index.parse_pool import Readers, entries
 from spellbook.models.base import short_hash
-from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told
+from tests.helpers import PATIENCE, finished, from_scratch, opened, python, told, until
 
 PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(0, 40, 4)]
 
@@ -113,18 +114,16 @@ with opened(Path(sys.argv[1])) as index, Readers(index.vault, sync.rules(index))
     asking = python(code, index.config.vault, SPELLBOOK_STATE=str(index.config.state.parent))
     pids = [int(word) for word in asking.communicate(timeout=PATIENCE)[0].split()]
     assert pids
-    for pid in pids:
-        for _ in range(200):
-            try:
-                os.kill(pid, 0)
-                with open(f"/proc/{pid}/stat") as file:  # whoever inherits it may not have asked for its end yet
-                    if file.read().rpartition(")")[2].split()[0] == "Z":
-                        break
-            except OSError:
-                break
-            subprocess.run(["sleep", "0.05"], check=True)
-        else:
-            pytest.fail("a reader outlived its parent")
+
+    def is_gone(pid):
+        try:
+            os.kill(pid, 0)
+            # Whoever inherits it may not have asked for its end yet.
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    until(lambda: all(map(is_gone, pids)))
 
 
 def test_an_index_that_others_read_for_is_the_same(index, vault, tmp_path, monkeypatch):

