@@ -116,13 +116,13 @@ def pull(name: str) -> None:
     with progress_bar.download(name) as progress:
         pulled, fetched = download.pull(progress)
     what = "was downloaded" if fetched else "is already downloaded; nothing was fetched"
-    output.say(f"{pulled.name} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
+    output.say(f"{store.MODEL} {what}: {pulled.folder} ({pulled.size / 1e6:,.0f} MB).")
     try:
-        width = len(embedders.create(f"onnx:{pulled.name}").embed_query("Spellbook"))
+        width = len(embedders.create(f"onnx:{store.MODEL}").embed_query("Spellbook"))
     except EmbeddingError as error:
         raise EmbeddingError(f"It was downloaded, but cannot be used yet: {error.message}", error.hint) from error
     output.say(
-        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{pulled.name}, "
+        f"Its vectors have {width} dimensions. To use it: SPELLBOOK_EMBEDDER=onnx:{store.MODEL}, "
         "then `spellbook reindex`."
     )
 
@@ -134,22 +134,23 @@ def list_(as_json: bool) -> None:
     from spellbook.models import embedders
     from spellbook.models.hub import store
 
-    here, installed = store.pulled(), embedders.installed()
+    here, installed = store.listed(), embedders.installed()
     known = {} if store.find() else {store.MODEL: store.ABOUT}
     if as_json:
+        pulled = [here] if here else []
         keys = [
-            {"name": one.name, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
-            for one in here
+            {"name": store.MODEL, "folder": one.folder, "source": one.source, "bytes": one.size, "whole": one.is_whole}
+            for one in pulled
         ]
         output.as_json({"here": keys, "installed": list(installed), "known": known})
         return
     if installed:
         output.say(f"Installed with Spellbook: {', '.join(installed)}.")
-    for one in here:
-        broken = "" if one.is_whole else "; files are missing: remove it and download it again"
-        details = translated(f"{one.size / 1e6:,.0f} MB, from {one_line(one.source)}{broken}")
-        click.echo(f"{click.style(one_line(one.name), bold=True)}  {details}")
-    if not here:
+    if here:
+        broken = "" if here.is_whole else "; files are missing: remove it and download it again"
+        details = translated(f"{here.size / 1e6:,.0f} MB, from {one_line(here.source)}{broken}")
+        click.echo(f"{click.style(store.MODEL, bold=True)}  {details}")
+    else:
         output.say("No model is downloaded yet.")
     if known:
         output.say("To download:")
@@ -162,5 +163,7 @@ def remove(name: str) -> None:
     """Delete the model NAME and any partial download; its vectors stay in the index."""
     from spellbook.models.hub import store
 
-    gone = store.remove(name)
-    output.say(f"{gone.name} was deleted ({gone.size / 1e6:,.0f} MB).")
+    if name not in store.NAMES:
+        raise InvalidInput(f"There is no model {name!r:.80} to delete.", f"Only {store.MODEL} is one.")
+    size = store.remove()
+    output.say(f"{store.MODEL} was deleted ({size / 1e6:,.0f} MB).")

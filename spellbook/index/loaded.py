@@ -51,14 +51,14 @@ class LoadedIndex:
         A search that leaves guides out gives `guides`, the number of their chunks: then an expression that only guides
         have counts 0.
         """
-        change = self._change()
+        change = self.catalog.version
         return lambda part: self._frequency(change, str(part), guides)
 
     def holding(self, expressions: Sequence[Expression], notes: Sequence[tuple[int, int]]) -> list[list[bool]]:
         """Return for each expression which notes, by the numbers of their first and last chunk, have it."""
         first = np.array([first for first, _ in notes])
         last = np.array([last for _, last in notes])
-        rows, change = [], self._change()
+        rows, change = [], self.catalog.version
         for expression in expressions:
             numbers = self._numbers(change, str(expression))
             if len(numbers) > _MOST_NUMBERED:
@@ -66,9 +66,3 @@ class LoadedIndex:
             has = np.searchsorted(numbers, last, "right") > np.searchsorted(numbers, first)
             rows.append(has.tolist())
         return rows
-
-    def _change(self) -> object:
-        """Return the name of the catalog and the last change of a note: counts are kept until the next one."""
-        changes = self.catalog.changes
-        # A catalog that was begun anew counts its changes from the beginning.
-        return changes.catalog, changes.last

@@ -116,8 +116,8 @@ class LimitedReader(Reader):
 
         One of the vault that was begun anew counts from 0, and has another seq.
         """
-        source, own = self._whole.index, self._own.catalog.changes.catalog
-        return id(source), source.catalog.generation, source.catalog.vectors.seq, own
+        source = self._whole.index
+        return id(source), source.catalog.generation, source.catalog.vectors.seq, self._own.catalog.version[0]
 
     def _catch_up(self) -> None:
         """Update the index from the vault's own. Raises StorageError: no answer comes from an older index."""
@@ -132,11 +132,10 @@ class LimitedReader(Reader):
                 self.config, self._source = self._own.config, source
                 before.chroma.close()
                 self._scanned = None
-            own = self._own.catalog.changes.catalog
-            changes = source.catalog.changes.catalog, source.catalog.changes.last, own
-            if self._scanned != changes:  # a new vector alone changes no note
+            versions = source.catalog.version, self._own.catalog.version[0]
+            if self._scanned != versions:  # a new vector alone changes no note
                 upkeep.scan(self._own)
-                self._scanned = changes
+                self._scanned = versions
             embed.copy_vectors(self._own, source.catalog)
             if self._own.catalog.counts().chunks > self.config.exact_most:
                 follow.start(self._own)  # Chroma answers in a vault of this size

@@ -201,9 +201,9 @@ def watching(bench: Bench) -> Iterator[Figure]:
 def _followed(bench: Bench, index: Index) -> float:
     """Save a note and return the seconds until Chroma has its new chunk and its metadata."""
     until(lambda: not follow.is_due(index))
-    before, start = index.catalog.changes.last, time.perf_counter()
+    before, start = index.catalog.version, time.perf_counter()
     bench.edit()
-    until(lambda: index.catalog.changes.last != before and not follow.is_due(index))
+    until(lambda: index.catalog.version != before and not follow.is_due(index))
     return time.perf_counter() - start
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.catalog import text_bytes, words
-from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
@@ -77,7 +76,6 @@ class Catalog:
         self.waiting = Waiting(self._database)
         self.labels = Labels(self._database)
         self.second = Second(self._database, self._meta)
-        self.changes = Changes(self._database, self._meta)
 
     @classmethod
     def open(cls, state: Path) -> Catalog:
@@ -95,6 +93,12 @@ class Catalog:
     def file(self) -> Path:
         """The file of the catalog."""
         return self._database.file
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """The name that tells this catalog from one begun anew, and the number of the last change of a note."""
+        [(last,)] = self._rows("SELECT coalesce(max(seq), 0) FROM changes")
+        return str(self._meta.get("catalog") or ""), int(last)
 
     def close(self) -> None:
         """Close the connections of all threads."""

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.system.lazy import np, npt
 from spellbook.system.lock import take
@@ -137,10 +136,10 @@ class Chroma:
         """How many vectors it holds; 0 if it is missing, broken or of another embedding."""
         return self._usable().rows
 
-    def is_current(self, source: Vectors, changes: Changes) -> bool:
+    def is_current(self, source: Vectors, version: tuple[str, int]) -> bool:
         """Say whether it holds all vectors and knows of all changes of notes."""
         current = self._usable()
-        is_compared = current.folder and (current.catalog, current.change) == (changes.catalog, changes.last)
+        is_compared = current.folder and (current.catalog, current.change) == version
         return bool(is_compared) and not source.changes(current.seq, 1)
 
     def catch_up(self, source: Vectors, most: int, seconds: float = float("inf")) -> int:
@@ -172,7 +171,7 @@ class Chroma:
                 break
         return added
 
-    def compare(self, source: Vectors, changes: Changes) -> None:
+    def compare(self, source: Vectors, version: tuple[str, int]) -> None:
         """
         Bring the metadata up to the catalog and delete the rows of keys out of use.
 
@@ -183,7 +182,7 @@ class Chroma:
             current = self._usable()
             if not current.folder:
                 raise Unavailable("there is no index yet")
-        at, catalog, change = time.time(), changes.catalog, changes.last
+        at, (catalog, change) = time.time(), version
         if current.catalog == catalog:
             keys = source.touched(current.change, current.at - LATE)
         else:

@@ -78,7 +78,7 @@ def is_due(index: Index) -> bool:
         return False  # the vault went over to another embedder, and this index follows with the next look
     if not catalog.is_read or not (catalog.counts().chunks or index.chroma.rows):
         return False  # what is not read yet looks as if it were gone
-    return not index.chroma.is_current(catalog.vectors, catalog.changes)
+    return not index.chroma.is_current(catalog.vectors, catalog.version)
 
 
 def _is_behind(index: Index, most: int) -> bool:
@@ -99,7 +99,7 @@ def catch_up(catalog: Catalog, chroma: Chroma | Server, seconds: float = math.in
         if catalog.vectors.changes(chroma.seq, 1):
             return False
         if isinstance(chroma, Chroma):  # a server holds no metadata, and nothing is deleted there
-            chroma.compare(catalog.vectors, catalog.changes)
+            chroma.compare(catalog.vectors, catalog.version)
         return True
 
 
@@ -206,7 +206,7 @@ def serve() -> None:
         catalog, chroma = Catalog.open(state), vector_index(state, fingerprint, url, token)
         while catalog.fingerprint == fingerprint and catch_up(catalog, chroma, patience=_PATIENCE):
             # Whoever embeds starts another one at its end, which may not have waited long enough for this one.
-            if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.changes):
+            if processes.is_embedding(state) or chroma.is_current(catalog.vectors, catalog.version):
                 break
     except Exception as error:  # whatever it is, the parent logs it
         answer.write(" ".join(f"{error or type(error).__name__}".split())[:500])

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from spellbook.index.catalog.changes import Changes
 from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
 from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable
 from spellbook.system import disk
@@ -115,8 +114,8 @@ class Server:
                         _log.warning("%d vectors from %s are not used: no unit vectors.", wrong, self.place)
         return found
 
-    def is_current(self, source: Vectors, changes: Changes) -> bool:
-        """Say whether the server has all vectors of the catalog; it is not told `changes` of notes."""
+    def is_current(self, source: Vectors, version: object) -> bool:
+        """Say whether the server has all vectors of the catalog; it is told nothing of notes and their `version`."""
         return not any(source.changes(self._mark(part).seq, 1, which) for part, which in _PARTS.items())
 
     def catch_up(self, source: Vectors, most: int, seconds: float = math.inf) -> int:

@@ -92,7 +92,7 @@ def _download(
 ) -> store.Pulled:
     """Fetch `parts` into `folder`; return the model. Raises as `pull` does, and OSError."""
     done = 0
-    stage, total = store.staging(folder.name), sum(part.size for part in parts)
+    stage, total = store.staging(), sum(part.size for part in parts)
     stage.mkdir(parents=True, exist_ok=True)
     here = sum(file.stat().st_size for file in stage.rglob("*") if file.is_file())
     if shutil.disk_usage(stage).free < total - here + _SPARE:

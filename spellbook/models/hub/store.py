@@ -1,15 +1,13 @@
 """
-Downloaded models: one folder each in the user's data folder, complete or absent.
+The downloaded model: a folder in the user's data folder, complete or absent.
 
-`manifest.json` has the source, and size and SHA-256 of each file. Spellbook downloads and runs one model; folders of
-others, which earlier versions downloaded, are listed and can be removed.
+`manifest.json` has the source, and size and SHA-256 of each file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,21 +30,14 @@ DATA = "onnx/model.onnx_data"
 
 MANIFEST = "manifest.json"
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.A)
-
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model that is on this machine: its folder and source, and the size and the SHA-256 of each file, by path."""
+    """The model as it is on this machine: folder and source, and the size and the SHA-256 of each file, by path."""
 
     folder: Path
     source: str
     files: Mapping[str, tuple[int, str]]
-
-    @property
-    def name(self) -> str:
-        """What `remove` calls it."""
-        return self.folder.name
 
     @property
     def size(self) -> int:
@@ -73,31 +64,26 @@ class Pulled:
 
 
 def find() -> Pulled | None:
-    """Return the model that Spellbook runs; None if it is missing or incomplete."""
-    here = _read(places.pulled() / MODEL)
+    """Return the model; None if it is missing or incomplete."""
+    here = listed()
     return here if here and here.is_whole and {TOKENIZER, GRAPH} <= here.files.keys() else None
 
 
-def pulled() -> list[Pulled]:
-    """Return the models that were pulled, whole or not, by name."""
-    try:
-        folders = sorted(places.pulled().iterdir())
-    except OSError:
-        return []
-    return [here for folder in folders if not folder.name.startswith(".") and (here := _read(folder))]
+def listed() -> Pulled | None:
+    """Return the model, whole or not; None if it is missing."""
+    return _read(places.pulled() / MODEL)
 
 
-def remove(name: str) -> Pulled:
-    """Delete a model and any partial download of it. Raises InvalidInput if it is not here, StorageError."""
-    folder, rest = places.pulled() / name, staging(name)
-    here = _read(folder) if (is_name := _NAME.fullmatch(name)) else None
-    if here is None and not (is_name and rest.exists()):
-        known = ", ".join(other.name for other in pulled()) or "none"
-        raise InvalidInput(f"There is no model {name!r:.120} in {folder.parent}.", f"Models here: {known}.")
+def remove() -> int:
+    """Delete the model and any partial download of it, and return its bytes. Raises InvalidInput, StorageError."""
+    folder, rest = places.pulled() / MODEL, staging()
+    here = listed()
+    if here is None and not rest.exists():
+        raise InvalidInput(f"No model was downloaded to {folder.parent}.", "Nothing was deleted.")
     try:
         # Renamed first: a half-deleted folder must not look like a model.
         if here:
-            gone = folder.with_name(f".{name}.gone")
+            gone = folder.with_name(f".{MODEL}.gone")
             shutil.rmtree(gone, ignore_errors=True)  # left by a killed process
             folder.rename(gone)
             shutil.rmtree(gone)
@@ -106,12 +92,12 @@ def remove(name: str) -> Pulled:
         raise StorageError(
             f"{folder} cannot be deleted ({error.strerror}).", "Close what uses it, and try again."
         ) from error
-    return here or Pulled(folder, "", {})
+    return here.size if here else 0
 
 
-def staging(name: str) -> Path:
+def staging() -> Path:
     """Return the folder of a download that is not complete yet."""
-    return places.pulled() / f".{name}.part"
+    return places.pulled() / f".{MODEL}.part"
 
 
 def _read(folder: Path) -> Pulled | None:

@@ -1,4 +1,4 @@
-"""Routes of the database, the caches and links: optimize, cache figures and clearing; which links are not checked."""
+"""Routes of the database, the caches and links: optimize, cache figures and clearing, broken links."""
 
 from __future__ import annotations
 
