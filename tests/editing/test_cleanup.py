@@ -14,7 +14,7 @@ OLD = {"id": "01OLD", "type": "working", "created": "2026-01-01T00:00:00+00:00"}
 
 
 def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault, write_note):
-    """Not what is pinned, of another type, edited, opened lately, or written by a person; all in one change."""
+    """Not what is pinned, of another type, edited, opened lately, or written by a person; all in one change. They come back by undo, or by name."""
     aged = 30 * DAY
     due = [write_note(f"old{number}.md", "text\n", age=aged, **{**OLD, "id": f"01OLD{number}"}) for number in (1, 2)]
     for name, meta, age in (
@@ -36,15 +36,8 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault,
     assert (book.log(1)[0].verb, book.forget_working()) == ("forget", None)
     book.undo()
     assert {file: file.read_bytes() for file in due} == bytes_of
-
-
-def test_what_was_forgotten_is_restored_by_its_name(book, vault, write_note):
-    """As what was erased is."""
-    file = write_note("old.md", "text\n", age=30 * DAY, **OLD)
-    book.reindex()
     book.forget_working()
-    assert book.restore("old.md") == ("old.md",)
-    assert file.exists()
+    assert [book.restore(file.name) for file in due] == [(file.name,) for file in due]
 
 
 @pytest.mark.parametrize("days", [0, 40])

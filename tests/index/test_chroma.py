@@ -144,9 +144,18 @@ def garble(folder):
             file.write_bytes(b"garbage" * 100)
 
 
-@pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
+def formless(folder):
+    """Leave out of what form the folder is."""
+    file = folder.with_name("chroma.json")
+    file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != "form"}))
+
+
+@pytest.mark.parametrize("break_it", [garble, shutil.rmtree, formless], ids=["garbage", "missing", "of another form"])
 def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
-    """A broken folder raises only Unavailable, and the next catch-up writes all rows into a new folder."""
+    """
+    A folder that is broken or of another form raises only Unavailable, and the next catch-up writes all rows into a new
+    folder.
+    """
     block = units(20)
     store = Store(block)
     first = Chroma(tmp_path, "f")
@@ -162,22 +171,6 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
     folder = json.loads((tmp_path / "chroma.json").read_text())["folder"]
     assert [path.name for path in tmp_path.glob("chroma-*")] == [folder]
     assert break_it is shutil.rmtree or folder == "chroma-2"
-    chroma.close()
-
-
-def test_a_collection_made_otherwise_is_made_again(tmp_path):
-    """A collection of another form is not queried, and is deleted when the new one is there."""
-    block = units(20)
-    store, chroma = Store(block), Chroma(tmp_path, "f")
-    chroma.catch_up(store, 100)
-    chroma.close()
-    current = json.loads((tmp_path / "chroma.json").read_text())
-    (tmp_path / "chroma.json").write_text(
-        json.dumps({name: value for name, value in current.items() if name != "form"})
-    )
-    assert chroma.seq == 0
-    assert chroma.catch_up(store, 100) == 20
-    assert [path.name for path in tmp_path.glob("chroma-*")] == ["chroma-2"]
     chroma.close()
 
 

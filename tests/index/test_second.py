@@ -301,10 +301,6 @@ def test_the_setting(vault, write_note, monkeypatch, filed, said, expected):
     write_note(".spellbook/config.toml", filed)
     monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", said)
     assert config.load(vault).second_encoder is expected
-
-
-def test_a_setting_that_makes_no_sense_is_refused(vault, monkeypatch):
-    """The error names the variable and what it may be."""
     monkeypatch.setenv("SPELLBOOK_SECOND_ENCODER", "perhaps")
     with pytest.raises(InvalidInput, match=r"SPELLBOOK_SECOND_ENCODER='perhaps' is neither on nor off"):
         config.load(vault)

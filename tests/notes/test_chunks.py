@@ -95,32 +95,21 @@ def test_every_case_has_its_expectation():
 
 
 @given(texts, st.sampled_from([8, 40, 256]))
-def test_nothing_is_lost(text, most):
-    """The chunks joined are the body, each at its position, and encode to the file's bytes."""
+def test_any_note_is_cut_whole(text, most):
+    """
+    The chunks joined are the body and encode to the file's bytes. Each is at its position, has an id of its own, and
+    lines `line` to `end_line` contain exactly its text.
+    """
     data = text.encode()
     note = parse("a.md", data)
-    chunks = cut(note, most)
+    chunks, source = cut(note, most), lines(note.text)
     assert "".join(chunk.text for chunk in chunks) == note.body
     assert [note.text[chunk.start : chunk.end] for chunk in chunks] == [chunk.text for chunk in chunks]
     assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
     assert note.encode() == data
-
-
-@given(texts, st.sampled_from([8, 40, 256]))
-def test_suffixes_are_unique(text, most):
-    """No two chunks of a note share an id."""
-    suffixes = [chunk.suffix for chunk in cut(parse("a.md", text.encode()), most)]
-    assert len(set(suffixes)) == len(suffixes) > 0
-
-
-@given(texts, st.sampled_from([8, 40, 256]))
-def test_lines_are_the_files(text, most):
-    """Lines `line` to `end_line` contain exactly the chunk's text."""
-    note = parse("a.md", text.encode())
-    source = lines(note.text)
-    for chunk in cut(note, most):
-        written = chunk.text.strip()
-        if written:
+    assert len({chunk.suffix for chunk in chunks}) == len(chunks) > 0
+    for chunk in chunks:
+        if written := chunk.text.strip():
             span = source[chunk.line - 1 : chunk.end_line]
             assert written in "".join(span)
             assert lines(written)[0].rstrip("\r\n") in span[0]
@@ -128,10 +117,18 @@ def test_lines_are_the_files(text, most):
 
 
 @given(texts, st.sampled_from([40, 256]))
-def test_no_chunk_is_far_too_long(text, most):
-    """A chunk has at most the requested tokens, and at most as many again for its headings."""
-    for chunk in cut(parse("a.md", text.encode()), most):
+def test_what_is_embedded_is_bounded(text, most):
+    """
+    A chunk has at most the requested tokens, and at most as many again for its headings. However long titles, keywords,
+    headers and turns are, the text itself always fits into what a model reads.
+    """
+    note = parse("a.md", text.encode())
+    chunks = cut(note, most)
+    for chunk in chunks:
         assert token_weight(chunk.text) <= 2 * most + 1
+        assert token_weight(chunk.embedded) <= 3 * most + 200
+        assert len(chunk.embedded) <= 12 * most + 1600
+    assert cut(note, most) == chunks
 
 
 @pytest.mark.parametrize(
@@ -159,17 +156,6 @@ def test_a_heading_goes_with_what_it_heads():
     text = "".join(f"### Part {i}\n\n#### Below\n\n{'word ' * (i * 7 % 190)}\n\n" for i in range(60))
     for chunk in cut(parse("a.md", text.encode()))[:-1]:
         assert not chunk.text.rstrip().splitlines()[-1].startswith("#")
-
-
-@given(texts, st.sampled_from([40, 256]))
-def test_what_is_embedded_is_bounded(text, most):
-    """However long titles, keywords, headers and turns are, the text itself always fits into what a model reads."""
-    note = parse("a.md", text.encode())
-    chunks = cut(note, most)
-    for chunk in chunks:
-        assert token_weight(chunk.embedded) <= 3 * most + 200
-        assert len(chunk.embedded) <= 12 * most + 1600
-    assert cut(note, most) == chunks
 
 
 def test_the_text_is_never_pushed_out():

@@ -48,16 +48,13 @@ def reasons(each):
     ],
 )
 def test_fusion_is_a_weighed_sum(mode, semantic, keyword, expected):
-    """`search` is 0.7 meaning and 0.3 words; the other verbs use one of them whole."""
+    """`search` is 0.7 meaning and 0.3 words; the other verbs, and a search without the embedder, use one of them whole."""
     [each] = fuse([candidate(semantic=semantic, keyword=keyword)], mode)
     assert each.score == pytest.approx(expected)
     assert shares(each) == pytest.approx(each.score)
-
-
-def test_by_words_only_the_words_count_whole():
-    """Without the embedder a score by words counts whole."""
-    [each] = fuse([candidate(keyword=0.5)], "both", by_words_only=True)
-    assert each.score == 0.5
+    if keyword is not None:
+        [each] = fuse([candidate(keyword=keyword)], mode, by_words_only=True)
+        assert each.score == keyword
 
 
 def aged(days, **given):
@@ -73,11 +70,16 @@ def test_age_takes_by_half_lives():
 
 
 @pytest.mark.parametrize("category", ["system", "preference", "decision"])
-def test_what_stays_true_does_not_age(category):
-    """`system`, `preference` and `decision` do not age unless a setting says so."""
+@pytest.mark.parametrize("type", ["semantic", "procedural"])
+def test_what_stays_true_does_not_age(category, type):
+    """
+    `system`, `preference` and `decision` do not age unless a setting says so, nor what is `semantic` or `procedural`,
+    whatever its category.
+    """
     assert ranked(aged(5_000, category=category), mode="semantic")[0].score == 1
     assert ranked(aged(5_000, category=category), mode="semantic", half_lives={category: 30.0})[0].score < 1
     assert ranked(aged(5_000, category="log"), mode="semantic", half_lives={"log": math.inf})[0].score == 1
+    assert ranked(aged(5_000, type=type, category="project"), mode="semantic")[0].score == 1
 
 
 @pytest.mark.parametrize(
@@ -95,12 +97,6 @@ def test_a_type_goes_before_the_category(days, given):
     """A known `type` sets the half-life; any other leaves it to the category, which shares no names with types."""
     year = ranked(aged(365), mode="semantic")[0].score
     assert ranked(aged(days, **given), mode="semantic")[0].score == pytest.approx(year, abs=1e-3)
-
-
-@pytest.mark.parametrize("type", ["semantic", "procedural"])
-def test_knowledge_does_not_age(type):
-    """What is `semantic` or `procedural` does not age, whatever its category."""
-    assert ranked(aged(5_000, type=type, category="project"), mode="semantic")[0].score == 1
 
 
 def test_a_setting_names_a_type_or_a_category():
@@ -130,16 +126,6 @@ def test_pins_and_importance():
     assert (reasons(low), low.score < 0.5) == (["importance 0.2"], True)
     [pinned] = ranked(candidate(semantic=0.5, pinned=True, updated="2001-01-01"), mode="semantic")
     assert (reasons(pinned), pinned.score) == (["pinned"], 0.55)
-
-
-def test_what_is_superseded_stands_below_its_successor():
-    """A superseded note ranks below its successor, even if it matches better, and says why."""
-    old, new, other = candidate("old.md", 0.9), candidate("new.md", 0.4), candidate("other.md", 0.3)
-    found = ranked(old, other, new, mode="semantic", above={"old.md": ["new.md"]})
-    assert [each.chunk.path for each in found] == ["new.md", "old.md", "other.md"]
-    assert reasons(old) == ["superseded by new.md"]
-    assert old.hit().why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
-    assert shares(old) == pytest.approx(old.score)
 
 
 @pytest.mark.parametrize("said", [{"superseded_by": "NEW"}, {"status": "superseded"}, {"status": " Superseded"}])
@@ -177,7 +163,10 @@ def test_what_a_superseded_note_supersedes_stands_below_it():
 
 
 def test_what_is_superseded_loses_no_more_than_its_place():
-    """Its successor is lifted to it and says so; where that is better anyway, or is no candidate, it loses nothing."""
+    """
+    Its successor is lifted to it and stands above it, and both say so; where that is better anyway, or is no candidate,
+    it loses nothing.
+    """
     old, new, other = candidate("old.md", 0.8), candidate("new.md", 0.3), candidate("other.md", 0.6)
     found = ranked(old, new, other, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.chunk.path, each.score) for each in found] == [
@@ -186,6 +175,8 @@ def test_what_is_superseded_loses_no_more_than_its_place():
         ("other.md", 0.6),
     ]
     assert (reasons(new), shares(new)) == (["supersedes old.md"], pytest.approx(new.score))
+    assert (reasons(old), shares(old)) == (["superseded by new.md"], pytest.approx(old.score))
+    assert old.hit().why["superseded_by"] == {"path": "new.md", "id": "id of new.md", "title": "new.md"}
     old, new = candidate("old.md", 0.5), candidate("new.md", 0.7)
     found = ranked(old, new, mode="semantic", above={"old.md": ["new.md"]})
     assert [(each.score, reasons(each)) for each in found] == [(0.7, []), (0.5, [])]

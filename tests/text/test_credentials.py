@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import string
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from click.testing import CliRunner, Result
-from mcp import Client
 
 from spellbook.cli import main
 from spellbook.library.book import Spellbook
-from spellbook.server.app import build
 from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
+from tests.server.agent import Agent, talk
 
 Write = Callable[..., Path]
 
@@ -30,7 +27,6 @@ def random(length: int, letters: str = string.ascii_letters + string.digits) -> 
     return "".join(letters[number % len(letters)] for number in numbers)
 
 
-HEX = "0123456789abcdef"
 UPPER = string.ascii_uppercase + "234567"
 PEM = f"-----BEGIN {'RSA '}PRIVATE KEY-----\n{random(64)}\n{random(64)}\n-----END {'RSA '}PRIVATE KEY-----"
 PASSWORD = "Qz7" + random(11)
@@ -297,21 +293,19 @@ def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPat
 def test_tools(book: Spellbook, note: Path) -> None:
     """Tools refuse secrets too, unless force=true."""
 
-    async def calls() -> list[tuple[bool, str]]:
-        async with Client(build(book, live=False)) as client:
-            session = json.loads((await client.call_tool("rest", {})).content[0].text)["session_id"]  # type: ignore[union-attr]
-            said = []
-            for force in (False, True):
-                chunk = {"text": f"token: {PASSWORD}", "metadata": META}
-                for tool, given in (
-                    ("scribe", {"chunk": chunk, "session_id": session}),
-                    ("revise", {"chunk_id": "ops/keys#rotation", "append": f"token: {PASSWORD}"}),
-                ):
-                    result = await client.call_tool(tool, {**given, "force": force})
-                    said.append((bool(result.is_error), str(result.content[0].text)))  # type: ignore[union-attr]
-            return said
+    async def calls(agent: Agent) -> list[tuple[bool, str]]:
+        session = (await agent.json("rest"))["session_id"]
+        said = []
+        for force in (False, True):
+            for tool, given in (
+                ("scribe", {"chunk": {"text": f"token: {PASSWORD}", "metadata": META}, "session_id": session}),
+                ("revise", {"chunk_id": "ops/keys#rotation", "append": f"token: {PASSWORD}"}),
+            ):
+                result = await agent.ask(tool, **given, force=force)
+                said.append((bool(result.is_error), str(result.content[0].text)))
+        return said
 
-    refused = anyio.run(calls)
+    refused = talk(book, calls)
     assert [is_error for is_error, _ in refused] == [True, True, False, False]
     assert all("a secret after 'token'" in text for _, text in refused)
     assert not any(PASSWORD in text for _, text in refused[:3])

@@ -83,28 +83,8 @@ def hits(texts, names):
 
 
 def chunk(name, text, source, line=1, updated=None):
-    labels = {"source": source}
-    return StoredChunk(
-        0,
-        f"{name}#",
-        f"{name}.md",
-        line,
-        line,
-        name,
-        name,
-        text,
-        "",
-        name,
-        name,
-        0.5,
-        None,
-        updated,
-        0,
-        0,
-        (),
-        (),
-        labels,
-    )
+    about = (name, name, text, "", name, name, 0.5, None, updated)
+    return StoredChunk(0, f"{name}#", f"{name}.md", line, line, *about, 0, 0, (), (), {"source": source})
 
 
 NAMES = st.tuples(HOSTILE, st.one_of(st.none(), HOSTILE, HOSTILE.map("https://x".__add__)))
