@@ -207,15 +207,6 @@ class Reader:
         self.refresh()
         return related.around(self.index, lookup.resolve(self.index, id).path)
 
-    def graph(self, id: str, most: int) -> related.NoteGraph:
-        """Return at most `most` notes around a note, which comes first, and their links. Raises MemoryNotFound."""
-        path = self.resolve(id).path
-        return related.graph(self.index, path, most, self._near(path))
-
-    def _near(self, path: str) -> related.Near:
-        """Return what finds the notes near to the one at `path` by meaning."""
-        return lambda wanted, least: self._searcher.alike(path, (), wanted, least)
-
     def vault_graph(self, most: int) -> related.VaultGraph:
         """Return the notes of the vault, at most the `most` linked ones, and the links between them."""
         self.refresh()

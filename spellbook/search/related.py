@@ -10,12 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import Linked, Links
-from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
+from spellbook.index.catalog.schema import LinkRow, ListedNote
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
 from spellbook.notes.links import Files, Reached, key
@@ -27,13 +26,6 @@ _MOST_LINES = 100
 """Lines with a link to a note that a backlink names."""
 _COMMON = 0.2
 """A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
-_ENOUGH = 8
-"""Neighbours in a picture, up to which notes near by meaning are added. By hand: their names fit around the note."""
-_MEANING = 0.4
-"""
-Score from which on a note is near by meaning. By hand: among ten notes of a person, a Korean and an English one on the
-same matter had 0.58, others 0.23 and less.
-"""
 _FEW = 20
 """Notes that a label may have in any vault."""
 
@@ -190,72 +182,18 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteGraph:
-    """
-    The notes around a note, which comes first, and how they are connected.
-
-    An edge has the places of two notes in `notes`, and what it says: a relation, "link", "related" for notes that share
-    something without a link, or "meaning" for notes that are near each other by what they say.
-    """
-
-    notes: tuple[tuple[str, str, str], ...]  # path, id, title
-    edges: tuple[tuple[int, int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class VaultGraph:
     """
     The notes of a vault and their links, the most linked first; `total` counts the notes that are left out too.
 
-    `degrees` has the number of notes that each is linked with. An edge is as in `NoteGraph`.
+    `degrees` has the number of notes that each is linked with. An edge has the places of two notes in `notes`, and a
+    relation or "link".
     """
 
     notes: tuple[ListedNote, ...]
     degrees: tuple[int, ...]
     edges: tuple[tuple[int, int, str], ...]
     total: int
-
-
-Near = Callable[[int, float], Iterable[tuple[StoredChunk, float]]]
-"""Returns the best chunks of so many other notes that have at least a score by meaning, with their scores."""
-
-
-def graph(index: Index, path: str, most: int = 60, near_by_meaning: Near = lambda wanted, least: ()) -> NoteGraph:
-    """
-    Return at most `most` notes around the note at `path`: its neighbours, then theirs by link.
-
-    Where it has few, notes that are near by meaning are added.
-    """
-    with index.catalog.reading():
-        near = around(index, path)
-        notes = {path: _visible(index, index.catalog.links.titles([path])).get(path, (path, path))}
-        edges: dict[tuple[str, str], str] = {}
-        for link in near.links:
-            if link.path and link.id and link.path != path:
-                notes.setdefault(link.path, (link.id, link.title or link.path))
-                edges[path, link.path] = link.relation or edges.get((path, link.path)) or "link"
-        for back in near.backlinks:
-            notes.setdefault(back.path, (back.id, back.title))
-            edges[back.path, path] = back.relations[0] if back.relations else "link"
-        for other in near.related:
-            notes.setdefault(other.path, (other.id, other.title))
-            if (path, other.path) not in edges and (other.path, path) not in edges:
-                edges[path, other.path] = "related"
-        for chunk, _ in near_by_meaning(_ENOUGH, _MEANING) if len(notes) <= _ENOUGH else ():
-            if chunk.path not in notes and len(notes) <= _ENOUGH:
-                notes[chunk.path] = (chunk.note, chunk.title)
-                edges[path, chunk.path] = "meaning"
-        notes = dict(islice(notes.items(), most))
-        for source in list(notes)[1:]:
-            further = [link for link in links(index.catalog.links, source) if link.path and link.path != source]
-            seen = _visible(index, {link.path: (link.id or "", link.title or "") for link in further if link.path})
-            for link in further:
-                if link.path in seen and (link.path in notes or len(notes) < most):
-                    notes.setdefault(link.path, seen[link.path])
-                    edges.setdefault((source, link.path), link.relation or "link")
-    place = {path: number for number, path in enumerate(notes)}
-    joined = tuple((place[a], place[b], why) for (a, b), why in edges.items() if a in place and b in place)
-    return NoteGraph(tuple((path, *note) for path, note in notes.items()), joined)
 
 
 Adjacent = tuple[ListedNote | None, ListedNote | None]

@@ -99,7 +99,6 @@ CONTENTS = verb(
 TOPIC = verb("topic", "read", topic=needed("topic or category/topic.", 2_000), **_READ)
 SHOW = verb("show", "read", id=ID, **_READ)
 HISTORY = verb("history", "read", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
-AROUND = verb("around", "read", id=ID, limit=number("Maximum number of notes.", 60, 1, 300))
 VAULT_GRAPH = verb("vault_graph", "read", limit=number("Maximum number of notes, the most linked.", 5_000, 1, 5_000))
 STATUS = verb("status", "read")
 

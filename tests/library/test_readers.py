@@ -40,7 +40,6 @@ VERBS: dict[str, Callable[[Reader], Any]] = {
         [back.path for back in book.around("crane").backlinks],
         {near.path for near in book.around("crane").related},
     ],
-    "graph": lambda book: [book.graph("crane", 10).notes[0], {path for path, *_ in book.graph("crane", 10).notes}],
     "vault_graph": lambda book: [
         [(note.path, note.id, note.title, note.topic, note.untrusted) for note in book.vault_graph(9).notes],
         sorted(book.vault_graph(9).edges),

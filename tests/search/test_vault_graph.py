@@ -42,23 +42,6 @@ def test_the_most_linked_stay_of_many(book: Spellbook, write_note: Write) -> Non
     assert len(graph.edges) == 3
 
 
-def test_a_note_without_links_has_neighbours_by_meaning(book: Spellbook, write_note: Write) -> None:
-    """They are told apart from links; a note with enough neighbours gets none."""
-    text = "The crane lifts heavy boxes from the ship to the quay of the harbour."
-    write_note("crane.md", text)
-    write_note("lift.md", text.replace("heavy", "large"))
-    write_note("soup.md", "Onions, carrots and a spoon of salt.")
-    write_note("hub.md", f"{text} " + " ".join(f"[[n{number}]]" for number in range(9)))
-    for number in range(9):
-        write_note(f"n{number}.md", f"Something else {number * 7919}.")
-    book.reindex()
-    graph = book.graph("crane", 60)
-    ids = [id for _, id, _ in graph.notes]
-    assert ("lift" in ids, "soup" in ids) == (True, False)
-    assert (0, ids.index("lift"), "meaning") in graph.edges
-    assert "meaning" not in {kind for *_, kind in book.graph("hub", 60).edges}
-
-
 def test_notes_of_a_folder_come_by_name(book: Spellbook, write_note: Write) -> None:
     """Without case, with numbers as numbers; the first has none before it, and one alone has no other."""
     for name in ("b", "C", "a10", "a9", "sub/x"):

@@ -33,7 +33,6 @@ READ = {
         "GET /api/status",
         "GET /api/index",
         "GET /api/topic",
-        "GET /api/graph",
         "GET /api/graph/whole",
         "GET /api/search",
         "GET /api/why",

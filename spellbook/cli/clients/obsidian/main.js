@@ -12,7 +12,8 @@ const obsidian = require('obsidian');
 /**
  * @typedef {{path: string, line: number, title: string, heading: string, text: string}} Hit
  * @typedef {{path: string, title: string, line: number, detail: string, cls: string}} Row
- * @typedef {{notes: {path: string, title: string}[], edges: {from: number, to: number, kind: string}[]}} Graph
+ * @typedef {{path: string | null, title: string | null, relation?: string, relations?: string[]}} Other
+ * @typedef {{links: Other[], backlinks: Other[], related: Other[]}} Around
  * @typedef {'asking' | 'ready' | 'away' | 'token' | 'address' | 'refused'} Kind
  * @typedef {{kind: Kind, pending: number, told: string}} State
  */
@@ -21,8 +22,6 @@ const ADDRESS = 'http://127.0.0.1:17950';
 const LOCAL_HOSTS = ['localhost', '127.0.0.1', '[::1]'];
 const RELATED = 'spellbook-related';
 const TOKEN_KEY = 'spellbook-token';
-/** The field by which an answer is known to be of Spellbook. */
-const EXPECTED_FIELD = { '/api/status': 'pending', '/api/search': 'hits', '/api/graph': 'edges' };
 
 // Milliseconds, chosen by hand: pauses before asking, between looks at the state, until an answer is given up.
 const TYPING_PAUSE = 250;
@@ -184,11 +183,14 @@ class SpellbookPlugin extends obsidian.Plugin {
 
   /** Ask for the state of the index. */
   async check() {
-    await this.ask('/api/status');
+    await this.ask('/api/status', 'pending');
   }
 
-  /** Ask the server, and return its answer; null if there is none, and `state` says why. Throws nothing. */
-  async ask(/** @type {keyof typeof EXPECTED_FIELD} */ path, /** @type {Record<string, string>} */ query = {}) {
+  /**
+   * Ask the server, and return its answer; null if there is none, and `state` says why. Throws nothing.
+   * By `field` an answer is known to be of Spellbook.
+   */
+  async ask(/** @type {string} */ path, /** @type {string} */ field, /** @type {Record<string, string>} */ query = {}) {
     const origin = allowed(this.settings.address);
     if (!origin) return this.note('address');
     const token = this.token();
@@ -208,7 +210,7 @@ class SpellbookPlugin extends obsidian.Plugin {
     }
     if (origin !== allowed(this.settings.address)) return null; // another address was set meanwhile
     if (!status) return this.note('away');
-    if (status === 200 && answer?.[EXPECTED_FIELD[path]] !== undefined) {
+    if (status === 200 && answer?.[field] !== undefined) {
       const pending = answer.pending ?? answer.index?.pending ?? this.state.pending;
       this.note('ready', answer.warning, pending);
       return answer;
@@ -308,7 +310,7 @@ class SearchModal extends obsidian.SuggestModal {
     if (!query) return [];
     await paused(TYPING_PAUSE);
     if (turn !== this.turn) return this.latest;
-    const answer = await this.plugin.ask('/api/search', { query, limit: String(HITS), per_note: '3' });
+    const answer = await this.plugin.ask('/api/search', 'hits', { query, limit: String(HITS), per_note: '3' });
     if (turn !== this.turn) return this.latest;
     this.isSure = Boolean(answer?.hits.length);
     this.emptyStateText = answer ? say('nothing') : this.plugin.next() || this.plugin.short();
@@ -355,13 +357,13 @@ class RelatedView extends obsidian.ItemView {
     if (file?.extension !== 'md') return this.fill({}, say('noNote'));
     if (this.plugin.state.kind === 'token') return this.fill({}, this.plugin.next());
     const query = `${file.basename}\n${await this.around(file)}`;
-    const [graph, answer] = await Promise.all([
-      this.plugin.ask('/api/graph', { id: file.path }),
-      this.plugin.ask('/api/search', { query, mode: 'memorize', limit: String(NEIGHBOURS), per_note: '1' }),
+    const [note, answer] = await Promise.all([
+      this.plugin.ask(`/api/notes/${file.path.split('/').map(encodeURIComponent).join('/')}`, 'backlinks'),
+      this.plugin.ask('/api/search', 'hits', { query, mode: 'memorize', limit: String(NEIGHBOURS), per_note: '1' }),
     ]);
     if (turn !== this.turn) return undefined;
     if (this.plugin.state.kind !== 'ready') return this.fill({}, this.plugin.next());
-    const { linked, shared } = neighbours(graph);
+    const { linked, shared } = neighbours(file.path, note);
     const known = new Set([file.path, ...linked.map(each => each.path)]);
     /** @type {Hit[]} */
     const hits = (answer?.hits ?? []).filter((/** @type {Hit} */ hit) => !known.has(hit.path));
@@ -399,21 +401,22 @@ class RelatedView extends obsidian.ItemView {
   }
 }
 
-/** Return the notes next to the first one of a graph: those with a link, and those that share something. */
-function neighbours(/** @type {Graph | null} */ graph) {
-  /** @type {Row[]} */
-  const linked = [];
-  /** @type {Row[]} */
-  const shared = [];
-  for (const { from, to, kind } of graph?.edges ?? []) {
-    const other = from === 0 ? to : to === 0 ? from : 0;
-    const note = graph?.notes[other];
-    if (kind === 'meaning' || !other || !note || linked.some(each => each.path === note.path)) continue;
-    const why = from === 0 ? say('from') : say('to');
-    const detail = kind === 'related' ? '' : kind === 'link' ? why : `${why} (${kind})`;
-    (kind === 'related' ? shared : linked).push({ ...note, line: 1, detail, cls: 'spellbook-why' });
-  }
-  return { linked, shared };
+/** Return the notes that a note is linked with, and those that share something with it. */
+function neighbours(/** @type {string} */ path, /** @type {Around | null} */ note) {
+  /** @type {Map<string, Row>} */
+  const linked = new Map();
+  const add = (/** @type {Other} */ other, /** @type {string} */ why, /** @type {string | undefined} */ relation) => {
+    if (!other.path || other.path === path || linked.has(other.path)) return;
+    const detail = relation ? `${why} (${relation})` : why;
+    linked.set(other.path, { path: other.path, title: other.title ?? other.path, line: 1, detail, cls: 'spellbook-why' });
+  };
+  for (const link of note?.links ?? []) add(link, say('from'), link.relation);
+  for (const back of note?.backlinks ?? []) add(back, say('to'), back.relations?.[0]);
+  const shared = (note?.related ?? []).filter(each => each.path && !linked.has(each.path));
+  return {
+    linked: [...linked.values()],
+    shared: shared.map(each => ({ ...each, line: 1, detail: '', cls: 'spellbook-why' })),
+  };
 }
 
 class SpellbookSettings extends obsidian.PluginSettingTab {

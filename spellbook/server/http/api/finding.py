@@ -67,13 +67,6 @@ def history(call: Call, id: str, limit: int) -> dict[str, Any]:
     return kept.versions(call.book, id, limit)
 
 
-def graph(call: Call, id: str, limit: int) -> dict[str, Any]:
-    """The notes around a note, which comes first, and their links; an edge names two places in `notes`."""
-    around = call.book.graph(id, limit)
-    notes = [{"path": path, "id": id, "title": title} for path, id, title in around.notes]
-    return {"notes": notes, "edges": [{"from": a, "to": b, "kind": kind} for a, b, kind in around.edges]}
-
-
 def vault_graph(call: Call, limit: int) -> dict[str, Any]:
     """The notes of the whole vault and their links, the most linked notes first; `total` counts those left out too."""
     graph = call.book.vault_graph(limit)
@@ -101,7 +94,6 @@ ENDPOINTS = (
     Endpoint("GET", "/api/status", status, table.STATUS),
     Endpoint("GET", "/api/index", contents, table.CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
-    Endpoint("GET", "/api/graph", graph, table.AROUND),
     Endpoint("GET", "/api/graph/whole", vault_graph, table.VAULT_GRAPH),
     Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain"), is_shared=True),
     Endpoint("GET", "/api/why", why, table.WHY.without("min_score"), names={"mode": "verb"}),
