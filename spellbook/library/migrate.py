@@ -16,15 +16,18 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from spellbook.editing.config_file import write_setting
 from spellbook.index import embed, sync
 from spellbook.index.catalog.vector_bytes import compact
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.models.base import label_key, unhurried, vector_key
 from spellbook.settings.config import is_local, service
+from spellbook.settings.edit import with_setting
+from spellbook.settings.paths import MARKER
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, InvalidInput
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
+from spellbook.vault.folder import digest
+from spellbook.vault.vault import Vault
 
 SPARED_DAYS = 30
 """Days for which the previous embedder's vectors are kept, even beyond the limit of the cache. By hand."""
@@ -163,7 +166,7 @@ def switch(index: Index, aside: Index) -> None:
         index.catalog.vectors.spare([*index.catalog.keys(()), *index.catalog.labels.keys()], SPARED_DAYS)
         index.catalog.vectors.set_left(index.config.embedder)
     if not index.config.embedder_given:
-        write_setting(index.vault, "embedder", aside.config.embedder)
+        _write_setting(index.vault, "embedder", aside.config.embedder)
     sync.adopt(aside)
 
 
@@ -188,3 +191,17 @@ def _missing(aside: Index) -> tuple[list[tuple[str, str]], list[tuple[str, str]]
         there = aside.catalog.vectors.has(batch)
         rows += [(key, text) for key, text in batch.items() if key not in there]
     return [(key, text) for key, text in labels.items() if key not in made], rows
+
+
+def _write_setting(vault: Vault, key: str, value: str) -> None:
+    """Write a setting; an empty one is removed. Raises Conflict if the file changes meanwhile, and InvalidInput."""
+    place = f"{MARKER}/config.toml"
+    try:
+        old = vault.read(place)[0]
+    except MemoryNotFound:
+        old = b""
+    new = with_setting(old.decode("utf-8"), key, value).encode("utf-8")
+    if old and new != old:
+        vault.write(place, new, digest(old))
+    elif new != old:
+        vault.place(place, [new])

@@ -76,9 +76,9 @@ def numbered(path: str) -> Iterator[str]:
     yield from (f"{folder}{slash}{stem}-{number}{dot}{suffix}" for number in range(2, MOST_NUMBER))
 
 
-def after_move(path: str, old: str, new: str, separator: str = "/") -> str:
+def after_move(path: str, old: str, new: str) -> str:
     """Return `path` once `old`, a file or a folder, is at `new`."""
-    return new + path[len(old) :] if f"{path}{separator}".startswith(f"{old}{separator}") else path
+    return new + path[len(old) :] if f"{path}/".startswith(f"{old}/") else path
 
 
 def is_note(path: str) -> bool:

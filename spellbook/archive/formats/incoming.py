@@ -36,14 +36,14 @@ class ImportSource:
     faults: list[Fault] = field(default_factory=list)
 
 
-def make_note(path: str, meta: Mapping[str, object], body: str, mtime_ns: int | None = None) -> Incoming:
+def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
     """
     Return a note to import, with those keys of `meta` that have a value.
 
-    Its id is that of `meta`; its time is when it was `updated`, if `meta` has that as a time, else `mtime_ns`.
+    Its id is that of `meta`; its time is when it was `updated`, if `meta` has that as a time.
     """
     kept = {key: value for key, value in meta.items() if value}
     text = compose(kept, body) if kept else body
-    if isinstance(updated := meta.get("updated"), dt.datetime):
-        mtime_ns = int(updated.timestamp()) * 1_000_000_000
+    updated = meta.get("updated")
+    mtime_ns = int(updated.timestamp()) * 1_000_000_000 if isinstance(updated, dt.datetime) else None
     return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))

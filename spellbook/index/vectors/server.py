@@ -99,6 +99,10 @@ class Server:
 
         One that is no unit vector of that width is left out, and the log says so. Raises Unavailable.
         """
+
+        def is_sound(vector: npt.NDArray[np.float32]) -> bool:
+            return len(vector) == width and bool(abs(np.linalg.norm(vector) - 1) <= 0.01)
+
         found: dict[str, bytes] = {}
         with self._asking():
             for part in _PARTS:
@@ -107,7 +111,7 @@ class Server:
                     asked = left[start : start + BATCH]
                     answer = self._collection(part).get(ids=asked, include=["embeddings"])
                     given = dict(zip(answer["ids"], np.asarray(answer["embeddings"], dtype="<f4"), strict=True))
-                    good = [key for key, vector in given.items() if key in asked and _is_unit(vector, width)]
+                    good = [key for key, vector in given.items() if key in asked and is_sound(vector)]
                     found |= {key: given[key].tobytes() for key in good}
                     if len(good) < len(given):
                         wrong = len(given) - len(good)
@@ -213,7 +217,3 @@ class Server:
     def _save(self, part: str, mark: _Extent) -> None:
         with disk.replacing(self._file) as file:
             file.write(json.dumps({**self._marks(), f"{self._name}-{part}": mark}).encode())
-
-
-def _is_unit(vector: npt.NDArray[np.float32], width: int) -> bool:
-    return vector.shape == (width,) and bool(abs(float(np.linalg.norm(vector)) - 1) <= 0.01)
