@@ -13,12 +13,17 @@ from spellbook.cli import main
 from tests.helpers import PATIENCE
 
 
-def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0) -> Result:
+def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **environment: str) -> Result:
     """Run a command in this process."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin)
+    result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin, env=environment)
     assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
+
+
+def spellbook_in(vault: Path, *args: object, stdin: str | None = None, code: int = 0) -> Result:
+    """Run a command in a vault with the `hash` embedder."""
+    return spellbook("--vault", vault, *args, stdin=stdin, code=code, SPELLBOOK_EMBEDDER="hash")
 
 
 @pytest.fixture(autouse=True)

@@ -194,6 +194,13 @@ def told(index: Index) -> dict[str, Any]:
         "faults": sorted((fault.path, fault.line, fault.reason) for fault in catalog.notes.faults()),
         "pending": catalog.counts().pending,
         "missing": rows(catalog, "SELECT count(*) FROM chunks WHERE key NOT IN (SELECT key FROM vectors)")[0][0],
+        "vectors": sorted(
+            rows(
+                catalog,
+                "SELECT key, vector FROM vectors WHERE key IN (SELECT key FROM chunks UNION SELECT key FROM labels)",
+            )
+        ),
+        "stray": rows(catalog, "SELECT chunk FROM chunks WHERE note NOT IN (SELECT note FROM notes)"),
         "unsound": catalog.verify(),
     }
 

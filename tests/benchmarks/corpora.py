@@ -351,7 +351,15 @@ class Loose:
 def loose(name: str) -> list[Loose]:
     """Read the questions of `tests/quality/loose-NAME.yaml`."""
     rows = yaml.safe_load((QUALITY / f"loose-{name}.yaml").read_text("utf-8"))
-    return [Loose(row["question"], row["language"], row["half"], tuple(row["accept"])) for row in rows]
+    return _loose(rows)
+
+
+def _loose(rows: Iterable[Mapping[str, Any]], ending: str = "") -> list[Loose]:
+    """Return questions as they stand in a file; `ending` makes paths of what they accept."""
+    return [
+        Loose(row["question"], row["language"], row["half"], tuple(f"{id}{ending}" for id in row["accept"]))
+        for row in rows
+    ]
 
 
 def half_of(accept: Sequence[str]) -> str:
@@ -416,11 +424,7 @@ def dated() -> Dated:
         f"{row['id']}.md": f"---\ntitle: '{row['title']}'\ncreated: {row['when']}\n---\n\n{row['text']}\n"
         for row in given["notes"]
     }
-    asked = [
-        Loose(row["question"], row["language"], row["half"], tuple(f"{id}.md" for id in row["accept"]))
-        for row in given["questions"]
-    ]
-    return Dated(dt.date.fromisoformat(given["today"]), notes, asked)
+    return Dated(dt.date.fromisoformat(given["today"]), notes, _loose(given["questions"], ".md"))
 
 
 def sessions() -> Dated:
@@ -431,11 +435,7 @@ def sessions() -> Dated:
         turns = "\n\n".join(f"{turn['who']}: {turn['text']}" for turn in row["turns"])
         head = f"title: '{', '.join(row['people'])}, {row['date']}'\ncreated: {row['date'].replace(' ', 'T')}:00"
         notes[f"{row['id']}.md"] = f"---\n{head}\n---\n\n{turns}\n"
-    asked = [
-        Loose(row["question"], row["language"], row["half"], tuple(f"{id}.md" for id in row["accept"]))
-        for row in given["questions"]
-    ]
-    return Dated(dt.date.fromisoformat(given["today"]), notes, asked)
+    return Dated(dt.date.fromisoformat(given["today"]), notes, _loose(given["questions"], ".md"))
 
 
 # -- pairs that say the same, or do not

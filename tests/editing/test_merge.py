@@ -13,7 +13,7 @@ from spellbook.editing.combine import join, metadata
 from spellbook.notes.note import parse
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.editing.commands import spellbook
+from tests.commands import spellbook_in as spellbook
 from tests.helpers import leads
 from tests.server.agent import talk
 from tests.trees import tree

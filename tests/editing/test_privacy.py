@@ -14,7 +14,7 @@ from spellbook.library import limited
 from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
-from tests.editing.commands import spellbook
+from tests.commands import spellbook_in as spellbook
 from tests.server.agent import talk
 
 ADDRESS = "https://a.example/page"

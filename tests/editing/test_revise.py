@@ -14,7 +14,7 @@ from spellbook.editing.edits import appended, replaced
 from spellbook.notes.note import parse
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from spellbook.vault.folder import digest
-from tests.editing.commands import spellbook
+from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
 from tests.server.agent import talk
 

@@ -84,13 +84,15 @@ def test_changes_in_different_places():
 
 
 def test_the_same_sentence_changed_twice():
-    """Ours stays in its place; theirs follows in a callout with the name of its side."""
+    """Ours stays in its place; theirs follows in a callout with the name of its side, on one line whoever gave it."""
     text = merged(NOTE, edited(("8443", "9000")), edited(("8443", "7000")))
     callout = "> [!merge] feature\n> The proxy listens on 7000. It is old.\n\n"
     assert text == edited(("8443", "9000"), ("## Keys", f"{callout}## Keys"))
     done = merge("a.md", NOTE.encode(), edited(("b = 2", "b = 3")).encode(), edited(("b = 2", "b = 4")).encode(), NAMES)
     assert done.both == ("Code",)
     assert "> ```python\n> a = 1\n>\n> b = 4\n> ```\n\n## Old" in done.data.decode()
+    sides = (text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2"))))
+    assert not re.search("^# x", merge("a.md", *sides, ("a", "b\n# x")).data.decode(), re.M)
 
 
 def test_deleted_here_and_changed_there():
@@ -118,7 +120,7 @@ def test_moved_sections_and_new_ones():
 
 
 def test_both_added_the_note():
-    """What they have in common stands once; both sides' own text follows each other."""
+    """What they have in common stands once, both sides' own text follows each other, and either id finds the note."""
     ours, theirs = edited(("8443", "9000")), edited(("- two", "- two\n- three"))
     text = merged("", ours, theirs)
     assert text.count("## Code") == text.count("# Ports\n") == 1
@@ -126,6 +128,8 @@ def test_both_added_the_note():
     assert "8443" in text
     assert "- three" in text
     assert parse("a.md", text.encode()).title == "Ports"
+    meta = parse("a.md", merged("", header("id: left"), header("id: right")).encode()).meta
+    assert (meta["id"], meta["merged"]) == ("left", ["right"])
 
 
 def header(*lines: str) -> str:
@@ -162,12 +166,6 @@ def test_values_without_a_rule():
     )
 
 
-def test_ids():
-    """A note that both sides added is found by either id."""
-    meta = parse("a.md", merged("", header("id: left"), header("id: right")).encode()).meta
-    assert (meta["id"], meta["merged"]) == ("left", ["right"])
-
-
 def test_faulty_frontmatter():
     """It cannot be merged by its keys: theirs stands above the text as it is, and ours is not touched."""
     text = merged(header("a: 1"), header("a: [1"), header("a: 2"))
@@ -182,14 +180,6 @@ def test_line_ends_and_encodings():
     assert data.decode("utf-16") == both.replace("\n", "\r\n")
     with pytest.raises(UnreadableNote):
         merge("a.md", NOTE.encode(), b"caf\xe9", theirs.encode(), NAMES)
-
-
-def test_a_name_of_a_side_is_one_line():
-    """It comes from whoever named the branch."""
-    data = merge(
-        "a.md", *(text.encode() for text in (NOTE, edited(("8443", "1")), edited(("8443", "2")))), ("a", "b\n# x")
-    )
-    assert not re.search("^# x", data.data.decode(), re.M)
 
 
 class Author:

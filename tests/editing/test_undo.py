@@ -20,7 +20,7 @@ from spellbook.library import book as books
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
-from tests.editing.commands import spellbook
+from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
 from tests.helpers import finished, from_scratch, python, told
 from tests.server.agent import talk

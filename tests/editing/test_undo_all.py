@@ -14,7 +14,7 @@ from spellbook.editing import undo as undoing
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import Conflict, InvalidInput
-from tests.editing.commands import spellbook as run
+from tests.commands import spellbook_in as run
 from tests.helpers import note_writer
 
 Write = Callable[..., Path]

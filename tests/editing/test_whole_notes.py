@@ -19,18 +19,14 @@ def keys(write_note):
 
 @pytest.mark.parametrize("id", ["ops/keys#rotation", "ops/keys#", "ops/keys.md#spare", "ops/keys", "ops/keys.md"])
 def test_every_id_of_a_note_erases_all_of_it(book, keys, id):
-    """With `whole` any id of a note erases the note, and that id brings it back."""
+    """With `whole` any id of a note erases the note, and that id brings it back; with `hard` too it goes to no trash."""
     done = book.erase(id, whole=True)
     assert (done.erased, len(done.chunk_ids), done.trash) == ("the note Keys (3 sections)", 3, (".trash/ops/keys.md",))
     assert not keys.exists()
     book.restore(id)
     assert keys.read_text() == TEXT
-
-
-def test_whole_and_for_good(book, keys, vault):
-    """With `hard` too the note goes to no trash."""
-    assert book.erase("ops/keys#spare", whole=True, hard=True).trash == ()
-    assert not (vault / ".trash").exists()
+    assert book.erase(id, whole=True, hard=True).trash == ()
+    assert not [*keys.parents[1].rglob("*.md")]
 
 
 def test_the_command_and_the_tool(book, keys, monkeypatch):

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -386,18 +385,6 @@ def test_a_filter_of_too_many_keys_is_refused(filtered):
 
 
 # -- what waits, and what is wrong
-
-
-def test_counts_follow_a_catalog_that_was_begun_anew(vault, write_note):
-    """Cached counts belong to a generation of one catalog file, not to the same number in another."""
-    write_note("a.md", "text")
-    with opened(vault) as index:
-        sync.scan(index)
-        before = index.catalog.counts()
-        shutil.rmtree(index.config.state)
-        assert index.catalog.counts().notes == 0
-        sync.scan(index)
-        assert replace(index.catalog.counts(), generation=before.generation) == before
 
 
 def test_a_claim_spares_work_and_runs_out(vault, write_note):

@@ -314,32 +314,6 @@ def test_chroma_answers_what_exact_search_does(large):
     assert not answer.index.degraded
 
 
-def test_what_chroma_has_not_seen_is_found_at_once(large, write_note):
-    """An embedded note that is not yet in Chroma is found by meaning, and the answer is not degraded."""
-    write_note("new.md", "an entirely new zebra")
-    sync.scan(large)
-    embed.embed_texts(large)
-    assert large.catalog.vectors.changes(large.chroma.seq)
-    paths, degraded = ask(large, "an entirely new zebra")
-    assert (paths[0], degraded) == ("new.md", False)
-
-
-def test_deleted_notes_are_not_found_though_chroma_has_them(large, vault):
-    """Rows that no chunk uses are dropped, and the limit is still filled."""
-    for i in range(30):
-        (vault / f"{i:02}.md").unlink()
-    sync.run(large, full=True)
-    paths, _ = ask(large, "common lighthouse", limit=30)
-    assert sorted(paths) == [f"{i:02}.md" for i in range(30, 60)]
-
-
-def test_filters_cut_before_chroma(large):
-    """With a filter the limit is filled, for a rare category and a common one."""
-    paths, degraded = ask(large, "word7 common", limit=5, filter={"category": "rare"})
-    assert (sorted(paths), degraded) == (["00.md", "20.md", "40.md"], False)
-    assert len(ask(large, "word7", limit=40, filter={"category": "usual"}, min_score=0)[0]) == 40
-
-
 @pytest.mark.parametrize("break_it", [garble, shutil.rmtree], ids=["garbage", "missing"])
 def test_without_chroma_the_answer_is_exact_and_degraded(large, break_it):
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 
@@ -53,20 +54,22 @@ def test_counts_are_kept_until_a_note_changes(vault, write_note, monkeypatch):
 
 
 def test_a_catalog_that_is_begun_anew_is_counted_anew(vault, write_note):
-    """As many changes of another catalog say nothing of the words in this one."""
+    """As many changes of another catalog say nothing of the words, notes and chunks in this one."""
     write_note("a.md", "a zebra")
     write_note("b.md", "a heron")
     with opened(vault) as index:
         sync.scan(index)
         kept, word = LoadedIndex(index), phrase("zebra")
         assert kept.frequencies()(word) == 1
-        changes = index.catalog.version
+        changes, before = index.catalog.version[1], index.catalog.counts()
         index.catalog.close()
         for side in ("", "-wal", "-shm"):
             index.catalog.file.with_name(index.catalog.file.name + side).unlink(missing_ok=True)
-        write_note("b.md", "a zebra")
+        write_note("b.md", "the zebra")
+        assert index.catalog.counts().notes == 0
         sync.scan(index)
-        assert index.catalog.version[1] == changes[1]
+        assert replace(index.catalog.counts(), generation=before.generation) == before
+        assert index.catalog.version[1] == changes
         assert kept.frequencies()(word) == 2
 
 

@@ -217,15 +217,14 @@ def test_a_calibration_that_cannot_be_kept_is_none(tmp_path):
 
 
 def test_the_shipped_calibration_is_named_by_the_fingerprint():
-    """The hash of the shipped calibration is part of the fingerprint."""
+    """
+    The hash of the shipped calibration is part of the fingerprint. Its directions are orthogonal to half precision, so that
+    removing them twice changes nothing.
+    """
     data = Path(e5.__file__).with_name(e5.CALIBRATION).read_bytes()
     assert hashlib.sha256(data).hexdigest()[:8] == e5.CALIBRATED.removeprefix("c1-")
     assert e5.CALIBRATED in e5.E5().fingerprint
     assert len(data) < 100_000
-
-
-def test_the_shipped_directions_are_a_few_dozen_and_orthogonal():
-    """The directions are orthogonal to half precision, so that removing them twice changes nothing."""
     for side in (e5.calibration().query, e5.calibration().passage):
         assert (10 < len(side.basis) < 40, side.basis.shape[1]) == (True, 384)
         np.testing.assert_allclose(side.basis @ side.basis.T, np.eye(len(side.basis)), atol=5e-3)

@@ -38,7 +38,10 @@ def paths(answer):
 
 
 def test_a_guess_finds_what_the_question_does_not(filled):
-    """The note that holds the guessed sentence is found, and the answer says which texts were asked and what each gave."""
+    """
+    The note that holds the guessed sentence is found, and the answer says which texts were asked and what each gave; `why`
+    takes the same texts.
+    """
     assert paths(filled.search(ASKED)) == []
     answer = filled.search(ASKED, also=[GUESS, "부엉이 책장 뒤"])
     assert paths(answer)[:1] == ["owl.md"]
@@ -46,6 +49,7 @@ def test_a_guess_finds_what_the_question_does_not(filled):
     texts = answer.hits[0].why["texts"]
     assert [text["text"] for text in texts] == [ASKED, GUESS, "부엉이 책장 뒤"]
     assert max(texts, key=lambda text: text["score"])["text"] == GUESS
+    assert [row.verdict for row in filled.why(ASKED, "owl.md", also=[GUESS]).rows] == ["hit 1"]
 
 
 def test_the_best_two_texts_count(filled):
@@ -121,12 +125,6 @@ def test_bad_input_is_named(filled, also, message):
     """What makes no sense is refused before anything is searched."""
     with pytest.raises(InvalidInput, match=message):
         filled.search("the blue boat", also=also)
-
-
-def test_why_explains_it(filled):
-    """`why` takes the same texts."""
-    [row] = filled.why(ASKED, "owl.md", also=[GUESS]).rows
-    assert row.verdict == "hit 1"
 
 
 def test_on_the_command_line(filled):
