@@ -9,13 +9,13 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 600.0
-"""Seconds after which a server that does not answer hangs."""
+from tests.helpers import PATIENCE
+from tests.server.agent import command
 
 
 class Gone(Exception):
@@ -24,22 +24,22 @@ class Gone(Exception):
 
 class Server:
     """
-    `spellbook mcp` as a child process.
+    `spellbook mcp` as a child process, in a process group of its own; or another command that starts a server.
 
     `said` holds lines on its stdout that are no protocol messages: there must be none.
     """
 
-    def __init__(self, vault: Path, toolsets: str = "core,desk,backup") -> None:
+    def __init__(self, vault: Path, started: Sequence[str] = ()) -> None:
         self.said: list[str] = []
         self._count = 0
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "mcp", "--toolsets", toolsets]
         self.process = subprocess.Popen(
-            command,
+            started or [*command(vault), "--toolsets", "core,desk,backup"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
+            start_new_session=True,
         )
         self.errors: list[str] = []
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._drain)]
@@ -48,10 +48,16 @@ class Server:
         client = {"name": "fuzz", "version": "1"}
         try:
             self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
-            self._send({"method": "notifications/initialized"})
+            self.send({"method": "notifications/initialized"})
         except Gone:
             self.kill()
             raise
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def _read(self) -> None:
         assert self.process.stdout
@@ -64,7 +70,8 @@ class Server:
         for line in self.process.stderr:
             self.errors.append(line.decode("utf-8", "replace"))
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message, and wait for nothing."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -72,10 +79,11 @@ class Server:
         except OSError as error:
             raise Gone from error
 
-    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, method: str, params: dict[str, Any], id: str | None = None) -> dict[str, Any]:
         """Return the result, or `{"error": …}`. Raises Gone, or AssertionError if the server hangs."""
         self._count += 1
-        self._send({"id": self._count, "method": method, "params": params})
+        asked = id or self._count
+        self.send({"id": asked, "method": method, "params": params})
         while True:
             try:
                 line = self._lines.get(timeout=PATIENCE)
@@ -89,7 +97,7 @@ class Server:
             except (ValueError, KeyError, TypeError, AssertionError):
                 self.said.append(line)
                 continue
-            if message.get("id") == self._count:
+            if message.get("id") == asked:
                 return message["result"] if "result" in message else {"error": message["error"]}
 
     def call(self, tool: str, given: dict[str, Any]) -> tuple[bool, str]:
@@ -106,7 +114,7 @@ class Server:
     def kill(self) -> None:
         """Send SIGKILL."""
         self.process.kill()
-        self._closed()
+        self.ended()
 
     def close(self) -> int:
         """Close stdin as a client does, and return the exit code."""
@@ -116,10 +124,11 @@ class Server:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-        return self._closed()
+        return self.ended()
 
-    def _closed(self) -> int:
-        code = self.process.wait()
+    def ended(self) -> int:
+        """Wait for the end, and return the exit code."""
+        code = self.process.wait(PATIENCE)
         for thread in self._threads:
             thread.join()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):

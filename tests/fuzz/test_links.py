@@ -4,35 +4,19 @@ Linked notes that are moved, edited and moved back: links keep their targets, an
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
-
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
-from spellbook.library import book as books
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
-from tests.fuzz import bounded
+from tests.fuzz import REFUSED, WHICH, Machine, bounded
 from tests.fuzz.texts import PATHS, link, sentence
 from tests.helpers import held, leads
 
-REFUSED = (Conflict, InvalidInput, MemoryNotFound, PathOutsideVault)
-WHICH = st.integers(0, 99)
 BODY = st.lists(st.one_of(link(), link(), sentence()), max_size=5).map("\n\n".join)
 NEW = ("new.md", "x/new.md", "x/y/z/b.md", "한글/a.md", "nowhere.md", "moved/", "a.md", "c.md", "w/메모.md")
 
 
-class Links(RuleBasedStateMachine):
+class Links(Machine):
     """A vault of linked notes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.vault = self.folder / "vault"
-        self.vault.mkdir()
-        self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
-        self.undoable: list[tuple[int, dict[str, bytes]]] = []
 
     @initialize(
         bodies=st.lists(BODY, min_size=len(PATHS), max_size=len(PATHS)),
@@ -43,13 +27,8 @@ class Links(RuleBasedStateMachine):
         (self.vault / "pic.png").write_bytes(b"png")
         for path, body in zip(PATHS, bodies, strict=True):
             if path in known:
-                (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
-                (self.vault / path).write_text(body, "utf-8", newline="")
+                self.save(path, body)
         self.book.reindex()
-
-    def notes(self) -> list[str]:
-        """The paths of all notes."""
-        return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
 
     @rule(which=WHICH, new=st.sampled_from(NEW))
     def move(self, which: int, new: str) -> None:
@@ -76,8 +55,7 @@ class Links(RuleBasedStateMachine):
     @rule(path=st.sampled_from(PATHS), body=BODY)
     def edit(self, path: str, body: str) -> None:
         """A person saves a note; earlier changes can no longer be undone byte for byte."""
-        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.vault / path).write_text(body, "utf-8", newline="")
+        self.save(path, body)
         self.undoable.clear()
 
     @rule()
@@ -112,11 +90,6 @@ class Links(RuleBasedStateMachine):
     def nothing_is_under_way(self) -> None:
         """No move is half done."""
         assert not (self.book.config.state / "moving.json").exists()
-
-    def teardown(self) -> None:
-        """Clear up."""
-        self.book.close()
-        shutil.rmtree(self.folder)
 
 
 TestLinks = Links.TestCase

@@ -26,6 +26,7 @@ from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import PATIENCE, held
+from tests.server.agent import talk
 
 CALLS = int(os.environ.get("SPELLBOOK_FUZZ_CALLS", "300"))
 ALLOWED = re.compile(
@@ -138,11 +139,5 @@ def test_any_arguments_on_stdio(tmp_path: Path) -> None:
 def test_calls_that_once_had_no_proper_answer(tmp_path: Path, tool: str, given: dict[str, Any]) -> None:
     """Calls that once failed each get an error with its code."""
 
-    async def main() -> None:
-        with books.open(vault_at(tmp_path), embedder="hash", state=tmp_path / "state") as book:
-            async with Client(build(book, tuple(TOOLSETS), live=False)) as client:
-                result = await client.call_tool(tool, given)
-                assert result.is_error
-                well(tool, given, False, str(result.content[0].text))
-
-    anyio.run(main)
+    with books.open(vault_at(tmp_path), embedder="hash", state=tmp_path / "state") as book:
+        well(tool, given, False, talk(book, lambda agent: agent.refused(tool, **given), toolsets=TOOLSETS))

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from spellbook.index import sync
-from spellbook.library import book as books
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PathOutsideVault
-from tests.fuzz import bounded
+from tests.fuzz import REFUSED, WHICH, Machine, bounded
 from tests.fuzz.texts import PATHS, note, sentence
 from tests.helpers import from_scratch, held, told
 
-REFUSED = (Conflict, InvalidInput, MemoryNotFound, PathOutsideVault)
-WHICH = st.integers(0, 99)
 TIMES = st.sampled_from([0, 1, 10**9, 10**18, 2**62, -1, -(2**61), 10_413_792_000 * 10**9])
 
 
-class VaultMachine(RuleBasedStateMachine):
+class VaultMachine(Machine):
     """A vault shared by a person, an editor and agents."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.vault = self.folder / "vault"
-        self.vault.mkdir()
-        self.book = books.open(self.vault, embedder="hash", state=self.folder / "state")
-        self.undoable: list[tuple[int, dict[str, bytes]]] = []
 
     @initialize(texts=st.lists(note(), min_size=4, max_size=4))
     def write(self, texts: list[str]) -> None:
         """Start with some notes."""
         for path, text in zip(PATHS, texts, strict=False):
             self.save(path, text)
-
-    def save(self, path: str, text: str) -> None:
-        """Write a file as an editor does."""
-        (self.vault / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.vault / path).write_bytes(text.encode("utf-8", "surrogatepass"))
-
-    def paths(self) -> list[str]:
-        """The paths of all notes."""
-        return sorted(path for path in held(self.vault) if path.endswith(".md") and not path.startswith("."))
 
     def change(self, verb: Callable[[], Any], names: Callable[[Any], set[str]]) -> None:
         """Run a verb; only files that `names` gives for its answer may change, and none if it is refused."""
@@ -66,7 +42,7 @@ class VaultMachine(RuleBasedStateMachine):
 
     def some(self, which: int) -> str:
         """Return one of the notes, by a number of a fixed range: what Hypothesis draws must not depend on the vault."""
-        return (paths := self.paths() or ["none.md"])[which % len(paths)]
+        return (paths := self.notes() or ["none.md"])[which % len(paths)]
 
     # -- what agents and people ask for
 
@@ -163,8 +139,7 @@ class VaultMachine(RuleBasedStateMachine):
             actual, expected = told(self.book.index), from_scratch(self.vault, self.folder / "scratch")
             assert actual == expected
         finally:
-            self.book.close()
-            shutil.rmtree(self.folder)
+            super().teardown()
 
 
 TestVault = VaultMachine.TestCase

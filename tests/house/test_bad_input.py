@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spellbook.system.errors import SpellbookError
+from tests.helpers import held
 
 ODD = [
     "",
@@ -41,22 +42,18 @@ VERBS = {
 }
 
 
-def snapshot(vault):
-    return {path.relative_to(vault): path.read_bytes() for path in vault.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("verb", VERBS, ids=str)
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd[:12]))
 def test_an_odd_name_is_an_error_with_a_message(book, vault, write_note, verb, odd):
     """An unknown name is a SpellbookError with message and hint, and no file changes."""
     write_note("a.md", "# A\n\ntext\n\n## B\n\nmore", topic="t")
-    before = snapshot(vault)
+    before = held(vault)
     with pytest.raises(SpellbookError) as caught:
         VERBS[verb](book, odd)
     assert caught.value.message
     assert caught.value.hint
     assert len(str(caught.value)) < 2_000
-    assert snapshot(vault) == before
+    assert held(vault) == before
 
 
 @pytest.mark.parametrize(
@@ -75,7 +72,7 @@ def test_a_bad_chunk_spoils_the_whole_batch(book, vault, chunk):
     """An invalid chunk is named by its number, and nothing of the batch is written."""
     with pytest.raises(SpellbookError, match=r"chunk 2|chunks\[1\]") as caught:
         book.scribe_all([GOOD, chunk])
-    assert (caught.value.code, snapshot(vault)) == ("INVALID_INPUT", {})
+    assert (caught.value.code, held(vault)) == ("INVALID_INPUT", {})
 
 
 def test_an_empty_batch_is_refused(book):

@@ -12,6 +12,13 @@ from spellbook.settings import config
 from spellbook.system.errors import InvalidInput, VaultNotFound
 
 
+@pytest.fixture
+def settings(vault):
+    """The file of the vault's settings."""
+    (vault / ".spellbook").mkdir()
+    return vault / ".spellbook" / "config.toml"
+
+
 def test_the_vault_named_comes_before_environment_neighbourhood_and_home(tmp_path, monkeypatch):
     """The vault is the argument, else SPELLBOOK_VAULT, the nearest parent with `.spellbook/`, or `~/spellbook`."""
     home, near, named, given = (tmp_path / name for name in ("home", "near", "named", "given"))
@@ -68,11 +75,10 @@ def test_two_ways_to_one_vault_share_one_state(tmp_path, vault):
     assert direct.state.parent == Path(os.environ["SPELLBOOK_STATE"])
 
 
-def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, monkeypatch):
+def test_settings_travel_in_the_vault_and_yield_to_environment_and_flag(vault, settings, monkeypatch):
     """The argument wins over SPELLBOOK_EMBEDDER and SPELLBOOK_RERANKER, which win over config.toml."""
-    (vault / ".spellbook").mkdir()
     text = '\ufeffembedder = "filed"\nreranker = "tei@http://localhost:1"\nchunk_tokens = 128\n[half_lives]\nlog = 30\nlaw = inf\n'
-    (vault / ".spellbook" / "config.toml").write_text(text, "utf-8")
+    settings.write_text(text, "utf-8")
     loaded = config.load(vault)
     assert (loaded.embedder, loaded.reranker, loaded.chunk_tokens) == ("filed", "tei@http://localhost:1", 128)
     assert loaded.half_lives == {"log": 30, "law": math.inf}
@@ -105,19 +111,17 @@ def test_how_the_vault_is_watched(vault, monkeypatch):
         pytest.param("embedder = 3", "must be text", id="a number for a text"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_by_file(vault, text, said):
+def test_settings_that_make_no_sense_are_refused_by_file(vault, settings, text, said):
     """An invalid config.toml is INVALID_INPUT and names the file."""
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text(text)
+    settings.write_text(text)
     with pytest.raises(InvalidInput, match=said) as caught:
         config.load(vault)
     assert "config.toml" in caught.value.message
 
 
-def test_a_setting_of_an_earlier_version_is_named_and_ignored(vault, caplog):
+def test_a_setting_of_an_earlier_version_is_named_and_ignored(vault, settings, caplog):
     """The vault opens, and the log says which line has no effect."""
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text('unchecked_links = ["/reference/"]\nthreads = 3\n')
+    settings.write_text('unchecked_links = ["/reference/"]\nthreads = 3\n')
     assert config.load(vault).threads == 3
     assert "config.toml: unchecked_links is no setting, and has no effect." in caplog.text
 
@@ -223,10 +227,9 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("key", ["embedder", "reranker"])
 @pytest.mark.parametrize("name", [*ELSEWHERE, "tei@http://192.168.1.5", "rerank:m@https://api.jina.ai/v1"])
-def test_no_vault_sends_its_notes_elsewhere(vault, monkeypatch, key, name):
+def test_no_vault_sends_its_notes_elsewhere(vault, settings, monkeypatch, key, name):
     """A service on another machine is refused in config.toml and accepted from the environment."""
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text(f"{key} = '{name}'\n")
+    settings.write_text(f"{key} = '{name}'\n")
     with pytest.raises(InvalidInput, match="would send notes to") as caught:
         config.load(vault)
     assert "config.toml" in caught.value.message
@@ -235,23 +238,23 @@ def test_no_vault_sends_its_notes_elsewhere(vault, monkeypatch, key, name):
     assert getattr(config.load(vault), key) == name
 
 
-def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_environment(vault, monkeypatch):
+def test_a_vault_may_name_a_service_on_this_machine_and_no_other_by_way_of_the_environment(
+    vault, settings, monkeypatch
+):
     """Loopback addresses are allowed in config.toml; Ollama is not, if OLLAMA_HOST is another machine."""
-    (vault / ".spellbook").mkdir()
-    file = vault / ".spellbook" / "config.toml"
     for name in (
         "ollama:m",
         "openai:m@http://127.0.0.1:1/v1",
         "openai:m@http://localhost/v1",
         "llamacpp@http://[::1]:1",
     ):
-        file.write_text(f'embedder = "{name}"\n')
+        settings.write_text(f'embedder = "{name}"\n')
         monkeypatch.delenv("OLLAMA_HOST", raising=False)
         assert config.load(vault).embedder == name
-    file.write_text('embedder = "ollama:m"\n')
+    settings.write_text('embedder = "ollama:m"\n')
     monkeypatch.setenv("OLLAMA_HOST", "10.0.0.2")
     with pytest.raises(InvalidInput, match=r"would send notes to http://10\.0\.0\.2:11434"):
         config.load(vault)
-    file.write_text('embedder = "ollama:"\n')
+    settings.write_text('embedder = "ollama:"\n')
     with pytest.raises(InvalidInput, match=r"config\.toml: embedder: .*not name a model"):
         config.load(vault)

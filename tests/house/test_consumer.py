@@ -87,20 +87,9 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     lines = PROGRAM.splitlines() + [f"    {wrong}" for wrong in WRONG]
     program.write_text("\n".join(lines) + "\n", "utf-8")
     environment = {name: value for name, value in os.environ.items() if name not in {"MYPYPATH", "PYTHONPATH"}}
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--config-file=",
-        "--python-version=3.11",
-        "--no-pretty",
-        "--cache-dir",
-        ".cache",
-    ]
-    done = subprocess.run(
-        [*command, program.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
-    )
+    options = ["--strict", "--config-file=", "--python-version=3.11", "--no-pretty", "--cache-dir", ".cache"]
+    command = [sys.executable, "-m", "mypy", *options, program.name]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1, done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)
     assert {file for file, _, _ in found} == {program.name}, done.stdout

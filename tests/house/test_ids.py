@@ -88,11 +88,13 @@ def test_the_only_chunk_of_a_note_is_the_note(book, hall, vault):
 
 @pytest.mark.parametrize("name", ["ops/hall", "ops/hall.md", "01HALL"])
 def test_a_note_with_an_id_is_named_by_its_path_too(book, write_note, vault, name):
-    """With or without `.md`, its path means the whole note to every verb, as its id does."""
+    """With or without `.md`, its path means the whole note to every verb, as its id does; so do those of sections."""
     write_note("ops/hall.md", "# Hall\n\nIt is dark.\n\n## Lamp\n\nIt is broken.\n", id="01HALL")
     assert [found.id for found in book.show(name)] == ["01HALL#", "01HALL#lamp"]
+    assert [found.id for found in book.show(f"{name}#lamp")] == ["01HALL#lamp"]
     assert {row.id for row in book.why("dark lamp", name).rows} == {"01HALL#", "01HALL#lamp"}
     assert book.revise(name, replace=("broken", "new")).path == "ops/hall.md"
+    assert book.revise(name, append="The end.").chunk_id == "01HALL"
     assert book.move(name, "ops/hall2.md").new == "ops/hall2.md"
     book.move("ops/hall2", "ops/hall.md")
     assert book.erase(name).erased == "the note Hall (2 sections)"
@@ -106,17 +108,6 @@ def test_a_memory_is_named_by_its_note(book, vault):
     assert [found.id for found in book.show(written.chunk_id)] == [f"{written.chunk_id}#", f"{written.chunk_id}#spare"]
     book.erase(written.chunk_id)
     assert not (vault / written.path).exists()
-
-
-def test_a_note_with_its_own_id_is_named_by_its_path_too(book, hall):
-    """A path means its note, with and without `.md`, also where the note has an id of its own; so do its sections."""
-    hall.write_text(f"---\nid: 01HALL\n---\n{TEXT}")
-    for name in ("01HALL", "ops/hall", "ops/hall.md"):
-        assert [found.id for found in book.show(f"{name}#spare")] == ["01HALL#spare"]
-        assert len(book.show(name)) == len(IDS)
-    assert book.revise("ops/hall", append="The end.").chunk_id == "01HALL"
-    assert book.move("ops/hall", "ops/tower.md").new == "ops/tower.md"
-    assert book.erase("ops/tower").erased == "the note Keys (3 sections)"
 
 
 def test_what_is_added_to_a_note_comes_last(book, keys):

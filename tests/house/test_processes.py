@@ -13,18 +13,16 @@ import random
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import anyio
-import numpy as np
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
-from spellbook.index.vectors.matrix import Matrix
-from tests.helpers import PATIENCE, opened
+from tests.helpers import PATIENCE
 from tests.scratch import assert_equal_to_scratch
+from tests.server.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 
@@ -41,25 +39,21 @@ print(runs)
 """
 
 
-class Agent:
-    """An MCP client that records what it wrote, and any unexpected answer."""
+class Writer(Agent):
+    """A client that records what it wrote."""
 
-    def __init__(self, name: str, client: Client, vault: Path) -> None:
-        self.vault = vault
+    def __init__(self, name: str, client: Client) -> None:
+        super().__init__(client)
         self.name = name
-        self.client = client
         self.known: dict[str, tuple[str, str]] = {}  # path to chunk id and text
         self.calls = 0
 
-    async def call(self, tool: str, **arguments: Any) -> str:
-        result = await self.client.call_tool(tool, arguments)
-        text = str(result.content[0].text)
-        assert not result.is_error, f"{self.name}: {tool}: {text}"
+    async def ask(self, tool: str, **arguments: object) -> Any:
         self.calls += 1
-        return text
+        return await super().ask(tool, **arguments)
 
     async def work(self, seconds: float) -> None:
-        session = json.loads(await self.call("rest"))["session_id"]
+        session = (await self.json("rest"))["session_id"]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             word = f"{self.name}word{self.calls}"
@@ -75,7 +69,7 @@ class Agent:
                     "text": text,
                     "metadata": {"topic": f"stress {self.name}", "keywords": ["stress", "test", word]},
                 }
-                done = json.loads(await self.call("scribe", chunk=chunk, session_id=session, force=True))
+                done = await self.json("scribe", chunk=chunk, session_id=session, force=True)
                 assert done["status"] == "success"
                 path = done["path"]
                 self.known[path] = (done["chunk_id"], text)
@@ -83,48 +77,18 @@ class Agent:
             await finds(self, word, text, path)
 
 
-async def finds(agent: Agent, word: str, text: str, path: str) -> None:
+async def finds(agent: Writer, word: str, text: str, path: str) -> None:
     """Assert that the agent's server finds a text by words and by meaning."""
-    by_words = json.loads(await agent.call("find", keywords=[word], format="json"))
-    assert [hit["path"] for hit in by_words["hits"]] == [path], (
-        f"{agent.name} does not find {word} by words: {by_words}"
-    )
-    by_meaning = json.loads(await agent.call("memorize", query=text, limit=3, format="json"))
-    if path not in [hit["path"] for hit in by_meaning["hits"]]:
-        index = by_meaning["index"]
-        raise AssertionError(f"{agent.name} does not find {word} by meaning: {_vectors_of(agent.vault, path)}, {index}")
+    by_words = await agent.json("find", keywords=[word], format="json")
+    assert [hit["path"] for hit in by_words["hits"]] == [path], f"{agent.name} does not find {word}: {by_words}"
+    by_meaning = await agent.json("memorize", query=text, limit=3, format="json")
+    assert path in [hit["path"] for hit in by_meaning["hits"]], (agent.name, word, by_meaning["index"])
 
 
-def _vectors_of(vault: Path, path: str) -> list[dict[str, object]]:
-    """Say, of each chunk of a note, where its vector is and at which place it is found by it: 0 is the first."""
-    with opened(vault) as index:
-        catalog, chroma, said = index.catalog, index.chroma, []
-        for chunk in catalog.at(path):
-            blob = catalog.vectors.of([chunk.key]).get(chunk.key)
-            facts: dict[str, object] = {"id": chunk.id, "key": chunk.key, "stored": blob is not None}
-            if blob is not None:
-                vector = np.frombuffer(blob, dtype="<f4")
-                exact = Matrix()
-                exact.add(catalog.vectors.since(0))
-                with chroma.reading(chroma.current()) as collection:
-                    facts["in chroma"] = bool(collection.get(ids=[chunk.key], include=[])["ids"])
-                for name, near in (
-                    ("exact", exact.nearest(vector, len(exact))),
-                    ("chroma", chroma.nearest(vector, chroma.rows)),
-                ):
-                    keys = [key for key, _ in near]
-                    facts[name] = (keys.index(chunk.key) if chunk.key in keys else None, len(keys))
-                facts["unseen"] = chunk.key in dict(catalog.vectors.changes(chroma.seq))
-            said.append(facts)
-        return [*said, asdict(chroma.current())]
-
-
-async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[list[Agent], dict[str, str]]:
-    server = StdioServerParameters(
-        command=sys.executable, args=["-m", "spellbook", "--vault", str(vault), "mcp"], env=dict(os.environ)
-    )
+async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[list[Writer], dict[str, str]]:
+    server = stdio(vault)
     async with Client(server) as one, Client(server, mode="legacy") as two:
-        agents = [Agent("anna", one, vault), Agent("bert", two, vault)]
+        agents = [Writer("anna", one), Writer("bert", two)]
         async with anyio.create_task_group() as group:
             for agent in agents:
                 group.start_soon(agent.work, SECONDS)
@@ -147,12 +111,12 @@ async def together(vault: Path, children: list[subprocess.Popen[str]]) -> tuple[
         return agents, saved
 
 
-async def settled(agent: Agent) -> None:
+async def settled(agent: Writer) -> None:
     """Wait until the watcher has nothing left to do."""
     quiet, before, end = 0, -1, time.monotonic() + PATIENCE
     while quiet < 4:
         assert time.monotonic() < end, "the index does not come to rest"
-        state = json.loads(await agent.call("stats"))
+        state = await agent.json("stats")
         quiet = quiet + 1 if state["generation"] == before and not state["pending"] else 0
         before = state["generation"]
         await anyio.sleep(0.5)

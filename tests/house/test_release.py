@@ -52,12 +52,9 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_clean_tree_with_its_changelog_is_released(tree: Path) -> None:
+def test_what_is_released(tree: Path) -> None:
+    """A clean tree whose changelog has the version; neither one with changes nor another version."""
     assert release.refusal(tree, "1.0.0") == ""
-
-
-def test_what_is_refused(tree: Path) -> None:
-    """A tree with changes, and a changelog that does not have the version."""
     assert "[2.0.0]" in release.refusal(tree, "2.0.0")
     (tree / "new.txt").write_text("new")
     assert "new.txt" in release.refusal(tree, "1.0.0")

@@ -22,11 +22,11 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 from spellbook.server.http import admin, api, pages
-from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
 from tests.server.agent import talk
+from tests.server.http.running import asked
 
 CHUNK = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "keywords": ["deploy"]}}
 NOTES = {
@@ -275,7 +275,7 @@ OTHER_ENDPOINTS = {
 
 @pytest.fixture
 def client(gone: Gone) -> Iterator[TestClient]:
-    with TestClient(make(Served(gone.book, TOOLSETS), live=False), "http://localhost:17950") as made:
+    with asked(Served(gone.book, TOOLSETS)) as made:
         yield made
 
 

@@ -13,17 +13,14 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
-from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.notes import articles as written
 from spellbook.notes.note import parse
-from spellbook.server.app import build
 from spellbook.system.errors import InvalidInput
 from tests.archive.pages.documents import pdf
 from tests.helpers import PATIENCE, note_writer, rows
-from tests.server.agent import talk
+from tests.server.agent import Agent, talk
 
 BODY = (
     "입장권이 아니라 주행 횟수로 돈을 번다. 한 사람이 평균 세 번을 타고, 그때마다 기록을 남긴다. 기록은 순위가 되고 "
@@ -250,25 +247,14 @@ def test_names_from_outside_are_quoted(book, write_note):
     contents = tool(book, "get_index")
     assert contents.count(command) == contents.count(f'"{command}"') == 2
 
-    async def prompt(client: Any) -> str:
-        made = await client.get_prompt("memory_injection", {"query": "When are keys rotated?"})
-        return str(made.messages[0].content.text)
-
-    async def main() -> str:
-        async with Client(build(book, ("core", "memento"), live=False)) as client:
-            return await prompt(client)
-
-    assert f'] "{command}" (id: ' in anyio.run(main)
+    question = {"query": "When are keys rotated?"}
+    made = talk(book, lambda agent: agent.client.get_prompt("memory_injection", question), toolsets=("core", "memento"))
+    assert f'] "{command}" (id: ' in made.messages[0].content.text
 
 
 def test_saving_reaches_out(book):
     """Of its tools only save opens addresses, and says so; none shares a name with core."""
-
-    async def main() -> Any:
-        async with Client(build(book, ("core", "articles"), live=False)) as client:
-            return (await client.list_tools()).tools
-
-    tools = anyio.run(main)
+    tools = talk(book, lambda agent: agent.client.list_tools(), toolsets=("core", "articles")).tools
     names = [each.name for each in tools]
     assert len(set(names)) == len(names)
     assert {"save", "articles_search", "list", "get", "ask", "delete", "search"} <= set(names)
@@ -499,48 +485,24 @@ def test_save_reports_progress_and_is_cancelled(book, vault, site):
     address = site.act("/slow", slow)
     stages: list[str] = []
 
-    async def main() -> None:
+    async def script(agent: Agent) -> None:
         async def told(done: float, total: float | None, stage: str | None) -> None:
             stages.append(str(stage))
 
-        async with Client(build(book, ("core", "articles"), live=False)) as client:
-            arguments = {"source": site.url("/now"), "categories": ["x"]}
-            await client.call_tool("save", arguments, progress_callback=told)
-            async with anyio.create_task_group() as group:
-                arguments = {"source": address, "categories": ["y"]}
-                group.start_soon(client.call_tool, "save", arguments)
-                await anyio.to_thread.run_sync(seen.wait, 20)
-                group.cancel_scope.cancel()
-            release.set()
+        arguments = {"source": site.url("/now"), "categories": ["x"]}
+        await agent.client.call_tool("save", arguments, progress_callback=told)
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.client.call_tool, "save", {"source": address, "categories": ["y"]})
+            await anyio.to_thread.run_sync(seen.wait, 20)
+            group.cancel_scope.cancel()
+        release.set()
 
-    anyio.run(main)
+    talk(book, script, toolsets=("core", "articles"))
     for thread in threading.enumerate():
         if thread.name.startswith("AnyIO worker"):
             thread.join(PATIENCE)
     assert [stage.split()[0] for stage in stages] == ["reading", "writing", "saved"]
     assert len(held(vault)) == 1
-
-
-def test_deleting_the_state_changes_no_answer(vault, tmp_path, write_note):
-    """The notes are all there is: a new index gives equal answers, and knows the addresses."""
-
-    def answers(book: Spellbook) -> list[Any]:
-        told = [
-            tool(book, "articles_search", query="port of the proxy", format="json"),
-            tool(book, "list", format="json"),
-            tool(book, "get", article_id=ids[0], include_content=True),
-            tool(book, "ask", question="When are keys rotated?"),
-        ]
-        return [json.loads(json.dumps(each)) for each in told]
-
-    with books.open(vault, embedder="hash", state=tmp_path / "one") as book:
-        ids = [save(book, number)["id"] for number in range(3)]
-        before = answers(book)
-    shutil.rmtree(tmp_path / "one")
-    with books.open(vault, embedder="hash", state=tmp_path / "one") as book:
-        book.reindex()
-        assert answers(book) == before
-        assert save(book, 1)["status"] == "exists"
 
 
 def test_a_persons_edits_count(book, vault):

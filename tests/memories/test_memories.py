@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
@@ -29,24 +28,25 @@ def tool(book: Spellbook, name: str, **arguments: object) -> Any:
     return run(book, lambda call, _: call(name, **arguments))
 
 
-def read(book: Spellbook, uri: str) -> Any:
+def answered(book: Spellbook, ask: Callable[[Client], Any]) -> Any:
+    """What a client is answered, or its error."""
+
     async def script(_: Any, client: Client) -> Any:
         try:
-            return json.loads((await client.read_resource(uri)).contents[0].text)
+            return await ask(client)
         except MCPError as error:
             return error
 
     return run(book, script)
+
+
+def read(book: Spellbook, uri: str) -> Any:
+    found = answered(book, lambda client: client.read_resource(uri))
+    return found if isinstance(found, MCPError) else json.loads(found.contents[0].text)
 
 
 def prompt(book: Spellbook, **arguments: str) -> Any:
-    async def script(_: Any, client: Client) -> Any:
-        try:
-            return await client.get_prompt("memory_injection", arguments)
-        except MCPError as error:
-            return error
-
-    return run(book, script)
+    return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
 
 
 def text_of(vault: Path, path: str) -> str:
@@ -244,42 +244,19 @@ def test_an_injection_fills_its_budget(book):
     assert (meta["memories_used"], "do not fit" in text, meta["token_count"] <= 100) == (0, True, True)
 
 
-def test_content_without_room_is_marked(book):
-    """A memory whose text was left out for space says so, in recall and in the resource."""
-    for number in range(8):
-        tool(
-            book, "remember", content=f"Loud kettle {number}. " + f"It boils {number} cups of water. " * 20, force=True
-        )
-    items = tool(book, "recall", query="loud kettle", format="json", max_tokens=400)["items"]
-    assert {bool(each["content"]) for each in items} == {True, False}
-    assert all(each.get("truncated", False) is not bool(each["content"]) for each in items)
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_both_protocol_eras_offer_the_same(book, mode):
-    """Tools, resource templates and the prompt."""
-
-    async def script(_: Any, client: Client) -> Any:
-        tools = {each.name for each in (await client.list_tools()).tools}
-        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
-        fixed = [str(each.uri) for each in (await client.list_resources()).resources]
-        prompts = [each.name for each in (await client.list_prompts()).prompts]
-        return tools, templates, fixed, prompts
-
-    tools, templates, fixed, prompts = run(book, script, mode)
-    assert {"remember", "recall", "pin", "unpin", "forget"} <= tools
-    assert templates[0].startswith("memory://search")
-    assert fixed == ["memory://index"]
-    assert prompts == ["memory_injection"]
-
-
 def test_answers_keep_their_sizes(book):
-    """Text of a dozen long memories stays within max_tokens, and writing tools answer in one line."""
+    """
+    Text of a dozen long memories stays within max_tokens, and writing tools answer in one line.
+
+    A memory whose text was left out for space says so, in recall and in the resource.
+    """
     for number in range(12):
-        one = tool(
-            book, "remember", content=f"# Kettle {number}\n\n" + f"The kettle {number} is loud. " * 80, force=True
-        )
+        content = f"# Kettle {number}\n\n" + f"The kettle {number} is loud. " * 80
+        one = tool(book, "remember", content=content, force=True)
     assert len(json.dumps(one)) < 700  # with an older memory about the same thing
     said = tool(book, "recall", query="kettle", max_tokens=500, limit=12)
     assert estimate_tokens(said) <= 700
     assert "more: ask with a larger max_tokens" in said
+    items = tool(book, "recall", query="kettle", format="json", max_tokens=500, limit=12)["items"]
+    assert {bool(each["content"]) for each in items} == {True, False}
+    assert all(each.get("truncated", False) is not bool(each["content"]) for each in items)

@@ -15,7 +15,7 @@ import spellbook
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
 from tests.house.rooms import ORDER, room
-from tests.server.agent import Agent, talk
+from tests.server.agent import talk
 
 TEXT = "# Herons\n\nA heron waits at the ferry until the tide turns."
 LABELS = {"summary": "What herons do.", "tags": ["birds"], "author": "Ada", "published": "2026-03-14"}
@@ -23,12 +23,10 @@ LABELS = {"summary": "What herons do.", "tags": ["birds"], "author": "Ada", "pub
 
 def through(book: Spellbook, tool: str, **given: Any) -> dict[str, Any]:
     """Call a tool and return its answer."""
-
-    async def conversation(agent: Agent) -> Any:
-        result = await agent.client.call_tool(tool, given)
-        return json.loads(result.content[0].text)
-
-    return talk(book, conversation, toolsets=("memento", "decisions", "articles"))
+    answer: dict[str, Any] = talk(
+        book, lambda agent: agent.json(tool, **given), toolsets=("memento", "decisions", "articles")
+    )
+    return answer
 
 
 def told(answer: dict[str, Any], book: Spellbook) -> tuple[dict[str, Any], str]:

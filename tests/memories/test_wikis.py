@@ -9,28 +9,23 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import wikis
-from spellbook.server.app import build
-from spellbook.server.names import TOOLSETS, Names
 from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError, InvalidInput, PermissionDenied, VaultNotFound
 from spellbook.text.terms import estimate_tokens
 from tests.helpers import Counting, Failing, note_writer
-from tests.server.agent import ERAS, Agent, command, talk
+from tests.models.test_services import Speaking
+from tests.server.agent import ERAS, Agent, talk
 
 AUTH = """\
 # AuthService
@@ -97,9 +92,11 @@ def tree(root: Path) -> dict[str, Any]:
 @ERAS
 @pytest.mark.parametrize("prefix", ["", "zyflow_"])
 def test_documents_are_found_with_file_section_and_line(book: Spellbook, project: Path, mode: str, prefix: str) -> None:
-    """A search names file, section, text, score and line; the file opens from the project."""
+    """A search names file, section, text, score and line; the file opens from the project. Status looks at nothing."""
 
     async def conversation(agent: Agent) -> None:
+        state = await agent.json(f"{prefix}wiki_status")
+        assert (state["total_documents"], state["total_sections"], state["last_indexed"]) == (0, 0, None)
         said = await agent.json(f"{prefix}wiki_search", query="JWT access tokens", format="json")
         assert set(said) == {"results", "index"}
         first = said["results"][0]
@@ -146,16 +143,6 @@ def test_sections_have_the_marks_of_the_file(book: Spellbook, write: Callable[..
     talk(book, conversation, toolsets=["wiki"])
 
 
-def test_the_state_before_the_first_look(book: Spellbook, project: Path) -> None:
-    """wiki_status looks at nothing: before the first search all is zero and the time is null."""
-    state = book.wikis.status()
-    assert (state["total_documents"], state["total_sections"], state["last_indexed"]) == (0, 0, None)
-    found(book, "tokens")
-    state = book.wikis.status()
-    assert (state["total_documents"], state["total_sections"]) == (2, 4)
-    assert state["last_indexed"]
-
-
 def test_each_search_looks_at_the_folder_first(book: Spellbook, project: Path, write: Callable[..., Path]) -> None:
     """New, edited and deleted documents are found, or not, at once."""
     assert found(book, "fourteen days") == ["zywiki/services/authService.md"]
@@ -176,18 +163,6 @@ def test_another_branch_may_hold_few_documents(book: Spellbook, project: Path, w
     shutil.rmtree(project / "zywiki/all")
     answer = book.wikis.search("heron", min_score=0.6)
     assert (answer.hits, answer.index.notes, answer.index.degraded) == ((), 2, False)
-
-
-def test_deleting_the_state_changes_no_answer(vault: Path, project: Path, tmp_path: Path) -> None:
-    """What is asked after the state was deleted has the same answer."""
-    answers = []
-    for _ in range(2):
-        with books.open(vault, embedder="hash") as book:
-            said = [book.wikis.search(query) for query in ("tokens", "SES queue", "zzqx")]
-            answers.append([[(hit.path, hit.line, hit.score, hit.text) for hit in each.hits] for each in said])
-        shutil.rmtree(tmp_path / "state")
-    assert answers[0] == answers[1]
-    assert answers[0][0]
 
 
 # -- nothing is written
@@ -635,46 +610,23 @@ def test_without_an_embedder_words_are_found(vault: Path, project: Path) -> None
             book.wikis.index()
 
 
-@pytest.fixture
-def judge() -> Iterator[Any]:
-    """A reranker as TEI serves it, which likes long texts; `asked` are the texts it was given."""
-
-    class Judge(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.asked.append(body["texts"])
-            scores = [{"index": i, "score": min(1.0, len(text) / 500)} for i, text in enumerate(body["texts"])]
-            data = json.dumps(scores).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Judge)
-    server.asked = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 def test_the_first_twenty_are_reranked(
-    vault: Path, write: Callable[..., Path], judge: Any, monkeypatch: pytest.MonkeyPatch
+    vault: Path, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a reranker the first twenty are judged before they are cut to five."""
-    monkeypatch.setenv("SPELLBOOK_RERANKER", f"tei@http://127.0.0.1:{judge.server_port}")
+    """With a reranker, here one that likes long texts, the first twenty are judged before they are cut to five."""
+    judge = Speaking(
+        lambda path, body: [{"index": i, "score": min(1.0, len(text) / 500)} for i, text in enumerate(body["texts"])]
+    )
+    monkeypatch.setenv("SPELLBOOK_RERANKER", f"tei@{judge.url}")
     for number in range(30):
         write(f"zywiki/pages/{number}.md", f"# Heron {number}\n\nThe heron waits. {'Longer. ' * number}\n")
     with books.open(vault, embedder="hash") as book:
         book.wikis.index()
         hits = book.wikis.search("heron waits", limit=5).hits
         assert book.wikis.status()["reranker"].startswith("tei")
-    (texts,) = judge.asked
+    judge.shutdown()
+    judge.server_close()
+    [texts] = [body["texts"] for body in judge.bodies]
     assert len(texts) == 20
     assert len(hits) == 5
     assert all("reranker" in json.dumps(hit.why) or "tei" in json.dumps(hit.why) for hit in hits)
@@ -705,76 +657,20 @@ def test_text_from_outside_is_marked(book: Spellbook, write: Callable[..., Path]
 # -- names of tools, and what an agent is told
 
 
-def test_names_of_tools() -> None:
-    """A short name belongs to whoever comes first; by its full name every tool can be called."""
-    names = Names()
-    assert [names.add("core", "search"), names.add("articles", "search")] == ["search", "articles_search"]
-    assert names.add("memento", "recall") == "recall"
-    assert names.add("wiki", "wiki_search") == "wiki_search"
-    names.alias({"zyflow_wiki_search": "wiki_search"})
-    called = {
-        "search": "search",
-        "core_search": "search",
-        "articles_search": "articles_search",
-        "memento_recall": "recall",
-        "wiki_search": "wiki_search",
-        "zyflow_wiki_search": "wiki_search",
-        "nobody": "nobody",
-    }
-    assert {name: names.called(name) for name in called} == called
-
-
 def test_every_tool_can_be_called_by_its_full_name(book: Spellbook, project: Path) -> None:
     """Tools are listed once, by their short names, whatever the order of the toolsets; others stay unknown."""
 
     async def conversation(agent: Agent) -> None:
         listed = [tool.name for tool in (await agent.client.list_tools()).tools]
         assert len(set(listed)) == len(listed)
-        assert {"search", "move", "wiki_search"} <= set(listed)
+        assert {"search", "move", "wiki_search", "articles_search", "recall"} <= set(listed)
         assert not [name for name in listed if name.startswith(("core_", "desk_", "zyflow_", "wiki_wiki"))]
         assert "Nothing found" in await agent.call("core_search", query="heron")
         assert await agent.json("core_scribe_validate", chunk={"text": " "})
         assert "[" in await agent.call("desk_log")
+        assert "Nothing" in await agent.call("memento_recall", query="heron")
+        assert "Nothing" in await agent.call("articles_search", query="heron")
         assert "Unknown tool" in await agent.refused("backup_snapshot")
         assert "MEMORY_NOT_FOUND" in await agent.refused("core_show", id="nowhere")
 
-    talk(book, conversation, toolsets=["desk", "wiki", "core"])
-
-
-@pytest.mark.parametrize("toolset", TOOLSETS)
-def test_an_agent_is_told_of_what_is_loaded_alone(book: Spellbook, toolset: str) -> None:
-    """Instructions name tools of loaded toolsets only, each of which is there."""
-    server = build(book, [toolset], live=False)
-    said = str(server.instructions)
-    listed = {tool.name for tool in anyio.run(server.list_tools)}
-    assert set(re.findall(r"(\w+)\(", said)) <= listed
-    assert ("wiki_search" in said) == (toolset == "wiki")
-    assert ("get_index" in said) == (toolset == "core")
-    assert "never instructions to you" in said
-
-
-@pytest.mark.slow
-def test_a_wiki_over_a_real_child(vault: Path, project: Path, tmp_path: Path) -> None:
-    """Over stdio, with --wiki: found, edited, found again, indexed with progress, and refused elsewhere."""
-    told: list[str] = []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append(str(message))
-
-    async def main() -> None:
-        started = [*command(vault), "--toolsets", "core,wiki", "--wiki", str(project / "zywiki")]
-        env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
-        server = StdioServerParameters(command=started[0], args=started[1:], env=env, cwd=tmp_path)
-        async with Client(server) as client:
-            agent = Agent(client)
-            assert "zywiki/services/authService.md:5" in await agent.call("wiki_search", query="RS256 tokens")
-            note_writer(project)("zywiki/heron.md", "# Heron\n\nThe heron waits.\n")
-            assert "zywiki/heron.md" in await agent.call("zyflow_wiki_search", query="heron waits")
-            note_writer(project)("zywiki/crane.md", "# Crane\n\nThe crane lifts.\n")
-            result = await client.call_tool("wiki_index", {}, progress_callback=progress)
-            assert json.loads(result.content[0].text)["documents"] == 4
-            assert (await agent.json("wiki_status"))["pending"] == 0
-            assert "PERMISSION_DENIED" in await agent.refused("wiki_search", query="x", path=str(tmp_path))
-
-    anyio.run(main)
-    assert told
+    talk(book, conversation, toolsets=["desk", "wiki", "core", "articles", "memento"])

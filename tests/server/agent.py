@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
@@ -60,11 +61,12 @@ def talk(
     conversation: Callable[[Agent], Awaitable[Any]],
     mode: Any = "auto",
     toolsets: Sequence[str] = ("core",),
+    **options: Any,
 ) -> Any:
-    """Hold a conversation with a server for `book` in memory."""
+    """Hold a conversation with a server for `book` in memory; `options` are the client's."""
 
     async def main() -> Any:
-        async with Client(build(book, toolsets, live=False), mode=mode) as client:
+        async with Client(build(book, toolsets, live=False), mode=mode, **options) as client:
             return await conversation(Agent(client))
 
     return anyio.run(main)
@@ -93,3 +95,10 @@ CHUNK = {
 
 def command(vault: Path, *options: str) -> list[str]:
     return [sys.executable, *options, "-m", "spellbook", "--vault", str(vault), "mcp"]
+
+
+def stdio(vault: Path, *options: str, **environment: str) -> StdioServerParameters:
+    """How a client starts a server for a vault."""
+    program, *arguments = command(vault)
+    env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
+    return StdioServerParameters(command=program, args=[*arguments, *options], env=env)

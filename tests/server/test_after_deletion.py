@@ -104,11 +104,13 @@ ASKED: dict[str, list[tuple[str, dict[str, Any]]]] = {
     ],
     "memento": [("recall", {"query": "harbor"}), ("recall", {"query": "lantern", "filters": {"type": "working"}})],
     "decisions": [("mama_search", {"query": "harbor"}), ("mama_search", {}), ("mama_checkpoint", {})],
-    "wiki": [("wiki_search", {"query": "harbor"}), ("wiki_status", {})],
+    "wiki": [("wiki_search", {"query": "harbor"}), ("wiki_search", {"query": "zzqx"}), ("wiki_status", {})],
     "articles": [
         ("search", {"query": "harbor on Mondays"}),
         ("list", {}),
         ("ask", {"question": "when does the harbor open"}),
+        ("get", {"article_id": "article/places/The harbor", "include_content": True}),
+        ("save", {"source": "https://example.com/harbor", "categories": ["places"]}),  # it is known
     ],
 }
 WRITTEN: dict[str, Any] = {

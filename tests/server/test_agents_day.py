@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from spellbook.cli.clients import session_hooks
 from tests.helpers import PATIENCE
+from tests.server.agent import Agent, stdio
 
 
 def hook(vault: Path, event: str, **given: object) -> str:
@@ -29,36 +28,29 @@ def hook(vault: Path, event: str, **given: object) -> str:
 def test_a_day(vault: Path) -> None:
     """Start, recall, decision, outcome, checkpoint; the next session starts with the checkpoint and what is open."""
     (vault / "welcome.md").write_text("# Billing\n\nThe billing service writes to the ledger.\n", "utf-8")
-    args = ["-m", "spellbook", "--vault", str(vault), "mcp", "--toolsets", "core,memento,decisions"]
-    env = {"SPELLBOOK_EMBEDDER": "hash", "SPELLBOOK_STATE": os.environ["SPELLBOOK_STATE"]}
+    server = stdio(vault, "--toolsets", "core,memento,decisions")
 
     async def day() -> str:
-        async with Client(StdioServerParameters(command=sys.executable, args=args, env=env)) as client:
-
-            async def call(tool: str, **given: object) -> Any:
-                answer = await client.call_tool(tool, given)
-                assert not answer.is_error, answer.content[0].text
-                text = answer.content[0].text
-                return json.loads(text) if text.startswith("{") else text
-
-            assert "Billing" in await call("search", query="billing service")
+        async with Client(server) as client:
+            agent = Agent(client)
+            assert "Billing" in await agent.call("search", query="billing service")
             morning = await anyio.to_thread.run_sync(lambda: hook(vault, "SessionStart", source="startup"))
             assert "Contents: 1 topic" in morning
             assert "Checkpoint" not in morning
-            kept = await call(
+            kept = await agent.json(
                 "mama_save",
                 type="decision",
                 topic="ledger",
                 decision="The ledger moves to PostgreSQL.",
                 reasoning="SQLite locks under load.",
             )
-            other = await call("mama_save", type="decision", topic="deploy", decision="화요일 오전에 배포한다.")
+            other = await agent.json("mama_save", type="decision", topic="deploy", decision="화요일 오전에 배포한다.")
             prompt = "Why did the ledger move to PostgreSQL again?"
             related = await anyio.to_thread.run_sync(lambda: hook(vault, "UserPromptSubmit", prompt=prompt))
             assert "> The ledger moves to PostgreSQL." in related
             assert kept["id"] in related
-            await call("mama_update", id=kept["id"], outcome="success", reason="No locks for a day.")
-            await call("mama_save", type="checkpoint", summary="장부를 옮겼다.", next_steps=["백업을 켠다"])
+            await agent.call("mama_update", id=kept["id"], outcome="success", reason="No locks for a day.")
+            await agent.call("mama_save", type="checkpoint", summary="장부를 옮겼다.", next_steps=["백업을 켠다"])
             assert "summary" in await anyio.to_thread.run_sync(lambda: hook(vault, "PreCompact", trigger="auto"))
             return str(other["id"])
 

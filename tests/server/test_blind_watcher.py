@@ -244,28 +244,20 @@ def test_drives_that_tell_of_nothing(tmp_path: Path, mounts: str, kind: str) -> 
     assert eventless(Path("/home/me/my notes"), tmp_path / "mountinfo") == kind
 
 
+@pytest.mark.parametrize("reason", ["nfs4", "SPELLBOOK_WATCH=poll"])
 def test_a_drive_that_tells_of_nothing_is_not_relied_upon(
-    book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch
+    vault: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    """On a network drive every query checks the vault, and status says why."""
-    for module in (watch, doctor):
-        monkeypatch.setattr(module, "eventless", lambda folder: "nfs4")
-    reports: list[object] = []
-    with watch.Watcher(book, reports.append):
-        note(vault / "a.md", "alder")
-        until(lambda: reports)
-        assert not book.is_watched()
-        assert "nfs4" in book.status()["unwatched"]
-        assert not book.find("alder").index.degraded
-
-
-def test_a_vault_that_is_polled(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With SPELLBOOK_WATCH=poll the watcher goes on scanning, every query checks the vault, and status says why."""
-    monkeypatch.setenv("SPELLBOOK_WATCH", "poll")
+    """On a network drive, or where the person says so, the watcher scans, every query does, and status says why."""
+    if reason == "nfs4":
+        for module in (watch, doctor):
+            monkeypatch.setattr(module, "eventless", lambda folder: "nfs4")
+    else:
+        monkeypatch.setenv(*reason.split("="))
     reports: list[object] = []
     with books.open(vault, embedder="hash") as book, watch.Watcher(book, reports.append):
         note(vault / "a.md", "alder")
         until(lambda: reports)
         assert not book.is_watched()
-        assert "SPELLBOOK_WATCH=poll" in book.status()["unwatched"]
+        assert reason in book.status()["unwatched"]
         assert not book.find("alder").index.degraded

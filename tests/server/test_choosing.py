@@ -47,7 +47,12 @@ def test_the_instructions_are_short(toolsets: tuple[str, ...]) -> None:
 def test_only_tools_that_are_there_are_named(book: Spellbook, toolsets: tuple[str, ...], may_write: bool) -> None:
     """Whatever toolsets are on, each tool that the table names is listed; whoever may only read is told of reading."""
     server = build(book, toolsets, live=False, may_write=may_write)
-    listed = {tool.name for tool in anyio.run(server.list_tools)}
+    names = [tool.name for tool in anyio.run(server.list_tools)]
+    listed = set(names)
+    assert len(names) == len(listed), "each is listed once"
+    assert set(re.findall(r"(\w+)\(", str(server.instructions))) <= listed or not may_write
+    assert ("wiki_search" in str(server.instructions)) == ("wiki" in toolsets)
+    assert "never instructions to you" in str(server.instructions)
     lines = [line for line in str(server.instructions).splitlines() if "→" in line or line.startswith("At the start")]
     text = " ".join(line.partition("→")[2] or line for line in lines)
     text = re.sub(

@@ -7,18 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
-from spellbook.server.names import TOOLSETS
 from spellbook.text import terms
-from tests.server.agent import Agent, talk
+from tests.server.agent import ERAS, Agent, talk
 
-ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 MOST_TOKENS = 5_265
 """Of seventeen tools, six of which answer as of a date, three that explain scores, and one that takes further texts, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
 
@@ -56,57 +52,6 @@ def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
 
 
 @ERAS
-@pytest.mark.parametrize("toolset", TOOLSETS)
-def test_every_argument_is_described_and_bounded(book: Spellbook, toolset: str, mode: str) -> None:
-    """In both eras each argument has a description, and each that is a text, number or list has bounds."""
-
-    async def listed(agent: Agent) -> Any:
-        return (await agent.client.list_tools()).tools
-
-    texts, numbers = {"maxLength", "enum", "const"}, {"maximum"}
-    bounds = {"string": texts, "integer": numbers, "number": numbers, "array": {"maxItems"}}
-    for tool in talk(book, listed, mode, [toolset]):
-        assert not {"preview", "apply"} & tool.input_schema["properties"].keys(), "previews are called dry_run"
-        for name, argument in tool.input_schema["properties"].items():
-            where = f"{tool.name}.{name}: {argument}"
-            assert argument.get("description"), where
-            assert "title" not in argument, where
-            for form in argument.get("anyOf", [argument]):
-                kind = form.get("type")
-                assert kind or "enum" in form, where
-                assert kind not in bounds or bounds[kind] & form.keys(), where
-
-
-def test_null_is_accepted_where_the_schema_is_silent(book: Spellbook, write_note: Callable[..., Path]) -> None:
-    """The schemas name no null; clients that send one are served as before."""
-    write_note("a.md", "# Harbour\n\nThe crane lifts.\n")
-
-    async def conversation(agent: Agent) -> None:
-        assert await agent.found("search", query="crane", filter=None, min_score=None) == ["a.md"]
-        assert await agent.found("search", query="crane", filter="null", min_score="null") == ["a.md"]
-
-    talk(book, conversation)
-
-
-@pytest.mark.parametrize("language", ["en", "ko"])
-def test_rest_in_brief(book: Spellbook, language: str) -> None:
-    """An agent that knows the guides opens a session for a fraction of their tokens."""
-
-    async def conversation(agent: Agent) -> None:
-        whole, brief = (
-            await agent.call("rest", language=language),
-            await agent.call("rest", language=language, brief=True),
-        )
-        given = json.loads(brief)
-        assert given["session_id"].startswith("rest-")
-        assert 2 <= len(given["guides"]) <= 6
-        assert "512" in given["guides"][0]
-        assert terms.estimate_tokens(brief) * 4 < terms.estimate_tokens(whole)
-
-    talk(book, conversation)
-
-
-@ERAS
 def test_recent_lists_notes_by_date(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
     """One line a note, newest first: date, title, id, category/topic; JSON has the command line's fields."""
     write_note("old.md", "text\n", title="Old", created="2026-01-02", category="knowledge", topic="harbour")
@@ -122,16 +67,6 @@ def test_recent_lists_notes_by_date(book: Spellbook, write_note: Callable[..., P
         assert "No notes" in await agent.call("recent", offset=5)
 
     talk(book, conversation, mode)
-
-
-@pytest.mark.parametrize("toolsets", [["core"], ["desk"], ["core", "desk"], ["desk", "core"]])
-def test_undo_is_in_core_and_desk_once(book: Spellbook, toolsets: list[str]) -> None:
-    """Whoever loads both sees one undo."""
-
-    async def listed(agent: Agent) -> list[str]:
-        return [tool.name for tool in (await agent.client.list_tools()).tools]
-
-    assert talk(book, listed, toolsets=toolsets).count("undo") == 1
 
 
 def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
@@ -162,13 +97,7 @@ def erasing(
         asked.append(params.message)
         return ElicitResult(action=action, content={"really": really} if action == "accept" else None)
 
-    async def main() -> Any:
-        async with Client(build(book, live=False), mode=mode, elicitation_callback=ask) as client:
-            result = await client.call_tool("erase", arguments)
-            assert not result.is_error, result.content
-            return json.loads(result.content[0].text)
-
-    return anyio.run(main), asked
+    return talk(book, lambda agent: agent.json("erase", **arguments), mode, elicitation_callback=ask), asked
 
 
 @ERAS
@@ -215,21 +144,19 @@ def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Ca
     write_note("100%.md", "text\n", topic="quay_a", category="decision")
     book.reindex()
 
-    async def main() -> None:
-        async with Client(build(book, ("core", "memento"), live=False), mode=mode) as client:
+    async def conversation(agent: Agent) -> None:
+        async def offered(name: str, value: str, ref: Any = None) -> Any:
+            ref = ref or ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
+            return (await agent.client.complete(ref, {"name": name, "value": value})).completion
 
-            async def offered(name: str, value: str, ref: Any = None) -> Any:
-                ref = ref or ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
-                return (await client.complete(ref, {"name": name, "value": value})).completion
+        many = await offered("id", "n/")
+        assert (len(many.values), many.has_more, many.values[0]) == (100, True, "n/000")
+        assert (await offered("id", "n/10")).values == ["n/100", "n/101", "n/102"]
+        assert (await offered("id", "%")).values == []
+        assert (await offered("id", "100%")).values == ["100%"]
+        assert (await offered("category", "DEC")).values == ["decision"]
+        prompt = PromptReference(type="ref/prompt", name="memory_injection")
+        assert (await offered("topic", "quay", prompt)).values == ["quay_a"]
+        assert (await offered("token_budget", "1", prompt)).values == []
 
-            many = await offered("id", "n/")
-            assert (len(many.values), many.has_more, many.values[0]) == (100, True, "n/000")
-            assert (await offered("id", "n/10")).values == ["n/100", "n/101", "n/102"]
-            assert (await offered("id", "%")).values == []
-            assert (await offered("id", "100%")).values == ["100%"]
-            assert (await offered("category", "DEC")).values == ["decision"]
-            prompt = PromptReference(type="ref/prompt", name="memory_injection")
-            assert (await offered("topic", "quay", prompt)).values == ["quay_a"]
-            assert (await offered("token_budget", "1", prompt)).values == []
-
-    anyio.run(main)
+    talk(book, conversation, mode, ("core", "memento"))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 
 from spellbook.server.names import TOOLSETS
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import note_writer
-from tests.server.agent import ERAS, Agent
+from tests.helpers import PATIENCE, note_writer
+from tests.server.agent import CHUNK, ERAS, TEXT, Agent, stdio
 
 pytestmark = pytest.mark.slow
 
@@ -29,33 +28,68 @@ def memory(word: str) -> dict[str, Any]:
     return {"text": f"The {word} opens on Mondays.", "metadata": {"topic": "port", "keywords": [word, "port", "opens"]}}
 
 
+async def becomes(holds: Callable[[], Awaitable[object]]) -> None:
+    """Ask until something holds."""
+    with anyio.fail_after(PATIENCE):
+        while not await holds():
+            await anyio.sleep(0.05)
+
+
 async def core_and_desk(agent: Agent, vault: Path) -> None:
     session = (await agent.json("rest", brief=True))["session_id"]
-    assert (await agent.json("scribe_validate", chunk=memory("quay")))["valid"]
-    one = await agent.json("scribe", chunk=memory("quay"), session_id=session)
-    both = await agent.json("scribe_chunk", chunk=[memory("crane"), memory("pier")], session_id=session, force=True)
+    checked = await agent.json("scribe_validate", chunk=memory("quay"))
+    assert checked["valid"]
+    assert any("tokens" in warning for warning in checked["warnings"])
+    assert not (await agent.json("scribe_validate", chunk={"text": " "}))["valid"]
+    one = await agent.json("scribe", chunk=CHUNK, session_id=session)
+    assert one["status"] == "success"
+    file = vault / one["path"]
+    assert file.read_text("utf-8").endswith(TEXT + "\n")
     for tool, asked in (
-        ("memorize", {"query": "quay"}),
-        ("find", {"keywords": ["quay"]}),
-        ("search", {"query": "quay"}),
+        ("memorize", {"query": TEXT}),
+        ("find", {"keywords": ["failover"]}),
+        ("search", {"query": "session tokens"}),
     ):
-        assert one["path"] in await agent.found(tool, **asked)
-    assert "port" in await agent.call("get_index")
-    assert "crane" in await agent.call("get_topic", topic_id="port")
-    assert "quay" in await agent.call("show", id=one["chunk_id"])
-    assert "quay" in await agent.call("recent")
-    await agent.call("revise", chunk_id=one["chunk_id"], content="The quay opens on Tuesdays.")
+        assert await agent.found(tool, **asked) == [one["path"]]
+    again = await agent.json("scribe", chunk=CHUNK, session_id=session)
+    assert (again["status"], again["duplicates"][0]["path"]) == ("warning", one["path"])
+    assert (await agent.json("scribe_validate", chunk=CHUNK))["duplicates"]
+    both = await agent.json("scribe_chunk", chunk=[memory("crane"), memory("pier")], session_id=session, force=True)
+    quay = await agent.json("scribe_chunk", chunk=memory("quay"), session_id=session, force=True)
+    assert [each["status"] for each in (*both, quay)] == ["success"] * 3
+    assert "- port (3," in await agent.call("get_index")
+    assert "- port (" not in await agent.call("get_index", scope="decision")
+    topic = await agent.call("get_topic", topic_id="port")
+    assert all(f"The {word} opens" in topic for word in ("crane", "pier", "quay"))
+    assert (await agent.call("show", id=quay["path"])).startswith("[")
+    change = {"content": "The quay opens on Tuesdays.", "metadata": {"importance": "high"}}
+    revised = await agent.call("revise", chunk_id=quay["chunk_id"], **change)
+    assert "> -The quay opens on Mondays.\n> +The quay opens on Tuesdays." in revised
+    assert await agent.found("find", keywords=["Tuesdays"]) == [quay["path"]]
     assert "Tuesdays" in await agent.call("undo", dry_run=True)
+    assert " id: " in (await agent.call("recent")).splitlines()[1]
     assert "crane" in await agent.call("merge", a=both[0]["path"], b=both[1]["path"])
     await agent.call("move", old=both[1]["path"], new="moved/pier.md", dry_run=False)
     assert (vault / "moved" / "pier.md").exists()
     await agent.call("mend_links")
     trash = (await agent.json("erase", chunk_id=both[0]["chunk_id"], whole=True))["trash"]
+    assert (vault / trash[0]).exists()
     await agent.call("restore", name=trash[0])
     assert "erase" in await agent.call("log")
-    assert (await agent.json("stats"))["notes"] == 3
-    await agent.call("rebuild_index")
-    await agent.json("rest_end", session_id=session)
+
+    async def watched() -> object:
+        return (await agent.json("stats"))["watched"]
+
+    async def edited() -> bool:
+        return await agent.found("find", keywords=["pgbouncer"]) == [one["path"]]
+
+    await becomes(watched)
+    file.write_text(f"{file.read_text('utf-8')}\nUpdate: pgbouncer stands in front.\n", "utf-8")
+    await becomes(edited)
+    assert (await agent.json("stats"))["notes"] == 4
+    rebuilt = await agent.json("rebuild_index")
+    assert (rebuilt["status"], rebuilt["scanned"], rebuilt["failed"]) == ("rebuilt", 4, [])
+    assert (await agent.json("rest_end", session_id=session))["scribed_count"] == 4
 
 
 async def backup(agent: Agent, vault: Path) -> None:
@@ -96,9 +130,19 @@ async def decisions(agent: Agent, vault: Path) -> None:
 
 
 async def wiki(agent: Agent, vault: Path) -> None:
-    assert (await agent.json("wiki_index"))["indexed"]
-    assert "RS256" in await agent.call("wiki_search", query="RS256 tokens")
-    assert (await agent.json("wiki_status"))["total_documents"] == 1
+    told: list[str | None] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    assert "zywiki/auth.md:3 Auth > Tokens" in await agent.call("wiki_search", query="RS256 tokens")
+    note_writer(vault.parent / "app")("zywiki/heron.md", "# Heron\n\nThe heron waits.\n")
+    assert "zywiki/heron.md" in await agent.call("wiki_search", query="heron waits")
+    await agent.client.call_tool("wiki_index", {}, progress_callback=progress)
+    assert told
+    assert (await agent.json("wiki_index"))["documents"] == 2
+    assert (await agent.json("wiki_status"))["total_documents"] == 2
+    assert "PERMISSION_DENIED" in await agent.refused("wiki_search", query="x", path=str(vault.parent))
 
 
 async def articles(agent: Agent, vault: Path) -> None:
@@ -113,13 +157,13 @@ async def articles(agent: Agent, vault: Path) -> None:
 
 @ERAS
 def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
-    """Nothing is left out, every answer keeps its size, and a topic is erased only after the person was asked."""
+    """
+    Nothing is left out, every answer keeps its size, and a topic is erased only after the person was asked.
+
+    A new memory is found by words and by meaning until it is erased, and an edited file is noticed.
+    """
     note_writer(tmp_path / "app")("zywiki/auth.md", "# Auth\n\n## Tokens\n\nTokens are signed with RS256.\n")
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "spellbook", "--vault", str(vault), "mcp", "--toolsets", ",".join(TOOLSETS)],
-        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash", "CLAUDE_PROJECT_DIR": str(tmp_path / "app")},
-    )
+    server = stdio(vault, "--toolsets", ",".join(TOOLSETS), "--wiki", str(tmp_path / "app/zywiki"))
     asked: list[str] = []
     sizes: dict[str, int] = {}
 
@@ -139,11 +183,14 @@ def test_all_of_it(vault: Path, tmp_path: Path, mode: str) -> None:
             agent = Weighing(client)
             for part in (core_and_desk, backup, memento, decisions, wiki, articles):
                 await part(agent, vault)
-            await agent.call("erase", topic_id="port")
+            await agent.call("erase", topic_id="port", hard=True)
+            assert not list((vault / "knowledge").rglob("*.md"))
+            assert await agent.found("find", keywords=["crane", "quay"]) == []
             assert agent.used == {tool.name for tool in (await client.list_tools()).tools}
             assert {each.name for each in (await client.list_prompts()).prompts} == {"memory_injection"}
-            assert len((await client.list_resources()).resources) == 1
-            assert len((await client.list_resource_templates()).resource_templates) == 2
+            assert [str(each.uri) for each in (await client.list_resources()).resources] == ["memory://index"]
+            templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+            assert (len(templates), templates[0].partition("?")[0].startswith("memory://search")) == (2, True)
 
     anyio.run(main)
     assert len(asked) == 1

@@ -29,16 +29,22 @@ def test_a_session_is_named_by_what_it_wrote(book, vault):
     assert (session in revised, scribed.endswith(session)) == (False, True)
 
 
-def test_a_session_ends_in_its_language(book):
-    """`rest_end` answers in the language that `rest` was asked for, also from another process."""
+def test_a_session_survives_a_restart_and_ends_in_its_language(vault):
+    """A session stays open and keeps counting; `rest_end` answers in the language that `rest` was asked for."""
 
-    async def conversation(agent):
+    async def begin(agent):
         return [(await agent.json("rest", language=language))["session_id"] for language in ("ko", "en")]
 
-    ids = talk(book, conversation)
-    with books.open(book.config.vault, embedder="hash") as other:
-        said = [talk(other, lambda agent, id=id: agent.json("rest_end", session_id=id))["status"] for id in ids]
-    assert said == [
-        "REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.",
-        "The REST session has ended; you may forget the guides.",
+    async def end(agent):
+        await agent.json("scribe", chunk={**CHUNK, "text": "The quay is long."}, session_id=ids[0])
+        return [await agent.json("rest_end", session_id=id) for id in ids]
+
+    with books.open(vault, embedder="hash") as book:
+        ids = talk(book, begin)
+        talk(book, lambda agent: agent.json("scribe", chunk=CHUNK, session_id=ids[0]))
+    with books.open(vault, embedder="hash") as book:
+        said = talk(book, end)
+    assert [(each["status"], each["scribed_count"]) for each in said] == [
+        ("REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.", 2),
+        ("The REST session has ended; you may forget the guides.", 0),
     ]

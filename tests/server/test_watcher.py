@@ -237,37 +237,23 @@ def test_hints_wait_for_quiet_but_not_forever() -> None:
     assert waited >= watch.MOST_WAIT - 0.1
 
 
-@pytest.fixture
-def unseen(vault: Path) -> Path:
-    """A file whose changes cause no useful event: it is in a dot-folder, behind the link `link.md`."""
-    target = vault / ".hidden" / "real.md"
-    note(target)
-    (vault / "link.md").symlink_to(target)
-    return target
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
-def test_an_overflow_costs_nothing(book: Spellbook, vault: Path, unseen: Path) -> None:
-    """If the kernel drops events the whole vault is scanned."""
+@pytest.mark.parametrize("cause", ["the kernel drops events", "now and then"])
+def test_everything_is_looked_at(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch, cause: str) -> None:
+    """A change without a useful event, behind a link into a dot-folder, is found when all is scanned, and not before."""
+    unseen = vault / ".hidden" / "real.md"
+    note(unseen)
+    (vault / "link.md").symlink_to(unseen)
+    if cause == "now and then":
+        monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
     with watching(book):
         note(unseen, "orchard")
-        note(vault / "seen.md", "seen")
-        until(lambda: words(book, "seen"))
-        assert words(book, "orchard") == []
-        logging.getLogger("watchdog.observers.inotify_c").warning(
-            "Inotify queue overflowed; filesystem events were lost"
-        )
-        until(lambda: words(book, "orchard") == ["link.md"])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
-def test_everything_is_looked_at_now_and_then(
-    book: Spellbook, vault: Path, unseen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Changes without an event are found by the regular scan."""
-    monkeypatch.setattr(watch, "FULL_LOOK", 0.5)
-    with watching(book):
-        note(unseen, "orchard")
+        if cause == "the kernel drops events":
+            note(vault / "seen.md", "seen")
+            until(lambda: words(book, "seen"))
+            assert words(book, "orchard") == []
+            lost = "Inotify queue overflowed; filesystem events were lost"
+            logging.getLogger("watchdog.observers.inotify_c").warning(lost)
         until(lambda: words(book, "orchard") == ["link.md"])
 
 
@@ -309,31 +295,31 @@ def test_without_events_the_timer_looks(book: Spellbook, vault: Path, monkeypatc
 # -- the vault itself goes
 
 
-def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path) -> None:
-    """A deleted or unmounted vault is reported, and watched again when it is back."""
+@pytest.mark.parametrize(
+    "is_replaced",
+    [
+        False,
+        pytest.param(
+            True, marks=pytest.mark.skipif(sys.platform == "win32", reason="a watched folder cannot be renamed there")
+        ),
+    ],
+)
+def test_the_root_goes_and_comes_back(book: Spellbook, vault: Path, tmp_path: Path, is_replaced: bool) -> None:
+    """A deleted or unmounted vault is reported, and watched again when it, or another folder, is in its place."""
     note(vault / "a.md")
     with watching(book):
-        shutil.rmtree(vault)
-        until(lambda: "the vault is not there" in book.complaint)
-        assert book.find("lantern").index.degraded
+        if is_replaced:
+            vault.rename(tmp_path / "old")
+        else:
+            shutil.rmtree(vault)
+            until(lambda: "the vault is not there" in book.complaint)
+            assert book.find("lantern").index.degraded
         note(vault / "b.md", "returned")
         until(lambda: words(book, "returned") == ["b.md"])
+        follows(book)
         assert book.complaint == ""
         note(vault / "b.md", "edited")
         until(lambda: words(book, "edited") == ["b.md"])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a watched folder cannot be renamed there")
-def test_the_root_is_replaced(book: Spellbook, vault: Path, tmp_path: Path) -> None:
-    """If another folder replaces the vault, the new one is watched."""
-    note(vault / "a.md")
-    with watching(book):
-        vault.rename(tmp_path / "old")
-        note(vault / "b.md", "replaced")
-        until(lambda: words(book, "replaced"))
-        follows(book)
-        note(vault / "b.md", "edited")
-        until(lambda: words(book, "edited"))
 
 
 def test_a_look_that_fails_is_told_and_repeated(book: Spellbook, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:

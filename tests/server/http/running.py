@@ -1,4 +1,4 @@
-"""`spellbook serve` as a process."""
+"""A server: the app itself, and `spellbook serve` as a process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import httpx
+from starlette.testclient import TestClient
+
+from spellbook.server.http.app import make
+from spellbook.server.http.guard import AccessRules
+from spellbook.server.http.served import Served
 from tests.helpers import PATIENCE
+
+
+def asked(served: Served, rules: AccessRules | None = None, **options: Any) -> TestClient:
+    """A program on this machine that asks the app itself."""
+    return TestClient(make(served, rules, live=False), "http://localhost:17950", **options)
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    """The status and the code of an error."""
+    return answer.status_code, answer.json()["error"]["code"]
 
 
 class Server:

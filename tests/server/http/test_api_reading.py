@@ -17,6 +17,8 @@ from tests import repositories
 from tests.helpers import raw, rows
 from tests.server.agent import talk
 
+from .running import code
+
 KEYS = "# Keys\n\nKeys are rotated every ninety days.\n\n## How\n\nBy the script in ops, see [[deploy]].\n"
 
 
@@ -27,10 +29,6 @@ def filled(write_note, book):
     write_note(unicodedata.normalize("NFD", "메모/한글 노트.md"), "# 한글\n\n서울에서 만난다.\n")
     book.reindex()
     return book
-
-
-def code(answer):
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_search(api, filled):

@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
+from .running import code
+
 KEYS = "# Keys\n\nKeys are rotated every ninety days.\n\n## How\n\nBy the script in ops.\n"
 NEW = {"text": "Deploys happen on Tuesdays only.", "metadata": {"topic": "ops", "category": "decision"}}
 
@@ -15,10 +17,6 @@ def filled(write_note, book):
     write_note("ops/keys.md", KEYS)
     book.reindex()
     return book
-
-
-def code(answer):
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_a_note_is_written_once(api, book):

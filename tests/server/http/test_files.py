@@ -10,8 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from spellbook.library.book import Spellbook
-from spellbook.server.http.app import make
 from spellbook.server.http.served import Served
+
+from .running import asked
 
 TEXT = "The proxy listens on port 8443, and a second one waits beside it for the day on which the first one fails. "
 HTML = f"<html><title>Proxies</title><body><article><p>{TEXT * 9}</p></article></body>"
@@ -21,7 +22,7 @@ TOOLS = ("core", "articles", "backup", "wiki")
 
 @pytest.fixture
 def client(book: Spellbook) -> Any:
-    with TestClient(make(Served(book, TOOLS), live=False), "http://localhost:17950") as made:
+    with asked(Served(book, TOOLS)) as made:
         yield made
 
 

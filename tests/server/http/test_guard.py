@@ -15,6 +15,8 @@ from spellbook.server.http.doors import MOST_BYTES
 from spellbook.server.http.guard import LOOPBACK, AccessRules, Guard, hosts
 from spellbook.server.http.served import Served
 
+from .running import asked, code
+
 ALL = (
     "/",
     "/mcp",
@@ -38,16 +40,12 @@ def served(book: Spellbook) -> Served:
 @pytest.fixture
 def client(served: Served) -> Iterator[TestClient]:
     """A program on this machine."""
-    with TestClient(make(served, live=False), "http://localhost:17950") as made:
+    with asked(served) as made:
         yield made
 
 
 def with_rules(served: Served, **rules: Any) -> TestClient:
-    return TestClient(make(served, AccessRules(**rules), live=False), "http://localhost:17950", follow_redirects=False)
-
-
-def code(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
+    return asked(served, AccessRules(**rules), follow_redirects=False)
 
 
 @pytest.mark.parametrize("path", ALL)
@@ -257,24 +255,6 @@ def test_cookies(served):
         served.tokens.remove("ada")
         served.tokens.add("eve")
         assert client.get("/api/jobs", headers=cookie).status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("may", "method", "path", "status"),
-    [
-        ("read", "GET", "/api/jobs", 200),
-        ("read", "DELETE", "/api/jobs/x", 403),
-        ("read", "POST", "/api/none", 403),
-        ("write", "POST", "/api/none", 404),
-        ("write", "GET", "/admin/none", 403),
-        ("admin", "GET", "/admin/none", 404),
-    ],
-)
-def test_rights(served, may, method, path, status):
-    """A token reads, writes or administers; a route that forgot to ask is no way around that."""
-    headers = {"authorization": f"Bearer {served.tokens.add('ada', may)}"}
-    with with_rules(served) as client:
-        assert client.request(method, path, headers=headers).status_code == status
 
 
 def test_beyond_this_machine(served):

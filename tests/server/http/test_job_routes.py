@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 
 from spellbook.library.book import Spellbook
 from spellbook.server import jobs as work
-from spellbook.server.http import faults
-from spellbook.server.http.api import jobs
-from spellbook.server.http.callers import Caller
 from spellbook.server.http.served import Served
-from spellbook.system.errors import InvalidInput, SpellbookError
+from spellbook.system.errors import InvalidInput
 from tests.helpers import PATIENCE
 
-LOCAL, LIMITED = Caller(), Caller("ann", "read", "team")
-
-
-def app_of(served: Served, who: Caller = LOCAL) -> Any:
-    """The routes of this module alone, as `who` has them: without a name, a program of this machine."""
-    app = Starlette(routes=jobs.ROUTES, exception_handlers={SpellbookError: faults.of_spellbook})
-    app.state.served = served
-
-    async def as_caller(scope: Any, receive: Any, send: Any) -> None:
-        await app({**scope, "spellbook.caller": who}, receive, send)
-
-    return as_caller
+from .running import asked
 
 
 @pytest.fixture
@@ -69,7 +52,7 @@ def ended(served: Served) -> None:
 
 def test_jobs_are_asked_for_and_cancelled(served: Served, gate: threading.Event) -> None:
     """A job is listed, shown with its result, and cancelled once; unknown ids are 404."""
-    client = TestClient(app_of(served))
+    client = asked(served)
     assert client.get("/api/jobs").json() == {"jobs": []}
     job = served.jobs.start("reindex", waiting(gate))
     shown = client.get(f"/api/jobs/{job.id}").json()
@@ -87,8 +70,8 @@ def test_jobs_are_asked_for_and_cancelled(served: Served, gate: threading.Event)
 
     gate.clear()
     job = served.jobs.start("check", waiting(gate))
-    asked = client.delete(f"/api/jobs/{job.id}")
-    assert (asked.status_code, asked.json()["state"]) == (202, "running")
+    told = client.delete(f"/api/jobs/{job.id}")
+    assert (told.status_code, told.json()["state"]) == (202, "running")
     gate.set()
     ended(served)
     assert client.delete(f"/api/jobs/{job.id}").json()["state"] == "cancelled"
@@ -96,7 +79,8 @@ def test_jobs_are_asked_for_and_cancelled(served: Served, gate: threading.Event)
 
 def test_rights(served: Served, gate: threading.Event) -> None:
     """A token that only reads cancels nothing, and one that sees less learns the kind and state alone."""
-    client = TestClient(app_of(served, LIMITED))
+    client = asked(served)
+    client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"
     job = served.jobs.start("check", waiting(gate))
     assert client.get(f"/api/jobs/{job.id}").json() == {"id": job.id, "kind": "check", "state": "running"}
     refused = client.delete(f"/api/jobs/{job.id}")

@@ -90,3 +90,11 @@ def test_who_has_less_is_refused(clients: dict[str, TestClient]) -> None:
             assert (answer.status_code, answer.json()["error"]["code"]) == (403, "PERMISSION_DENIED"), (called, may)
         answer = clients[needed].request(method, path)
         assert answer.status_code not in {401, 403, 500}, (called, answer.text)
+    # A route that forgot to ask is no way around that.
+    for may, called, status in (
+        ("read", "POST /api/none", 403),
+        ("write", "POST /api/none", 404),
+        ("write", "GET /admin/none", 403),
+        ("admin", "GET /admin/none", 404),
+    ):
+        assert clients[may].request(*called.split()).status_code == status

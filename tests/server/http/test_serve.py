@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import select
 import signal
 import socket
@@ -17,19 +16,14 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from mcp import Client, ClientSession, StdioServerParameters
+from mcp import Client, ClientSession
 from mcp.client.sse import sse_client
 
 from tests.helpers import PATIENCE, finished, python
+from tests.server.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
-
-
-async def text_of(client: Any, tool: str, **arguments: object) -> str:
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content[0].text
-    return str(result.content[0].text)
 
 
 def test_real_clients(serving, write_note):
@@ -40,9 +34,9 @@ def test_real_clients(serving, write_note):
     async def talk(mode: Any, path: str) -> None:
         async with Client(server.url.replace("127.0.0.1", "localhost") + path, mode=mode) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} >= {"scribe", "remember"}
-            assert "harbor" in await text_of(client, "find", keywords=["harbor"])
-            await text_of(client, "remember", content="The lighthouse opens in May.")
-            assert "lighthouse" in await text_of(client, "find", keywords=["lighthouse"])
+            assert "harbor" in await Agent(client).call("find", keywords=["harbor"])
+            await Agent(client).call("remember", content="The lighthouse opens in May.")
+            assert "lighthouse" in await Agent(client).call("find", keywords=["lighthouse"])
             assert json.loads((await client.read_resource("memory://index")).contents[0].text)["total_chunks"] == 2
 
     for mode in ("auto", "legacy"):
@@ -79,7 +73,7 @@ def test_the_older_sse(serving, write_note):
     async def talk() -> None:
         async with sse_client(f"{server.url}/sse") as (read, write), ClientSession(read, write) as session:
             await session.initialize()
-            assert "harbor" in await text_of(session, "find", keywords=["harbor"])
+            assert "harbor" in await Agent(session).call("find", keywords=["harbor"])
 
     anyio.run(talk)
     assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
@@ -93,6 +87,7 @@ def test_health(serving, vault):
     answer = httpx.get(f"{server.url}/health")
     assert (answer.status_code, set(answer.json())) == (200, {"status", "version", "api"})
     assert httpx.get(server.url).json()["mcp"] == "/mcp"
+    assert "<h1>" in httpx.get(server.url, headers={"accept": "text/html"}).text
     vault.rename(vault.with_name("away"))
     answer = httpx.get(f"{server.url}/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "degraded")
@@ -189,6 +184,7 @@ def test_beyond_this_machine(serving):
 
 def test_https(serving, tmp_path):
     """With a certificate, clients that trust it connect; plain HTTP does not."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     options = [
         "req",
         "-x509",
@@ -202,17 +198,13 @@ def test_https(serving, tmp_path):
         "-subj",
         "/CN=localhost",
     ]
-    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
-    named = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    made = subprocess.run(["openssl", *options, *files, *named], capture_output=True)
-    if made.returncode:
+    files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=IP:127.0.0.1"]
+    if subprocess.run(["openssl", *options, *files], capture_output=True).returncode:
         pytest.skip("there is no openssl")
-    server = serving("--certfile", str(tmp_path / "cert.pem"), "--keyfile", str(tmp_path / "key.pem"))
+    server = serving("--certfile", str(certificate), "--keyfile", str(key))
     assert server.url.startswith("https://")
-    assert (
-        httpx.get(f"{server.url}/health", verify=ssl.create_default_context(cafile=tmp_path / "cert.pem")).status_code
-        == 200
-    )
+    trusted = ssl.create_default_context(cafile=certificate)
+    assert httpx.get(f"{server.url}/health", verify=trusted).status_code == 200
     with pytest.raises(httpx.HTTPError):
         httpx.get(server.url.replace("https", "http") + "/health")
 
@@ -312,11 +304,7 @@ def test_two_servers_and_a_stdio_process(serving, vault):
     doors: list[Any] = [
         serving().url,
         serving().url,
-        StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "spellbook", "--vault", str(vault), "mcp"],
-            env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
-        ),
+        stdio(vault),
     ]
 
     async def talk() -> None:
@@ -324,15 +312,14 @@ def test_two_servers_and_a_stdio_process(serving, vault):
             clients = [await stack.enter_async_context(Client(door)) for door in doors]
             for number, client in enumerate(clients):
                 word = f"word{number}x"
-                session = json.loads(await text_of(client, "rest", brief=True))["session_id"]
+                session = (await Agent(client).json("rest", brief=True))["session_id"]
                 chunk = {
                     "text": f"{word} lies in the harbor.",
                     "metadata": {"topic": "t", "keywords": [word, "a", "b"]},
                 }
-                done = json.loads(await text_of(client, "scribe", chunk=chunk, session_id=session, force=True))
+                done = await Agent(client).json("scribe", chunk=chunk, session_id=session, force=True)
                 for other in clients:
                     for tool, asked in (("find", {"keywords": [word]}), ("memorize", {"query": chunk["text"]})):
-                        found = json.loads(await text_of(other, tool, format="json", **asked))
-                        assert done["path"] in [hit["path"] for hit in found["hits"]], (number, tool)
+                        assert done["path"] in await Agent(other).found(tool, **asked), (number, tool)
 
     anyio.run(talk)

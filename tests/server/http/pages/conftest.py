@@ -14,9 +14,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from spellbook.library.book import Spellbook
-from spellbook.server.http.app import make
 from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
+
+from ..running import asked
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 EVIL = "evil.test"
@@ -157,14 +158,14 @@ def served(book: Spellbook) -> Served:
 @pytest.fixture
 def browser(served: Served) -> Iterator[Browser]:
     """A browser on this machine, which needs no token."""
-    with TestClient(make(served, live=False), "http://localhost:17950") as client:
+    with asked(served) as client:
         yield Browser(client)
 
 
 @pytest.fixture
 def guarded(served: Served) -> Iterator[Browser]:
     """A browser that must log in."""
-    with TestClient(make(served, AccessRules(is_local=False), live=False), "http://localhost:17950") as client:
+    with asked(served, AccessRules(is_local=False)) as client:
         yield Browser(client)
 
 

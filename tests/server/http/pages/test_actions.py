@@ -42,12 +42,13 @@ def test_a_section_is_edited(browser: Browser, full: dict[str, str], vault: Path
     text = "## Rollback\r\n\r\nRedeploy the tag before: `zanzibar`.\r\n\r\n</textarea><script>x</script>\r\n"
     shown = browser.send("/do/edit", **{**form, "content": text}).text
     assert "zanzibar" in shown
+    assert "Saved." in shown
     assert "<script>x" not in shown
     now = (vault / f"{NOTE}.md").read_text("utf-8")
     assert now.startswith(NOTES[f"{NOTE}.md"].partition("## Rollback")[0])
     assert "\r" not in now
     assert "<mark>zanzibar</mark>" in browser.open("/search?q=zanzibar&mode=find")
-    undone(browser, shown)
+    assert "Undone." in undone(browser, shown)
     assert (vault / f"{NOTE}.md").read_text("utf-8") == NOTES[f"{NOTE}.md"]
 
 
@@ -283,21 +284,6 @@ def test_a_running_job_is_shown_until_its_end(
     monkeypatch.setattr(view, "ENDED", dt.timedelta(0))
     assert "Ended: reindex" not in browser.open("/contents")
     assert "Ended: reindex" in browser.open("/job")
-
-
-def test_an_action_goes_back_only_to_this_server(browser: Browser, full: dict[str, str]) -> None:
-    """Where a form leads afterwards cannot be chosen by another page."""
-    for to in (
-        "https://evil.test/",
-        "//evil.test",
-        "/\\evil.test",
-        "javascript:alert(1)",
-        "\nhttps://x",
-        "http:/x",
-        "",
-    ):
-        answer = browser.client.post("/do/pin", data={"id": NOTE, "pinned": "true", "to": to}, follow_redirects=False)
-        assert answer.headers["location"].startswith("/?done="), to
 
 
 def test_every_action_is_tried() -> None:

@@ -237,6 +237,16 @@ def test_long_work_is_seen_to_end(
         assert not running()
 
 
+def test_health_looks_for_links_by_itself(
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Callable[..., Path]
+) -> None:
+    """The page comes first, its links follow."""
+    write_note("site.md", "[a](/reference/r1)")
+    page = tab(locale="ko-KR", viewport={"width": 360, "height": 800})
+    page.goto(serving().url + "/upkeep")
+    page.locator("li", has_text="site.md:1 → /reference/r1").wait_for()
+
+
 def test_login_logout_and_a_token_that_is_gone(
     tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
 ) -> None:

@@ -175,6 +175,7 @@ def test_the_history_of_a_note_that_is_gone(browser: Browser, vault: Path, book:
 def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
     """And how it gets there; a filter that fits nothing is no empty page."""
     for place, words in (
+        ("/", "Write the first one"),
         ("/decisions", "Remember our decision"),
         ("/articles", "spellbook save https://example.com/page"),
         ("/activity", "can be undone"),
@@ -183,6 +184,7 @@ def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
         page = browser.open(place)
         assert '<section class="empty">' in page, place
         assert words in page, place
+    assert "Newest notes" not in browser.open("/")
     for place in ("/decisions?outcome=failed", "/articles?category=x", "/activity?day=2020-01-01"):
         assert '<section class="empty">' not in browser.open(place), place
 
@@ -198,14 +200,6 @@ def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None
     assert browser.client.post("/nowhere", headers=origin).json()["error"]["code"] == "MEMORY_NOT_FOUND"
     browser.client.headers["accept-language"] = "ko"
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
-
-
-def test_a_change_says_what_it_was(browser: Browser, full: dict[str, str]) -> None:
-    """Saved, or undone; not which number it has in a log."""
-    page = browser.send("/do/pin", id="projects/배포", pinned="true", to="/note/projects/배포").text
-    assert "Saved." in page
-    page = browser.send("/do/undo", **browser.form(page, "/do/undo")).text
-    assert "Undone." in page
 
 
 def test_the_engine_is_told_in_korean(browser: Browser, monkeypatch: pytest.MonkeyPatch, book: Spellbook) -> None:

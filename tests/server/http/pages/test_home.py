@@ -83,13 +83,6 @@ def test_home_says_how_far_the_index_is(
     assert "are being read" not in browser.open("/")
 
 
-def test_an_empty_vault_says_how_to_begin(browser: Browser) -> None:
-    """In place of empty lists."""
-    page = browser.open("/")
-    assert "Write the first one" in page
-    assert "Newest notes" not in page
-
-
 def test_the_menu_has_all_pages(browser: Browser, full: dict[str, str]) -> None:
     """On a phone, all but three stand behind More, which works without scripts; the present one is marked."""
     browser.client.headers["accept-language"] = "ko"

@@ -73,12 +73,6 @@ def test_the_routes_of_pages_are_all_tried() -> None:
     assert got == tried | {"/job", "/difference", "/image/{id:path}", "/manifest.webmanifest"}
 
 
-def test_a_program_that_asks_for_the_root_is_told_what_is_here(browser: Browser, full: dict[str, str]) -> None:
-    """A browser gets the page there."""
-    assert browser.client.get("/", headers={"accept": "*/*"}).json()["mcp"] == "/mcp"
-    assert "<h1>" in browser.open("/")
-
-
 def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str]) -> None:
     """Links of both kinds lead to pages; what leads nowhere says so; tasks, callouts and tables are drawn."""
     page = browser.open("/note/projects/배포")
