@@ -42,3 +42,19 @@ def git(folder: Path, *args: object, code: int = 0) -> str:
     done = subprocess.run(["git", "-C", str(folder), *map(str, args)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
+
+
+def cloned(shared: Path, *clones: Path, vault: str = "", notes: dict[str, str]) -> None:
+    """Clone a new bare repository, each clone with a vault and the merge driver; the first one brings the notes."""
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", shared], check=True)
+    for place in clones:
+        git(shared.parent, "clone", "--quiet", shared, place)
+        if place == clones[0]:
+            (place / vault).mkdir(exist_ok=True)
+            for path, text in notes.items():
+                (place / vault / path).write_text(text)
+        spellbook("install", "git-merge", "--vault", place / vault)
+        if place == clones[0]:
+            git(place, "add", "--all")
+            git(place, "commit", "--quiet", "-m", "first")
+            git(place, "push", "--quiet", "-u", "origin", "main")

@@ -22,16 +22,13 @@ ROOT = Path(spellbook.__file__).parent
 SAID = {
     "say",
     "_fail",
-    "styled",
     "confirm",
     "translated",
     "_did",
     "_say",
-    "_told",
     "UsageError",
     "BadParameter",
     "Remark",
-    "said",
     "alert",
     "with_suggestions",
     "waiting",
@@ -50,7 +47,7 @@ TO_AGENTS = {
 OF_PAGES = "server/http/pages/"
 """Modules whose `say` has a table of its own, which tests/server/http/pages/test_pages.py compares."""
 
-REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take", "omit"}
+REASONS = {"Fault", "BadHeader", "Malformed", "_fault", "_take"}
 """What carries the reason of an error, which stands in a message."""
 
 OF_SYSTEM = (
@@ -88,7 +85,6 @@ PLACED = {
 SENTENCES = {
     "cli/output.py": {
         "summary",
-        "_fault",
         "around",
         "chroma",
         "_join_words",
@@ -131,7 +127,6 @@ SENTENCES = {
         "_unfinished",
         "_embedder",
         "_second",
-        "_fault",
     },
 }
 """Functions that return or yield sentences, by their module."""
@@ -168,59 +163,50 @@ def every() -> dict[str, str]:
     found.update((text, "click") for text in CLICK)
     found.update((text, "the system") for text in OF_SYSTEM)
     found.update((text, "two suggestions") for text in WITH_OR)
-    for path in sorted(
-        each
-        for each in ROOT.rglob("*.py")
-        if each.relative_to(ROOT).as_posix() not in TO_AGENTS and each.parent.name != "toolsets"
-    ):
-        tree, name = ast.parse(path.read_text("utf-8")), path.relative_to(ROOT).as_posix()
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and (at := PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))) is not None
-            ):
-                found.update(
-                    (text, f"{name}:{node.lineno}")
-                    for argument in node.args[at : at + 1]
-                    for text in _texts(argument, {})
-                )
-        constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
-        for constant in ("HINT", *CONSTANTS.get(name, ())):
-            found.update((text, name) for text in _texts(constants.get(constant), {}))
-        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
-            names = {**constants, **_names(function)}
-            for node in ast.walk(function):
-                if isinstance(node, ast.Call) and (called := _called(node)) == "say" and name.startswith(OF_PAGES):
-                    continue
-                if isinstance(node, ast.Call) and called in errors | REASONS | SAID:
-                    keywords = [each.value for each in node.keywords if each.arg in {None, "message", "hint"}]
-                    for argument in (*node.args, *keywords):
-                        found.update((text, f"{name}:{node.lineno}") for text in _texts(argument, names))
-                elif (
-                    isinstance(node, ast.Call)
-                    and called == "append"
-                    and getattr(node.func.value, "id", getattr(node.func.value, "attr", "")) in LISTS
-                ):
-                    found.update((text, f"{name}:{node.lineno}") for text in _texts(node.args[0], names))
-                elif isinstance(node, ast.Call) and called == "warning" and node.args:
-                    found.update((text, f"{name}:{node.lineno}") for text in map(_logged, _texts(node.args[0], names)))
-                elif (
-                    isinstance(node, ast.AugAssign)
-                    and isinstance(node.target, ast.Attribute)
-                    and node.target.attr in LISTS
-                ):
-                    found.update((text, f"{name}:{node.lineno}") for text in _texts(node.value, names))
-                elif isinstance(node, ast.Call) and called == "counted" and isinstance(node.args[-1], ast.Constant):
-                    [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
-                    part = "{0} of {1}" if any(each.arg == "of" for each in node.keywords) else "{0}"
-                    found.update(
-                        (f"{part} {noun}", f"{name}:{node.lineno}")
-                        for noun in (one, several[0] if several else f"{one}s")
-                    )
-            if function.name in SENTENCES.get(name, ()):
-                found.update((text, f"{name}:{function.lineno}") for text in _literals(function))
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name not in TO_AGENTS and path.parent.name != "toolsets":
+            found.update((text, f"{name}:{line}") for text, line in _of_module(name, path, errors))
     found.update((kind, "text/credentials.py") for kind in _kinds_of_secrets())
     return found
+
+
+def _of_module(name: str, path: Path, errors: set[str]) -> Iterator[tuple[str, int]]:
+    """Yield each template of a module with its line."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            at = PLACED.get((name.split("/")[0], _called(node)), PLACED.get(("", _called(node))))
+            for argument in () if at is None else node.args[at : at + 1]:
+                yield from ((text, node.lineno) for text in _texts(argument, {}))
+    constants = {target.id: node.value for node in tree.body for target, node in _assigned(node)}
+    for constant in ("HINT", *CONSTANTS.get(name, ())):
+        yield from ((text, 1) for text in _texts(constants.get(constant), {}))
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        names = {**constants, **_names(function)}
+        for node in ast.walk(function):
+            yield from ((text, node.lineno) for text in _said(node, names, name, errors))
+        if function.name in SENTENCES.get(name, ()):
+            yield from ((text, function.lineno) for text in _literals(function))
+
+
+def _said(node: ast.AST, names: dict[str, object], module: str, errors: set[str]) -> Iterator[str]:
+    """Yield the templates that a call, or an addition to a list of sentences, says."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute) and node.target.attr in LISTS:
+        yield from _texts(node.value, names)
+    if not isinstance(node, ast.Call) or ((called := _called(node)) == "say" and module.startswith(OF_PAGES)):
+        return
+    if called in errors | REASONS | SAID:
+        for argument in (*node.args, *(each.value for each in node.keywords if each.arg in {None, "message", "hint"})):
+            yield from _texts(argument, names)
+    elif called == "append" and getattr(node.func.value, "id", getattr(node.func.value, "attr", "")) in LISTS:
+        yield from _texts(node.args[0], names)
+    elif called == "warning" and node.args:
+        yield from map(_logged, _texts(node.args[0], names))
+    elif called == "counted" and isinstance(node.args[-1], ast.Constant):
+        [one, *several] = [str(each.value) for each in node.args[1:] if isinstance(each, ast.Constant)]
+        part = "{0} of {1}" if any(each.arg == "of" for each in node.keywords) else "{0}"
+        yield from (f"{part} {noun}" for noun in (one, several[0] if several else f"{one}s"))
 
 
 def _kinds_of_secrets() -> Iterator[str]:
@@ -244,13 +230,7 @@ def _is_message(text: str) -> bool:
 
 
 def _called(node: ast.Call) -> str:
-    return (
-        node.func.attr
-        if isinstance(node.func, ast.Attribute)
-        else node.func.id
-        if isinstance(node.func, ast.Name)
-        else ""
-    )
+    return str(getattr(node.func, "attr", getattr(node.func, "id", "")))
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.Name, ast.Assign | ast.AnnAssign]]:
@@ -276,51 +256,33 @@ def _names(function: ast.AST) -> dict[str, list[ast.expr]]:
 
 def _texts(node: ast.AST, names: dict[str, object], seen: frozenset[str] = frozenset()) -> Iterator[str]:
     """The templates in an expression, and in what its names are assigned."""
-    if isinstance(node, ast.Constant):
-        if isinstance(node.value, str):
-            yield from _lines(node.value)
-    elif isinstance(node, ast.JoinedStr):
-        yield from _lines(_template(node))
-        for value in node.values:
-            if isinstance(value, ast.FormattedValue):
-                yield from _texts(value.value, names, seen)
-    elif isinstance(node, ast.IfExp):
-        yield from _texts(node.body, names, seen)
-        yield from _texts(node.orelse, names, seen)
-    elif isinstance(node, ast.BoolOp):
-        for value in node.values:
-            yield from _texts(value, names, seen)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        yield from _texts(node.left, names, seen)
-        yield from _texts(node.right, names, seen)
-    elif isinstance(node, ast.Name) and node.id in names and node.id not in seen:
-        given = names[node.id]
-        for each in given if isinstance(given, list) else [given]:
-            yield from _texts(each, names, seen | {node.id})
-    elif isinstance(node, ast.Dict):
-        for value in node.values:
-            yield from _texts(value, names, seen)
-    elif isinstance(node, ast.Subscript | ast.Attribute):
-        yield from _texts(node.value, names, seen)
-    elif isinstance(node, ast.GeneratorExp | ast.ListComp):
-        yield from _texts(node.elt, names, seen)
-    elif isinstance(node, ast.Tuple | ast.List):
-        for each in node.elts:  # a single word is a name that is listed, such as a key
-            yield from (text for text in _texts(each, names, seen) if " " in text)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "tuple":
-        for argument in node.args:
-            yield from _texts(argument, names)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join":
-        for argument in node.args:
-            yield from _texts(argument, names, seen)
-    elif (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"get", "rstrip", "removeprefix", "replace"}
-    ):
-        yield from _texts(node.func.value, names, seen)
-        for argument in node.args[1:]:
-            yield from _texts(argument, names, seen)
+    within: list[ast.AST] = []
+    match node:
+        case ast.Constant(value=str(text)):
+            yield from _lines(text)
+        case ast.JoinedStr(values=values):
+            yield from _lines(_template(node))
+            within = [each.value for each in values if isinstance(each, ast.FormattedValue)]
+        case ast.Name(id=name) if name in names and name not in seen:
+            given, seen = names[name], seen | {name}
+            within = given if isinstance(given, list) else [given]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            for each in elements:  # a single word is a name that is listed, such as a key
+                yield from (text for text in _texts(each, names, seen) if " " in text)
+        case ast.IfExp(body=first, orelse=second) | ast.BinOp(op=ast.Add(), left=first, right=second):
+            within = [first, second]
+        case ast.BoolOp(values=within) | ast.Dict(values=within):
+            pass
+        case ast.Call(func=ast.Name(id="tuple") | ast.Attribute(attr="join"), args=within):
+            pass
+        case ast.Call(func=ast.Attribute(attr="get" | "rstrip" | "removeprefix" | "replace", value=value), args=values):
+            within = [value, *values[1:]]
+        case ast.Subscript(value=value) | ast.Attribute(value=value):
+            within = [value]
+        case ast.GeneratorExp(elt=value) | ast.ListComp(elt=value):
+            within = [value]
+    for each in within:
+        yield from _texts(each, names, seen)
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing, recall
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import PATIENCE, held
+from tests.helpers import PATIENCE, held, note_writer
 
 QUIET = {"stdin": subprocess.DEVNULL}
 
@@ -198,41 +198,32 @@ def test_stdin_that_never_ends_holds_nothing_up(notes: Spellbook, vault: Path) -
         assert b"Contents" in child.stdout.read()
 
 
-def _no_index(vault: Path, file: Path) -> None:
-    file.unlink()
-
-
 def _newer(vault: Path, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as found:
         found.execute("PRAGMA user_version = 9999")
 
 
-def _damaged(vault: Path, file: Path) -> None:
-    file.write_bytes(b"no database" * 1_000)
-
-
-def _settings(vault: Path, file: Path) -> None:
-    (vault / ".spellbook").mkdir()
-    (vault / ".spellbook" / "config.toml").write_text("[", "utf-8")
-
-
-def _gone(vault: Path, file: Path) -> None:
-    vault.rename(vault.with_name("gone"))
+HARMS: dict[str, Callable[[Path, Path], object]] = {
+    "no index": lambda vault, file: file.unlink(),
+    "a newer one": _newer,
+    "a damaged one": lambda vault, file: file.write_bytes(b"no database" * 1_000),
+    "settings": lambda vault, file: note_writer(vault)(".spellbook/config.toml", "["),
+    "no vault": lambda vault, file: vault.rename(vault.with_name("gone")),
+}
+"""What goes wrong, given the vault and its catalog."""
 
 
 @pytest.mark.parametrize(
     "args", [("--session-start",), ("--prompt", "rotate the signing keys")], ids=["start", "prompt"]
 )
-@pytest.mark.parametrize("harm", [_no_index, _newer, _damaged, _settings, _gone])
-def test_what_is_wrong_is_one_line(
-    notes: Spellbook, vault: Path, harm: Callable[[Path, Path], None], args: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_is_wrong_is_one_line(notes: Spellbook, vault: Path, harm: str, args: tuple[str, ...]) -> None:
     """Without a vault, or with an index that cannot be read: exit 0, nothing on stdout, one line on stderr."""
     notes.close()
     file = notes.index.catalog.file
     for side in ("-wal", "-shm"):
         file.with_name(file.name + side).unlink(missing_ok=True)
-    harm(vault, file)
+    HARMS[harm](vault, file)
     before = held(file.parent)
     told = run(vault, *args)
     assert (told.returncode, told.stdout) == (0, b"")

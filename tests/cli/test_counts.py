@@ -15,10 +15,8 @@ MANY = {
     "{0} notes need fixing.",
     "The last snapshot is {0} days old.",
     "There are {0} keywords; the maximum is {1}.",
-    "({0} sections)",
     "{0} is a note of {1} sections, and the content is for one.",
     "{0}: {1} is there {2} times, in lines {3}.",
-    "Commit {0} has over {1} files.",
     "{0}: {1} of {2} notes are gone. Is a drive not mounted?",
     "only its first {0} sections are indexed each by itself; the {1} from here on, by size",
 }

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main
+from tests.commands import spellbook
 
 Write = Callable[..., Path]
 
@@ -17,16 +16,9 @@ Write = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def notes(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note that names options, in the vault named by the environment."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     monkeypatch.setenv("SPELLBOOK_VAULT", str(vault))
     write_note("options.md", "# Options\n\nUse --vault DIR, --dry-run and --json, or -x; there is no --limt.")
     write_note("other.md", "# Other\n\nNothing of the sort.")
-
-
-def run(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.mark.parametrize("verb", ["find", "search", "memorize", "why"])
@@ -45,7 +37,7 @@ def run(*args: object, code: int = 0) -> Result:
 )
 def test_a_word_with_dashes_is_looked_for(verb: str, args: list[str], query: str) -> None:
     """A word that is no option, or an option without its value, is searched for; after `--` every word is."""
-    found = run(verb, *(args if "--json" in args else ["--json", *args]))
+    found = spellbook(verb, *(args if "--json" in args else ["--json", *args]))
     answer = json.loads(found.stdout)
     assert answer["query"] == query
     assert ("taken as a word" in found.stderr) == ("--" not in args)
@@ -56,16 +48,16 @@ def test_a_word_with_dashes_is_looked_for(verb: str, args: list[str], query: str
 def test_several_words_keep_their_order(vault: Path) -> None:
     """Options may stand before, between and after the words."""
     args = ["find", "dry", "--limit", "3", "--dry-run", "--vault", vault, "Use", "--json", "--filter"]
-    assert json.loads(run(*args).stdout)["query"] == "dry --dry-run Use --filter"
+    assert json.loads(spellbook(*args).stdout)["query"] == "dry --dry-run Use --filter"
 
 
 def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
     """
     `--vault` with a value names the vault; if the words are missing then, the error says how to search for such a word.
     """
-    assert "options.md" in run("find", "dry", "--vault", vault).stdout
-    run("find", "dry", "--vault", tmp_path / "none", code=1)
-    said = run("find", "--vault", "words", code=2).stderr
+    assert "options.md" in spellbook("find", "dry", "--vault", vault).stdout
+    spellbook("find", "dry", "--vault", tmp_path / "none", code=1)
+    said = spellbook("find", "--vault", "words", code=2).stderr
     assert "Missing argument" in said
     assert "spellbook find -- --word" in said
 
@@ -75,7 +67,7 @@ def test_an_option_stays_one(vault: Path, tmp_path: Path) -> None:
 )
 def test_a_misspelt_option_is_no_word(verb: str, option: str) -> None:
     """A misspelt option is refused with the right option and the way to search for the word."""
-    said = run(verb, "dry", option, "3", code=2).stderr
+    said = spellbook(verb, "dry", option, "3", code=2).stderr
     assert "No such option" in said
     assert "Did you mean" in said or "Possible options" in said  # as the version of click has it
     assert f"spellbook {verb} -- --word" in said

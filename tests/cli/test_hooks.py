@@ -7,22 +7,20 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from filelock import FileLock
 
-from spellbook.cli import main
 from spellbook.cli.clients import hooks
 from spellbook.library import book as books
 from spellbook.system.processes import is_locked
 from spellbook.system.run_queue import LOG, turn
-from tests.commands import git
+from tests.commands import git, spellbook
 from tests.commands import git_alone as git_alone
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and POSIX shells")
 
@@ -38,9 +36,7 @@ def repository(vault: Path) -> Path:
 
 
 def install(vault: Path, *args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["install", "git-hooks", "--vault", str(vault), *map(str, args)])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
+    return spellbook("install", "git-hooks", "--vault", vault, *args, code=code)
 
 
 def state_of(vault: Path) -> Path:
@@ -51,13 +47,12 @@ def state_of(vault: Path) -> Path:
 def wait_for_log(vault: Path, count: int) -> list[str]:
     """Return the lines of the log once there are `count`."""
     log = state_of(vault) / LOG
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        lines = log.read_text("utf-8").splitlines() if log.exists() else []
-        if len(lines) >= count:
-            return lines
-        time.sleep(0.05)
-    raise AssertionError(f"{log} has no {count} lines")
+
+    def lines() -> list[str]:
+        return log.read_text("utf-8").splitlines() if log.exists() else []
+
+    until(lambda: len(lines()) >= count)
+    return lines()
 
 
 def tree(folder: Path) -> dict[str, object]:
@@ -90,10 +85,8 @@ def test_the_index_follows_git(repository: Path, write_note: Write) -> None:
         git(repository, *command)
         wait_for_log(repository, before + 1)
         with books.open(repository, embedder="hash") as book:
-            deadline = time.monotonic() + PATIENCE
-            while (count := book.state().notes) != (repository / "lantern.md").exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert count == (repository / "lantern.md").exists()
+            is_there = (repository / "lantern.md").exists()
+            until(lambda book=book, is_there=is_there: book.state().notes == is_there)
     assert " 1 note: " in wait_for_log(repository, 1)[-1]
     assert git(repository, "status", "--porcelain") == ""
 
@@ -114,10 +107,7 @@ def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
         assert (done.stdout, done.stderr) == ("", "")
     assert not (tmp_path / "done").exists()
     go.touch()
-    deadline = time.monotonic() + PATIENCE
-    while not (tmp_path / "done").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until((tmp_path / "done").exists)
 
 
 @pytest.mark.parametrize("broken", ["no program", "no vault", "no state"])
@@ -321,10 +311,7 @@ def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
     hook.make()
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
     git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
-    deadline = time.monotonic() + PATIENCE
-    while not ran.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(ran.exists)
     assert ran.read_text() == "x\n"
 
 
@@ -369,10 +356,8 @@ def test_one_runs_and_one_waits(vault: Path, write_note: Write) -> None:
     command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "reindex", "--quiet", "--queued"]
     with FileLock(state / "queue.lock"):
         waiting = subprocess.Popen(command)
-        deadline = time.monotonic() + PATIENCE
-        while not held(state / "queue-next.lock"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        next_turn = state / "queue-next.lock"
+        until(lambda: next_turn.exists() and is_locked(next_turn))
         subprocess.run(command, check=True, timeout=PATIENCE)
         assert not (state / LOG).exists()
         write_note("late.md", "late")
@@ -382,22 +367,17 @@ def test_one_runs_and_one_waits(vault: Path, write_note: Write) -> None:
         assert book.state().notes == 1
 
 
-def held(file: Path) -> bool:
-    return file.exists() and is_locked(file)
-
-
 def test_the_log_tells_of_failures(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults and errors of a hook are in its log; stdout and stderr are as without it."""
     write_note("bad.md", "---\na: [\n---\n")
-    runner = CliRunner()
-    assert runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--quiet"]).exit_code == 0
+    command = ("--vault", vault, "reindex", "--queued")
+    spellbook(*command, "--quiet")
     assert "bad.md, line " in wait_for_log(vault, 1)[-1]
     (vault / "bad.md").unlink()
-    result = runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--json"])
-    assert json.loads(result.stdout)["removed"] == 1
+    assert json.loads(spellbook(*command, "--json").stdout)["removed"] == 1
     write_note("new.md", "text")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "ollama:none@http://127.0.0.1:9")
-    assert runner.invoke(main, ["--vault", str(vault), "reindex", "--queued", "--quiet"]).exit_code == 1
+    spellbook(*command, "--quiet", code=1)
     assert "127.0.0.1:9" in wait_for_log(vault, 3)[-1]
 
 

@@ -8,22 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main
 from spellbook.library.book import open as opened
+from tests.commands import spellbook
 from tests.helpers import PATIENCE, held
-
-
-@pytest.fixture(autouse=True)
-def _hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-
-
-def spellbook(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
 
 
 def test_init_of_a_new_folder(tmp_path: Path) -> None:

@@ -8,18 +8,18 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict
+from tests.commands import spellbook
 from tests.helpers import PATIENCE
 
 OURS = {"command": "/x/spellbook", "args": ["--vault", "/notes", "mcp"]}
@@ -61,18 +61,6 @@ TEXTS = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder without any client."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    for name in ("HOME", "USERPROFILE"):
-        monkeypatch.setenv(name, str(folder))
-    for name in ("XDG_CONFIG_HOME", "APPDATA", "LOCALAPPDATA", "CLAUDE_CONFIG_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
-@pytest.fixture
 def desktop(home: Path) -> Path:
     """Settings of Claude Desktop with other servers in them."""
     file = clients.places("claude-desktop", sys.platform, os.environ, home)[0].file
@@ -82,10 +70,7 @@ def desktop(home: Path) -> Path:
     return file
 
 
-def install(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["install", *map(str, args)])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
+install = partial(spellbook, "install")
 
 
 def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
@@ -344,11 +329,7 @@ def test_broken_settings(desktop: Path, vault: Path, text: str, line: int, reaso
     assert reason in said
     assert desktop.read_text() == text
     assert list(desktop.parent.iterdir()) == [desktop]
-
-
-def test_settings_that_are_not_utf8(desktop: Path, vault: Path) -> None:
-    """A UTF-16 file, as PowerShell writes it, is refused."""
-    desktop.write_bytes(DESKTOP.encode("utf-16"))
+    desktop.write_bytes(DESKTOP.encode("utf-16"))  # as PowerShell writes it
     assert "UTF-8" in install("claude-desktop", "--vault", vault, code=2).stderr
     assert desktop.read_bytes() == DESKTOP.encode("utf-16")
 
@@ -360,6 +341,62 @@ def test_changed_meanwhile(desktop: Path) -> None:
         change.make()
     assert desktop.read_text("utf-8") == DESKTOP
     assert list(desktop.parent.iterdir()) == [desktop]
+
+
+# -- the address of a server that runs already, in place of a command
+
+FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
+
+
+def entry(file: Path) -> Any:
+    held = json.loads(file.read_text("utf-8"))
+    return held.get("servers", held.get("mcpServers"))["spellbook"]
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_an_address(vault, tmp_path, client):
+    """The usual one, or a named one with a token that is asked for; and out again without a trace."""
+    file = tmp_path / FILES[client]
+    project = ("--project", tmp_path, "--vault", vault)
+    install(client, *project, "--url")
+    assert entry(file) == {"type": "http", "url": "http://127.0.0.1:17950"}
+    install(client, *project, "--url", "https://notes.example/mcp", "--with-token", stdin="spb_secret\n")
+    assert entry(file) == {
+        "type": "http",
+        "url": "https://notes.example/mcp",
+        "headers": {"Authorization": "Bearer spb_secret"},
+    }
+    install(client, *project, "--uninstall", "--force")
+    assert not file.exists()
+
+
+def test_an_address_in_place_of_a_command_and_back(vault, tmp_path):
+    """Nothing of the one stays beside the other; other servers keep their bytes."""
+    file = tmp_path / ".mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}\n')
+    project = ("--project", tmp_path, "--vault", vault)
+    install("claude-code", *project)
+    assert "args" in entry(file)
+    install("claude-code", *project, "--url")
+    assert set(entry(file)) == {"type", "url"}
+    install("claude-code", *project)
+    assert "url" not in entry(file)
+    install("claude-code", *project, "--uninstall")
+    assert file.read_text() == '{"mcpServers": {"a": {"command": "x"}}}\n'
+
+
+def test_what_is_refused(vault, tmp_path):
+    """A client that takes no address, a text that is none, and another server of that name; nothing is written."""
+    said = install("claude-desktop", "--file", tmp_path / "x.json", "--vault", vault, "--url", code=2).stderr
+    assert "Install it without --url." in said
+    project = ("--project", tmp_path, "--vault", vault)
+    for url in ("localhost:17950", "ftp://x", "http://", "http://u:p@x", "http://x:99999", "http://x\ny"):
+        assert "this is not an address" in install("claude-code", *project, "--url", url, code=2).stderr
+    assert "needs --url" in install("claude-code", *project, "--with-token", code=2).stderr
+    (tmp_path / ".mcp.json").write_text(
+        '{"mcpServers": {"spellbook": {"type": "http", "url": "https://other.example"}}}'
+    )
+    assert "another server" in install("claude-code", *project, "--url", code=2).stderr
 
 
 # -- places

@@ -7,6 +7,7 @@ import plistlib
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -178,36 +179,24 @@ def test_a_message_is_translated_with_its_values(english: str, korean: str) -> N
     assert translate.translated(english) == korean
 
 
-@pytest.mark.usefixtures("in_korean")
-@pytest.mark.parametrize(
-    ("value", "korean"),
-    [
-        ("강", "강을"),
-        ("개", "개를"),
-        ("'길'", "'길'을"),
-        ("7", "7을"),
-        ("2", "2를"),
-        ("a.md", "a.md를"),
-        ("model", "model을"),
-        ("?", "?을(를)"),
-    ],
-)
-def test_particles_fit_the_last_letter(value: str, korean: str) -> None:
-    """A particle has the form that fits the last letter of the value; quotes are ignored."""
-    assert translate.filled(value, "을") == korean
+def language_of(system: str = sys.platform, **environment: str) -> str:
+    """The language of a process of its own with these variables, which starts no other."""
+    code = """
+import subprocess, sys
+sys.platform, subprocess.Popen = sys.argv[1], None
+from spellbook.settings.translate import language
+print(language())
+"""
+    bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
+    command = [sys.executable, "-c", code, system]
+    return subprocess.run(
+        command, env={**bare, **environment}, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_the_language_is_that_of_the_person() -> None:
     """SPELLBOOK_LANG decides, then LC_ALL, LC_MESSAGES and LANG."""
-
-    def of(**environment: str) -> str:
-        bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
-        code = "from spellbook.settings.translate import language; print(language())"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**bare, **environment}, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
+    of = language_of
     assert of(LANG="ko_KR.UTF-8") == "ko"
     assert of(LANG="ko_KR.UTF-8", LC_ALL="C") == "en"
     assert of(LANG="ko_KR.UTF-8", SPELLBOOK_LANG="en") == "en"
@@ -218,23 +207,7 @@ def test_macos_keeps_the_language_in_a_file(tmp_path: Path) -> None:
     """A program that macOS starts without LANG has the first language of the person's settings; no process is started."""
     file = tmp_path / "Library/Preferences/.GlobalPreferences.plist"
     file.parent.mkdir(parents=True)
-    code = """
-import subprocess, sys
-sys.platform, subprocess.Popen = "darwin", None
-from spellbook.settings.translate import language
-print(language())
-"""
-
-    def told(**environment: str) -> str:
-        bare = {name: value for name, value in os.environ.items() if name not in translate.VARIABLES}
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env={**bare, "HOME": str(tmp_path), **environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-
+    told = partial(language_of, "darwin", HOME=str(tmp_path))
     assert told() == "en", "there is no file"
     for languages, expected in ((["ko-KR", "en-US"], "ko"), (["en-KR", "ko-KR"], "en"), ([], "en")):
         file.write_bytes(plistlib.dumps({"AppleLanguages": languages}, fmt=plistlib.FMT_BINARY))

@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from spellbook import __version__
-from spellbook.cli import main
 from spellbook.cli.clients.obsidian_plugin import FILES, SHIPPED
+from tests.commands import spellbook
 from tests.helpers import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -52,9 +52,7 @@ def opened(vault: Path) -> Path:
 
 
 def install(vault: Path, *args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["--vault", str(vault), "install", "obsidian", *map(str, args)])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
+    return spellbook("--vault", vault, "install", "obsidian", *args, code=code)
 
 
 def tree(vault: Path) -> dict[str, bytes | None]:

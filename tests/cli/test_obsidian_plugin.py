@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,16 +13,11 @@ import pytest
 
 import spellbook
 from spellbook.cli.clients.obsidian_plugin import SHIPPED
+from tests.server.http.pages.conftest import IN_BROWSER
+from tests.server.http.pages.conftest import chromium as chromium
 from tests.server.http.running import Server
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM, reason="needs chromium"),
-    pytest.mark.timeout(180),
-]
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+pytestmark = list(IN_BROWSER)
 TOKEN = "a token of sixteen letters"
 
 NOTES = {
@@ -92,14 +86,6 @@ def sent(request: dict[str, Any]) -> dict[str, Any] | None:
             return {"status": error.code, "text": error.read().decode()}
     except OSError:
         return None
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

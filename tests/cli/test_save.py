@@ -6,51 +6,44 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spellbook.cli import main
 from spellbook.notes.note import parse
+from tests.commands import spellbook
 
 TEXT = "# Ports\n\nThe proxy listens on port 8443.\n"
 
 
-@pytest.fixture
-def run(vault: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-
-    def save(*args: str, stdin: str = "") -> Result:
-        return CliRunner().invoke(main, ["--vault", str(vault), "save", *args], stdin)
-
-    return save
+def save(vault: Path, *args: str, stdin: str = "", code: int = 0) -> Result:
+    return spellbook("--vault", vault, "save", *args, stdin=stdin, code=code)
 
 
-def test_given_text_is_saved_and_found_again(run, vault):
+def test_given_text_is_saved_and_found_again(vault):
     """From stdin, with labels; its path and id are printed; the same address again adds a category."""
-    done = run(
+    done = save(
+        vault,
         *("https://example.com/a?utm_source=x", "--category", "ops", "--tag", "proxy", "--title", "Of ports"),
         *("--summary", "Which port it is.", "--text", "-"),
         stdin=TEXT,
     )
-    assert done.exit_code == 0, done.stderr
     path, _, id = done.stdout.strip().partition("  ")
     assert path == "article/ops/Of ports.md"
     note = parse(path, (vault / path).read_bytes())
     assert (note.meta["id"], note.meta["source"]) == (id, "https://example.com/a")
     assert note.body.strip() == f"> [!summary]\n> Which port it is.\n\n{TEXT.strip()}"
-    again = run("https://example.com/a#top", "--category", "web", "--json")
+    again = save(vault, "https://example.com/a#top", "--category", "web", "--json")
     told = json.loads(again.stdout)
     assert (told["status"], told["id"], told["categories"]) == ("exists", id, ["ops", "web"])
-    assert "nothing was fetched" in run("https://example.com/a", "--category", "web").stderr
+    assert "nothing was fetched" in save(vault, "https://example.com/a", "--category", "web").stderr
 
 
-def test_an_html_file(run, vault, tmp_path):
+def test_an_html_file(vault, tmp_path):
     """By its path, relative to where the command runs or not; its note says that it is untrusted."""
     page = "".join(
         f"<p>Rule {n}: a proxy of this house listens on port {8000 + n}, and on no other.</p>" for n in range(9)
     )
     (tmp_path / "ports.html").write_text(f"<html><title>Ports</title><body><article>{page}</article></body></html>")
-    done = run(str(tmp_path / "ports.html"), "--category", "ops", "--json")
-    assert done.exit_code == 0, done.stderr
+    done = save(vault, str(tmp_path / "ports.html"), "--category", "ops", "--json")
     note = parse("a.md", (vault / json.loads(done.stdout)["path"]).read_bytes())
     assert (note.meta["trust"], note.meta["source_type"]) == ("untrusted", "html")
 
@@ -65,9 +58,7 @@ def test_an_html_file(run, vault, tmp_path):
         (["https://example.com/a", "--category", "x", "--text", "-"], 2, "--text has no text"),
     ],
 )
-def test_what_is_refused(run, vault, args, code, says):
+def test_what_is_refused(vault, args, code, says):
     """In words, by its exit code, and nothing is written."""
-    done = run(*args)
-    assert done.exit_code == code
-    assert says in done.stderr
+    assert says in save(vault, *args, code=code).stderr
     assert not list(vault.rglob("*.md"))

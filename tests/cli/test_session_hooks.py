@@ -6,16 +6,16 @@ import json
 import os
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from scripts import plugin
-from spellbook.cli import main
 from spellbook.cli.clients import session_hooks
 from spellbook.library.book import Spellbook
+from tests.commands import spellbook
 
 OTHERS = """\
 {
@@ -44,20 +44,13 @@ TEXTS = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(home: Path) -> Path:
     """A home folder with Claude Code in it."""
-    folder = tmp_path / "home"
-    (folder / ".claude").mkdir(parents=True)
-    for name in ("HOME", "USERPROFILE"):
-        monkeypatch.setenv(name, str(folder))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    return folder
+    (home / ".claude").mkdir()
+    return home
 
 
-def install(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["install", "claude-code", *map(str, args)])
-    assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
-    return result
+install = partial(spellbook, "install", "claude-code")
 
 
 def commands(file: Path) -> dict[str, list[str]]:
@@ -158,7 +151,7 @@ def test_the_hook_runs_as_the_client_runs_it(
     strange = tmp_path / "it's a $vault"
     strange.mkdir()
     (strange / "pin.md").write_text("---\npinned: true\ntitle: Pinned here\n---\nRead this first.", "utf-8")
-    assert CliRunner().invoke(main, ["--vault", str(strange), "reindex", "--words-only"]).exit_code == 0
+    spellbook("--vault", strange, "reindex", "--words-only")
     install("--vault", strange, "--hooks")
     (line,) = commands(home / ".claude" / "settings.json")["SessionStart"]
     monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it

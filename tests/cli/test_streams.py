@@ -4,25 +4,22 @@ Commands end well with closed streams, full disks, a reader that stops, too litt
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from spellbook.library.book import Spellbook
-from spellbook.server.app import build
 from spellbook.system.errors import InvalidInput
-from tests.helpers import PATIENCE
+from tests.fuzz.servers import Server
+from tests.helpers import PATIENCE, until
+from tests.server.agent import Agent, talk
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
 
@@ -133,9 +130,7 @@ def test_ctrl_c_is_told_in_a_line(vault: Path, book: Spellbook, write_note: Call
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's background ignores it
     ) as child:
-        end = time.monotonic() + PATIENCE
-        while not book.index.catalog.counts().notes and time.monotonic() < end:
-            time.sleep(0.02)
+        until(lambda: book.index.catalog.counts().notes)
         os.killpg(child.pid, signal.SIGINT)
         _, told = child.communicate(timeout=PATIENCE)
     assert (child.returncode, told.strip()) == (1, "Aborted!")
@@ -230,17 +225,14 @@ def test_paths_may_be_any_bytes(notes: Path) -> None:
 def test_every_tool_names_the_argument(book: Spellbook, mode: str) -> None:
     """Half a surrogate pair in any text argument of any tool is refused by its name."""
 
-    async def ask() -> dict[tuple[str, str], str]:
-        said = {}
-        async with Client(build(book, ["core", "desk", "backup"], live=False), mode=mode) as client:
-            for tool in (await client.list_tools()).tools:
-                for name in tool.input_schema.get("properties", {}):
-                    answer = await client.call_tool(tool.name, {name: HALF})
-                    assert answer.is_error
-                    said[tool.name, name] = answer.content[0].text  # type: ignore[union-attr]
-        return said
+    async def ask(agent: Agent) -> dict[tuple[str, str], str]:
+        return {
+            (tool.name, name): await agent.refused(tool.name, **{name: HALF})
+            for tool in (await agent.client.list_tools()).tools
+            for name in tool.input_schema.get("properties", {})
+        }
 
-    said = asyncio.run(ask())
+    said = talk(book, ask, mode, ["core", "desk", "backup"])
     assert len(said) > 40
     for (_, name), text in said.items():
         assert f"INVALID_INPUT: {name} is not valid Unicode: half a character, \\ud800," in text
@@ -249,37 +241,19 @@ def test_every_tool_names_the_argument(book: Spellbook, mode: str) -> None:
 @pytest.mark.slow
 def test_a_call_that_the_sdk_cannot_read_is_answered(notes: Path) -> None:
     """JSON with half a surrogate pair gets an error for its id, and the server goes on."""
-    head = {"jsonrpc": "2.0", "method": "tools/call"}
-    calls = [
-        {**head, "id": 2, "params": {"name": "find", "arguments": {"keywords": ["a", HALF]}}},
-        {**head, "id": 3, "params": {"name": "find", "arguments": {HALF: 1}}},
-        {**head, "id": "four", "params": {"name": HALF, "arguments": {}}},
-        {"jsonrpc": "2.0", "id": 5, "method": "resources/read", "params": {"uri": f"note://{HALF}"}},
-        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": HALF}},
-        {**head, "id": 6, "params": {"name": "find", "arguments": {"keywords": ["lantern"]}}},
-    ]
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    first = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    ]
-    command = [sys.executable, "-m", "spellbook", "--vault", str(notes), "mcp"]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "SPELLBOOK_EMBEDDER": "hash"},
-    ) as child:
-        assert child.stdin
-        assert child.stdout
-        child.stdin.write("".join(f"{json.dumps(each)}\n" for each in [*first, *calls]))
-        child.stdin.flush()
-        answers = {answer["id"]: answer for answer in (json.loads(child.stdout.readline()) for _ in range(6))}
-        child.stdin.close()
-    assert "INVALID_INPUT: keywords[1] is not valid Unicode" in answers[2]["result"]["content"][0]["text"]
-    assert answers[2]["result"]["isError"]
-    assert "A key of params.arguments is not" in answers[3]["error"]["message"]
-    assert "params.name is not" in answers["four"]["error"]["message"]
-    assert "params.uri is not" in answers[5]["error"]["message"]
-    assert "lantern" in answers[6]["result"]["content"][0]["text"]
+    with Server(notes) as server:
+        answer = server.ask("tools/call", {"name": "find", "arguments": {"keywords": ["a", HALF]}})
+        assert "INVALID_INPUT: keywords[1] is not valid Unicode" in answer["content"][0]["text"]
+        assert answer["isError"]
+        for method, given, named in (
+            ("tools/call", {"name": "find", "arguments": {HALF: 1}}, "A key of params.arguments"),
+            ("tools/call", {"name": HALF, "arguments": {}}, "params.name"),
+            ("resources/read", {"uri": f"note://{HALF}"}, "params.uri"),
+        ):
+            assert (
+                f"{named} is not"
+                in server.ask(method, given, id="four" if named == "params.name" else None)["error"]["message"]
+            )
+        server.send({"method": "notifications/cancelled", "params": {"reason": HALF}})
+        assert "lantern" in server.call("find", {"keywords": ["lantern"]})[1]
+        assert not server.said

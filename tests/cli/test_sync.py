@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.commands import git, spellbook
+from tests.commands import cloned, git, spellbook
 from tests.commands import git_alone as git_alone
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells")
@@ -21,19 +20,8 @@ NOTE = "---\nstatus: open\n---\n\n# Ports\n\nThe proxy listens on 8443.\n\n## Ke
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
     """Clones of one bare repository, each a vault with the driver."""
-    shared = tmp_path / "shared.git"
-    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", shared], check=True)
     places = tmp_path / "ada", tmp_path / "bob"
-    for place in places:
-        git(tmp_path, "clone", "--quiet", shared, place)
-        if place is places[0]:
-            (place / "ports.md").write_text(NOTE)
-            spellbook("install", "git-merge", "--vault", place)
-            git(place, "add", "--all")
-            git(place, "commit", "--quiet", "-m", "first")
-            git(place, "push", "--quiet", "-u", "origin", "main")
-        else:
-            spellbook("install", "git-merge", "--vault", place)
+    cloned(tmp_path / "shared.git", *places, notes={"ports.md": NOTE})
     return places
 
 

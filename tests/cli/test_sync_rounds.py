@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from spellbook.cli import main
 from spellbook.settings import config
 from spellbook.vault.vault import Vault
-from tests.commands import git, spellbook
+from tests.commands import cloned, git
 from tests.commands import git_alone as git_alone
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX shells"), pytest.mark.slow]
@@ -156,23 +156,11 @@ class Clone:
 
 @pytest.fixture
 def clones(tmp_path: Path) -> tuple[Clone, Clone]:
-    shared = tmp_path / "shared.git"
-    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", shared], check=True)
-    made = []
-    for seed, name in enumerate(IGNORED):
-        git(tmp_path, "clone", "--quiet", shared, tmp_path / name)
-        clone = Clone(tmp_path / name, random.Random(seed))
-        if not made:
-            clone.vault.mkdir()
-            (clone.vault / "first.md").write_text("First.\n")
-            spellbook("install", "git-merge", "--vault", clone.vault)
-            git(clone.top, "add", "--all")
-            git(clone.top, "commit", "--quiet", "-m", "first")
-            git(clone.top, "push", "--quiet", "-u", "origin", "main")
-        else:
-            spellbook("install", "git-merge", "--vault", clone.vault)
-        (clone.top / ".git" / "info" / "exclude").write_text(IGNORED[name])
-        made.append(clone)
+    made = [Clone(tmp_path / name, random.Random(seed)) for seed, name in enumerate(IGNORED)]
+    places = [clone.top for clone in made]
+    cloned(tmp_path / "shared.git", *places, vault=made[0].vault.name, notes={"first.md": "First.\n"})
+    for clone in made:
+        (clone.top / ".git" / "info" / "exclude").write_text(IGNORED[clone.top.name])
     return made[0], made[1]
 
 

@@ -166,6 +166,9 @@ def test_a_reason_is_translated_without_its_share() -> None:
     ("value", "forms"),
     [
         ("강", "강은 강이 강을 강과 강으로"),
+        ("개", "개는 개가 개를 개와 개로"),
+        ("2", "2는 2가 2를 2와 2로"),
+        ("model", "model은 model이 model을 model과 model로"),
         ("길", "길은 길이 길을 길과 길로"),
         ("노트", "노트는 노트가 노트를 노트와 노트로"),
         ("'길'", "'길'은 '길'이 '길'을 '길'과 '길'로"),

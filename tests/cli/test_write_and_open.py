@@ -26,7 +26,6 @@ sys.exit({code})
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
 
@@ -63,22 +62,11 @@ def read(vault: Path, path: str) -> Note:
 
 
 def test_scribe_takes_a_title_and_questions(vault: Path) -> None:
-    """`--title` names the note and its file, `--question` may be repeated."""
-    given = [
-        "--topic",
-        "deploy",
-        "-k",
-        "Friday",
-        "--title",
-        "배포: 금요일?",
-        "--question",
-        "When?",
-        "--question",
-        "Why not?",
-    ]
-    path, _ = spellbook("--vault", vault, "scribe", "-", *given, stdin="We deploy on Fridays no more.\n").stdout.split(
-        "  "
-    )
+    """`--title` names the note and its file, `-q` or `--question` may be repeated, and none is said to be missing."""
+    given = ("--topic", "deploy", "-k", "Friday", "--title", "배포: 금요일?", "-q", "When?", "--question", "Why not?")
+    done = spellbook("--vault", vault, "scribe", "-", *given, stdin="We deploy on Fridays no more.\n")
+    path = done.stdout.partition("  ")[0]
+    assert "questions" not in done.stderr
     note = read(vault, path)
     assert (path, note.title) == ("knowledge/deploy/배포 - 금요일.md", "배포: 금요일?")
     assert (note.questions, note.keywords) == (("When?", "Why not?"), ("Friday",))

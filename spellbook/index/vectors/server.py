@@ -24,6 +24,7 @@ from spellbook.index.catalog.vectors import OF_CHUNKS, OF_LABELS, Vectors
 from spellbook.index.vectors.chroma import LOOKED_AT, Chroma, Unavailable
 from spellbook.system import disk
 from spellbook.system.lazy import np, npt
+from spellbook.text.quoting import counted
 
 _log = logging.getLogger(__name__)
 
@@ -114,8 +115,8 @@ class Server:
                     good = [key for key, vector in given.items() if key in asked and is_sound(vector)]
                     found |= {key: given[key].tobytes() for key in good}
                     if len(good) < len(given):
-                        wrong = len(given) - len(good)
-                        _log.warning("%d vectors from %s are not used: no unit vectors.", wrong, self.place)
+                        wrong = counted(len(given) - len(good), "vector")
+                        _log.warning("Not used: %s from %s, no unit vectors.", wrong, self.place)
         return found
 
     def is_current(self, source: Vectors, version: object) -> bool:
