@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spellbook.library.book import Spellbook, open
     from spellbook.system.errors import SpellbookError
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 DISTRIBUTION = "spellbook-vault"
 """What the package index calls Spellbook."""

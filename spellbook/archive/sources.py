@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 import stat
@@ -17,7 +16,6 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +27,7 @@ from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming
 from spellbook.archive.streams import members
 from spellbook.archive.tree import tree
 from spellbook.notes.note import Fault
-from spellbook.settings.limits import MOST_GRAPH, MOST_GROWTH, MOST_TEXT
+from spellbook.settings.limits import MOST_GROWTH
 from spellbook.system import foreign_sqlite
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
@@ -79,8 +77,6 @@ def _files(place: Path, source: ImportSource, stack: ExitStack) -> Iterator[Inco
     if start[:2] == b"PK":
         return _zip(zipfile.ZipFile(file), place.name, source)
     file.seek(0)
-    if memories.is_graph(_first_record(file)):
-        return memories.graph(_lines(file, place.name))
     return _chats([(file, place.name)], source)
 
 
@@ -198,35 +194,6 @@ def _records(values: Iterator[tuple[str, Any]], source: ImportSource, name: str)
     _check(head, name)
     if head.get("count") != count:
         raise InvalidInput(f"{name}: its count of files is {head.get('count')!r:.20}, but it holds {count}.", UNTOUCHED)
-
-
-# -- lines of JSON: the knowledge-graph server's
-
-
-def _first_record(file: IO[bytes]) -> object:
-    """Return the first line of a file if it is a JSON value, else None; the file is at its beginning then."""
-    line = file.readline(MOST_TEXT)
-    file.seek(0)
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _lines(file: IO[bytes], name: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the records of a file. Raises InvalidInput for a line that is none, as the last one of a cut file is."""
-    size = 0
-    for number, line in enumerate(iter(partial(file.readline, MOST_TEXT), b""), 1):
-        if (size := size + len(line)) > MOST_GRAPH:
-            raise InvalidInput(f"{name}: the graph is over {MOST_GRAPH // 1_000_000} MB.", UNTOUCHED)
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"{name}: line {number} is not JSON; is the file cut off?", UNTOUCHED) from error
-        if memories.is_graph(record):
-            yield record
 
 
 def _check(head: Mapping[str, Any], name: str) -> None:

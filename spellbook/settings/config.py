@@ -51,8 +51,14 @@ _MOST = {"threads": 256}
 _MOST_NUMBER = 1_000_000_000
 """The largest number of a setting. Larger ones overflow when they are calculated with."""
 
-_WITHOUT_EFFECT = {"unchecked_links"}
-"""Settings of earlier versions: a vault that has one opens, and the log names it."""
+WITHOUT_EFFECT = {
+    *("unchecked_links", "SPELLBOOK_GUESSER", "SPELLBOOK_GUESSER_API_KEY"),
+    *("SPELLBOOK_DATABASE_URL", "SPELLBOOK_WRITES_TOKEN"),
+}
+"""Settings and variables of 0.2.0: a vault opens with them, and the log of a process names each once."""
+
+noted: set[str] = set()
+"""Which of these the log has named."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,9 +202,10 @@ def load(
     root = find_vault(vault)
     file = root / MARKER / "config.toml"
     settings = _read_settings(file)
-    for key in _WITHOUT_EFFECT & settings.keys():
-        del settings[key]
-        _log.warning("%s: %s is no setting, and has no effect.", file, key)
+    for name in sorted(WITHOUT_EFFECT & (settings.keys() | os.environ.keys()) - noted):
+        noted.add(name)
+        _log.warning("%s: %s is no setting, and has no effect.", file if name in settings else "environment", name)
+    settings = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT}
     models = {
         "embedder": embedder or os.environ.get("SPELLBOOK_EMBEDDER"),
         "reranker": os.environ.get("SPELLBOOK_RERANKER"),
@@ -369,7 +376,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read
         raise InvalidInput(f"{file}: the settings cannot be read ({error}).", "Fix or delete the file.") from error
     for key, value in raw.items():
-        if key in _WITHOUT_EFFECT:
+        if key in WITHOUT_EFFECT:
             continue
         kind = _KINDS.get(key)
         if kind is None:

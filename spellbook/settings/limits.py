@@ -68,12 +68,6 @@ MOST_MARKDOWN = 9_900_000
 
 # -- an import
 
-MOST_TEXT = 20_000_000
-"""Bytes of one line of a knowledge graph, which is held in memory: what people write is shorter."""
-
-MOST_GRAPH = 200_000_000
-"""Bytes of the file of a knowledge graph, whose entities are all held in memory."""
-
 MOST_VALUE = 500_000_000
 """Letters of one value of an export in JSON, which is held in memory."""
 

@@ -37,8 +37,6 @@ _SAFE = (
     *("-c", "core.commitGraph=false", "-c", "protocol.allow=never", "-c", "core.quotePath=false"),
     *("-c", "log.diffMerges=first-parent", "-c", "diff.renameLimit=1000"),
 )
-
-
 _ORDER = ("--first-parent", "--topo-order")
 _LOG = (
     *("log", "--follow", *_ORDER, "-m", "--root", "--format=%H %ct", "--raw", "-z", "--no-abbrev"),
@@ -129,36 +127,33 @@ class Repository:
 
     def _output(self, *arguments: str) -> bytes | None:
         """Return what git prints, None if it fails."""
-        code, out, _ = self._start(arguments, b"", MOST_LISTED)
+        code, out, _ = self._start(arguments, MOST_LISTED)
         return out if code == 0 else None
 
-    def _run(self, *arguments: str, stdin: bytes = b"", most: int = 1_000_000) -> bytes:
-        code, out, complaint = self._start(arguments, stdin, most)
+    def _run(self, *arguments: str, most: int) -> bytes:
+        code, out, complaint = self._start(arguments, most)
         if code != 0:
             raise self._missing(complaint or arguments[0])
         return out
 
-    def _start(self, arguments: Sequence[str], stdin: bytes, most: int) -> tuple[int, bytes, str]:
+    def _start(self, arguments: Sequence[str], most: int) -> tuple[int, bytes, str]:
         """Return git's exit code, what it prints, and the last line of its complaints. Raises as the class says."""
         command = ["git", *_SAFE, *self._named, *arguments]
-        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         flags = _NO_WINDOW if os.name == "nt" else 0
         try:
-            child = subprocess.Popen(command, env=environment(), creationflags=flags, **pipes)
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment(), creationflags=flags, **pipes)
         except FileNotFoundError as error:
             raise InvalidInput("There is no git on this machine.", "Install git.") from error
         except OSError as error:
             raise StorageError(f"git cannot be started ({error.strerror or error}).") from error
         late = threading.Timer(SECONDS, child.kill)
         complaints: list[bytes] = []
-        # git answers before it has read all that it is asked: both pipes would fill.
-        helpers = [
-            threading.Thread(target=_write_all, args=(child.stdin, stdin), daemon=True),
-            threading.Thread(target=_keep_beginning, args=(child.stderr, complaints), daemon=True),
-        ]
+        # Read beside the answer: git would wait once its pipe is full.
+        complaining = threading.Thread(target=_keep_beginning, args=(child.stderr, complaints), daemon=True)
         with child:
-            for thread in (late, *helpers):
-                thread.start()
+            late.start()
+            complaining.start()
             out = b""
             try:
                 assert child.stdout
@@ -168,8 +163,7 @@ class Repository:
                 late.cancel()
                 if is_late or len(out) > most:
                     child.kill()
-                for thread in helpers:
-                    thread.join()
+                complaining.join()
         if is_late:
             raise StorageError(
                 f"{self.folder}: git {arguments[0]} took over {SECONDS:.0f} s.",
@@ -179,11 +173,6 @@ class Repository:
             raise InvalidInput(f"{self.folder}: git {arguments[0]} said over {most / 1e6:,.0f} MB.")
         lines = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
         return child.returncode, out, lines[-1] if lines else ""
-
-
-def _write_all(pipe: IO[bytes], data: bytes) -> None:
-    with contextlib.suppress(OSError), pipe:  # git may end before it has read everything
-        pipe.write(data)
 
 
 def _keep_beginning(pipe: IO[bytes], kept: list[bytes]) -> None:

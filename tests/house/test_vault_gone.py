@@ -123,7 +123,7 @@ READS = {
     *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
     *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
-    *("graph", "vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),
+    *("vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),
     *("memories", "wikis"),  # of which the writing verbs follow
 }
 KEPT: dict[str, Callable[[Gone], object]] = {

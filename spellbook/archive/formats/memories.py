@@ -1,27 +1,23 @@
 """
-Convert memories of other servers to notes: those of mcp-memory-service and mem0, and of the knowledge-graph server.
+Convert memories of other servers to notes: those of mcp-memory-service and mem0.
 
-Each memory, and each entity of a graph, is a note with an id that is always the same, so that importing again brings
-only what is new. The shapes are those that these servers write. Pure.
+Each memory is a note with an id that is always the same, so that importing again brings only what is new. The shapes are
+those that these servers write. Pure.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spellbook.archive.formats.conversations import cleaned, lowered, moment, on_one_line
 from spellbook.archive.formats.incoming import Incoming, make_note
 from spellbook.notes.decisions import title as first_sentence
-from spellbook.text.unicode import digest_of
 from spellbook.vault.names import safe_name
 
 _MOST_TITLE = 80
-_NO_LABEL = str.maketrans("[]|", "   ")
-"""Signs that end the label of a link, as blanks."""
-
 _KEPT = ("user_id", "agent_id", "run_id", "memory_type")
 
 
@@ -89,40 +85,3 @@ def _tags_of(value: object) -> list[str]:
     listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
     tags = (on_one_line(str(tag)).lstrip("#")[:60] for tag in listed)
     return list(dict.fromkeys(filter(None, tags)))[:50]
-
-
-# -- the knowledge graph: entities with observations, and relations between them
-
-
-def is_graph(line: object) -> bool:
-    """Say whether a line of a file is one of the knowledge-graph server's."""
-    return isinstance(line, Mapping) and line.get("type") in {"entity", "relation"}
-
-
-def graph(records: Iterable[Mapping[str, Any]]) -> Iterator[Incoming]:
-    """Yield the notes of a graph, one for each entity; its relations to others are links below its observations."""
-    entities: dict[str, tuple[str, Sequence[Any]]] = {}
-    relations: dict[str, list[tuple[str, str]]] = {}
-    for record in records:
-        if record["type"] == "entity" and isinstance(record.get("name"), str):
-            observations = record.get("observations")
-            kind = on_one_line(str(record.get("entityType") or ""))
-            entities[record["name"]] = kind, observations if isinstance(observations, list) else ()
-        elif record["type"] == "relation":
-            relation = str(record.get("relationType")), str(record.get("to"))
-            relations.setdefault(str(record.get("from")), []).append(relation)
-    paths = {
-        name: f"entities/{safe_name(kind) or 'entity'}/{safe_name(on_one_line(name)[:_MOST_TITLE]) or 'unnamed'}.md"
-        for name, (kind, _) in entities.items()
-    }
-    for name, (kind, observations) in entities.items():
-        title = on_one_line(name)
-        lines = [f"- {on_one_line(str(observation))}" for observation in observations if str(observation).strip()]
-        links = [
-            f"- {on_one_line(verb)} [[{paths[to].removesuffix('.md')}|{on_one_line(to).translate(_NO_LABEL)}]]"
-            for verb, to in dict.fromkeys(relations.get(name, ()))
-            if to in paths
-        ]
-        parts = ["\n".join(lines), "\n".join(["## Relations", "", *links]) if links else ""]
-        meta = {"id": f"graph-{digest_of(name, 24)}", "title": title, "category": "entity", "topic": kind or "entity"}
-        yield make_note(paths[name], meta, "\n\n".join(filter(None, parts)) or title)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spellbook import __version__
 from spellbook.models import places
@@ -120,16 +119,10 @@ def _download(
 def _list(http: httpx.Client, source: str) -> list[_RemoteFile]:
     """Return the files of the repository `source` that the model needs, the small one first."""
     url = f"{_hub()}/api/models/{store.REPOSITORY}/tree/main?recursive=true"
-    entries: dict[str, Any] = {}
-    while url:
-        response = _get(http, url, source)
-        try:
-            entries |= {str(entry["path"]): entry for entry in response.json() if entry["type"] == "file"}
-        except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddingError(f"{url} is not a list of files.", _IS_HUB) from error
-        url = response.links.get("next", {}).get("url", "")
-        if url and not url.startswith(f"{_hub()}/"):
-            raise EmbeddingError(f"{_hub()} sends on to {url}.", _IS_HUB)
+    try:
+        entries = {str(entry["path"]): entry for entry in _get(http, url, source).json() if entry["type"] == "file"}
+    except (ValueError, KeyError, TypeError) as error:
+        raise EmbeddingError(f"{url} is not a list of files.", _IS_HUB) from error
     if missing := [path for path in (store.TOKENIZER, store.GRAPH) if path not in entries]:
         raise EmbeddingError(f"{source} lacks the file {missing[0]}.", _IS_HUB)
     try:
@@ -212,20 +205,14 @@ def _stream(http: httpx.Client, part: _RemoteFile, unfinished: Path, report: Cal
 
 def _get(http: httpx.Client, url: str, what: str) -> httpx.Response:
     """Return a small answer. Raises EmbeddingError."""
-    tried = 0
-    while True:
-        try:
-            response = http.get(url)
-            if response.status_code != 200:
-                _refuse(response, what)
-            return response
-        except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
-            tried += 1
-            may_pass = httpx.ReadError | httpx.RemoteProtocolError | httpx.TimeoutException | _Broken
-            if tried == _TRIES or not isinstance(error, may_pass):
-                hint = "Is this machine online? Its folder may also be copied from another machine: see docs/models.md."
-                raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
-            time.sleep(PAUSE * 2 ** (tried - 1))
+    try:
+        response = http.get(url)
+        if response.status_code != 200:
+            _refuse(response, what)
+    except (httpx.HTTPError, httpx.InvalidURL, _Broken) as error:
+        hint = "Is this machine online? Its folder may also be copied from another machine: see docs/models.md."
+        raise EmbeddingError(f"{what} cannot be reached ({error}).", hint) from error
+    return response
 
 
 def _refuse(response: httpx.Response, what: str) -> None:

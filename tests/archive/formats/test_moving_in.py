@@ -28,12 +28,6 @@ MEM0 = {
         {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000},
     ],
 }
-GRAPH = [
-    {"type": "entity", "name": "민수", "entityType": "person", "observations": ["Likes tea", "Lives in Busan"]},
-    {"type": "entity", "name": "../../Acme/Corp", "entityType": "org", "observations": []},
-    {"type": "relation", "from": "민수", "to": "../../Acme/Corp", "relationType": "works_at"},
-    {"type": "relation", "from": "민수", "to": "nobody", "relationType": "knows"},
-]
 
 
 @pytest.mark.parametrize("given", [SERVICE, SERVICE["memories"]])
@@ -70,26 +64,6 @@ def test_memories_of_mem0(book: Spellbook, tmp_path: Path, given: Any) -> None:
     assert found["mem0-------x"].created == "2026-01-03T10:00:00+00:00"
     assert book.import_(file).added == []
     assert all(path.is_relative_to(book.config.vault) for path in book.config.vault.rglob("*.md"))
-
-
-def test_a_knowledge_graph(book: Spellbook, tmp_path: Path) -> None:
-    """Each entity is a note with its observations; relations are links that lead to the others."""
-    file = tmp_path / "memory.jsonl"
-    file.write_text("\n".join(map(json.dumps, GRAPH)) + "\n", "utf-8")
-    assert len(book.import_(file).added) == 2
-    (person,) = (chunk for chunk in notes(book).values() if chunk.title == "민수")
-    assert (person.category, person.topic) == ("entity", "person")
-    text = (book.config.vault / person.path).read_text("utf-8")
-    assert "- Likes tea" in text
-    assert "nobody" not in text
-    (link,) = book.around(person.note).links
-    assert link.title == "../../Acme/Corp"
-    assert book.import_(file).unchanged == 2
-    file.write_text(file.read_text("utf-8") + '{"type": "entity", "name": "Ne', "utf-8")
-    before = sorted(book.config.vault.rglob("*"))
-    with pytest.raises(InvalidInput, match="line 5 is not JSON"):
-        book.import_(file)
-    assert sorted(book.config.vault.rglob("*")) == before
 
 
 @pytest.mark.parametrize("cut", [20, 300, -10])
