@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import sqlite3
 import threading
 import time
 import zlib
@@ -443,7 +442,7 @@ class Journal:
         )
 
 
-def _build(connection: sqlite3.Connection, form: int) -> None:
+def _build(connection: Any, form: int) -> None:
     run_script(connection, _FROM_0_2_0 if form else _TABLES)
 
 

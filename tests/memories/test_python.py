@@ -99,6 +99,7 @@ def test_a_memory_is_what_the_tool_writes(books: tuple[Spellbook, Spellbook]) ->
 CALLED_BACK = {
     "text/unicode.py calls memories/articles.py: save",  # the check of its arguments
     "system/sqlite.py calls index/filters.py: moment",  # a function that SQL may call
+    "system/sqlite.py calls vault/journal.py: _build",  # how the tables of the journal are made
     "vault/folder.py calls index/opened.py: <lambda>",  # how many notes the index knows
 }
 """What a lower room was given to call."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import random
 import statistics
@@ -15,7 +14,6 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.server.http.guard import AccessRules
 from spellbook.server.http.served import Served
-from tests.helpers import raw
 
 from .running import asked
 
@@ -157,22 +155,6 @@ def test_percentiles_are_near_the_samples(book):
     assert timing.p50 == pytest.approx(times[1_999], rel=0.04)
     assert timing.p95 == pytest.approx(times[3_799], rel=0.04)
     assert average == pytest.approx(statistics.fmean(times), rel=0.04)
-
-
-def test_times_that_were_counted_before_are_read_anew(tmp_path, vault):
-    """A catalog of form 18 had eight buckets for each tenfold of time."""
-    with books.open(vault, embedder="hash") as book:
-        file = book.index.catalog.file
-    with contextlib.closing(raw(file)) as database, database:
-        hour = int(time.time()) // 3600
-        kept = [("search", 8, hour, 10), ("search", 16, hour, 10), ("search", 2, hour, 1), ("calls", -1000, hour, 5)]
-        database.execute("PRAGMA user_version = 18")
-        database.execute("DELETE FROM counters")
-        database.executemany("INSERT INTO counters VALUES (?, ?, ?, ?)", kept)
-    with books.open(vault, embedder="hash") as book:
-        timing, totals = book.meter.read(1)
-        assert (timing["search"].p50, timing["search"].p95, timing["search"].count) == (10.0, 100.0, 21)
-        assert totals["calls"] == 5
 
 
 def test_alerts_say_since_when(api, book, monkeypatch):
