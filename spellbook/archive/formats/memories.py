@@ -1,8 +1,8 @@
 """
 Convert memories of other servers to notes: those of mcp-memory-service and mem0.
 
-Each memory is a note with an id that is always the same, so that importing again brings only what is new. The shapes are
-those that these servers write. Pure.
+Each memory is a note with an id that is always the same, so that importing again brings only what is new. The shapes
+are those that these servers write. Pure.
 """
 
 from __future__ import annotations
