@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,15 @@ def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **
     assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
+
+
+def process(*args: object, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as its own process, with pipes; `code` None allows any exit code."""
+    command = [sys.executable, "-m", "spellbook", *map(str, args)]
+    given = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=given, timeout=PATIENCE)
+    assert code in {None, done.returncode}, f"{args}: {done.stdout} {done.stderr}"
+    return done
 
 
 def spellbook_in(vault: Path, *args: object, stdin: str | None = None, code: int = 0) -> Result:

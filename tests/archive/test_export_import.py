@@ -295,7 +295,7 @@ WRONG = {
     "settings that send notes away": (exported(record(".spellbook/config.toml", 'embedder = "openai:m@https://evil.test"')), "would send"),
     "settings that start a million threads": (zipped((".spellbook/config.toml", b"threads = 1000000")), "from 1 to 256"),
     "settings beyond any number": (zipped((".spellbook/config.toml", b"cache_mb = %d" % 10**30)), "from 1 to"),
-    "patterns without sense": (zipped((".spellbookignore", b"!\n")), "settings"),
+    "patterns without sense": (zipped(GOOD, (".spellbookignore", b"a/\n!\n")), r"read: \.spellbookignore, line 2: Invalid git pattern"),
     "more patterns than are read": (zipped((".spellbookignore", b"# note\n" * 150_000)), "over 1 MB"),
     "json, newer": (exported(record("good.md"), version=2), "newer"),
     "json of another kind": (b'{"a": 1}', "not an export"),
@@ -409,14 +409,6 @@ def test_settings_come_with_a_whole_vault(book, vault, tmp_path):
     assert book.import_(tmp_path / "in").unchanged == 2
 
 
-def test_a_line_that_is_no_pattern_is_named_by_its_file(book, vault, tmp_path):
-    """Ignore patterns that cannot be read stop an import before anything is written, and the error names their file."""
-    (tmp_path / "in").write_bytes(exported(record("b.md"), record(".spellbookignore", "drafts/\n!\n")))
-    with pytest.raises(InvalidInput, match=r"cannot be read: \.spellbookignore, line 2: Invalid git pattern"):
-        book.import_(tmp_path / "in")
-    assert contents(vault) == {}
-
-
 @pytest.mark.parametrize("rule", ["skip", "overwrite", "rename"])
 def test_what_is_in_the_way_in_the_vault_is_named(book, vault, tmp_path, rule):
     """
@@ -488,11 +480,12 @@ def test_an_import_does_not_fill_the_disk(book, vault, tmp_path, monkeypatch):
     assert not contents(vault)
 
 
-@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80)])
+@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
 def test_times_that_cannot_be_do_no_harm(book, vault, tmp_path, mtime_ns):
-    """A file with an impossible time is imported and found."""
+    """A file with an impossible time is imported with the nearest possible one, and found."""
     (tmp_path / "in").write_bytes(exported({**record("a.md", "the crane"), "mtime_ns": mtime_ns, "mode": -1}))
     assert book.import_(tmp_path / "in").added == ["a.md"]
+    assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
     assert [hit.path for hit in book.find("crane").hits] == ["a.md"]
 
 

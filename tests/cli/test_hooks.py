@@ -39,6 +39,15 @@ def install(vault: Path, *args: object, code: int = 0) -> Result:
     return spellbook("install", "git-hooks", "--vault", vault, *args, code=code)
 
 
+def add(name: str, place: Path, vault: Path, *command: object) -> Path:
+    """Write a hook at `place` that runs a command for the vault; return the folder of the hooks."""
+    found = hooks.find(place)
+    change = hooks.add(found.hooks, name, vault, hooks.block(found.top, vault, list(map(str, command)), {}))
+    assert change
+    change.make()
+    return found.hooks
+
+
 def state_of(vault: Path) -> Path:
     with books.open(vault, embedder="hash") as book:
         return book.config.state
@@ -97,13 +106,9 @@ def test_git_waits_for_nothing(repository: Path, tmp_path: Path) -> None:
     loop = f"while [ ! -e '{go}' ]; do sleep 0.05; done"
     slow.write_text(f"#!/bin/sh\necho loud; echo loud >&2; {loop}; touch '{tmp_path}/done'\n")
     slow.chmod(0o755)
-    found = hooks.find(repository)
-    lines = hooks.block(found.top, repository, [str(slow)], {})
-    (change,) = [hooks.add(found.hooks, "post-commit", repository, lines)]
-    assert change
-    change.make()
+    folder = add("post-commit", repository, repository, slow)
     for _ in range(5):
-        done = subprocess.run([found.hooks / "post-commit"], cwd=repository, capture_output=True, text=True, check=True)
+        done = subprocess.run([folder / "post-commit"], cwd=repository, capture_output=True, text=True, check=True)
         assert (done.stdout, done.stderr) == ("", "")
     assert not (tmp_path / "done").exists()
     go.touch()
@@ -118,13 +123,10 @@ def test_no_git_command_fails(
     if broken == "no state":
         (tmp_path / "file").write_text("no folder")
         monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / "file"))
-    found = hooks.find(repository)
-    command = [str(tmp_path / "gone")] if broken == "no program" else [sys.executable, "-m", "spellbook"]
+    command = [tmp_path / "gone"] if broken == "no program" else [sys.executable, "-m", "spellbook"]
     vault = repository / "gone" if broken == "no vault" else repository
     for name in hooks.HOOKS:
-        hook = hooks.add(found.hooks, name, vault, hooks.block(found.top, vault, command, {}))
-        assert hook
-        hook.make()
+        add(name, repository, vault, *command)
     write_note("a.md", "text")
     git(repository, "add", ".")
     assert git(repository, "commit", "--quiet", "-m", "second") == ""
@@ -304,11 +306,7 @@ def test_another_working_tree(repository: Path, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho x >>'{ran}'\n")
     program.chmod(0o755)
-    found = hooks.find(linked)
-    assert found.hooks.resolve() == repository / ".git" / "hooks"
-    hook = hooks.add(found.hooks, "post-commit", linked, hooks.block(found.top, linked, [str(program)], {}))
-    assert hook
-    hook.make()
+    assert add("post-commit", linked, linked, program).resolve() == repository / ".git" / "hooks"
     git(repository, "commit", "--quiet", "--allow-empty", "-m", "here")
     git(linked, "commit", "--quiet", "--allow-empty", "-m", "there")
     until(ran.exists)

@@ -234,15 +234,36 @@ def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
     assert list(file.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("others", ["", '{"%s": {"a": {"command": "x"}}}\n'], ids=["no file", "another server"])
 @pytest.mark.parametrize(("client", "path", "key"), [("claude-code", ".mcp.json", "mcpServers"), ("vscode", ".vscode/mcp.json", "servers"), ("cursor", ".cursor/mcp.json", "mcpServers")])  # fmt: skip
-def test_for_a_project(home: Path, vault: Path, tmp_path: Path, client: str, path: str, key: str) -> None:
-    """--project writes the file that the client reads in a project folder, with the scope of that project."""
-    install(client, "--project", tmp_path, "--vault", vault, "--scope", "auto")
-    ours = servers(tmp_path / path, key)["spellbook"]
-    assert ours["type"] == "stdio"
-    assert ours["args"][-2:] == ["--scope", "auto"]
-    install(client, "--project", tmp_path, "--uninstall")
-    assert not (tmp_path / path).exists()
+def test_for_a_project(vault: Path, tmp_path: Path, client: str, path: str, key: str, others: str) -> None:
+    """
+    --project writes the file that the client reads in a project folder: a command with the scope of that project, or
+    the address of a server that runs already, the usual one, or a named one with a token that is asked for. Nothing of
+    the one stays beside the other, other servers keep their bytes, and uninstalling leaves no trace.
+    """
+    file, project = tmp_path / path, ("--project", tmp_path, "--vault", vault)
+    before = others and others % key
+    if before:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(before)
+    for _ in range(2):
+        install(client, *project, "--scope", "auto")
+        ours = servers(file, key)["spellbook"]
+        assert ours["type"] == "stdio"
+        assert ours["args"][-2:] == ["--scope", "auto"]
+        assert "url" not in ours
+        install(client, *project, "--url")
+        assert servers(file, key)["spellbook"] == {"type": "http", "url": "http://127.0.0.1:17950"}
+    install(client, *project, "--url", "https://notes.example/mcp", "--with-token", stdin="spb_secret\n")
+    assert servers(file, key)["spellbook"] == {
+        "type": "http",
+        "url": "https://notes.example/mcp",
+        "headers": {"Authorization": "Bearer spb_secret"},
+    }
+    install(client, *project, "--uninstall", "--force")
+    assert (file.read_text() if file.exists() else "") == before
+    assert file.exists() == bool(before)
 
 
 @pytest.mark.parametrize(
@@ -341,48 +362,6 @@ def test_changed_meanwhile(desktop: Path) -> None:
         change.make()
     assert desktop.read_text("utf-8") == DESKTOP
     assert list(desktop.parent.iterdir()) == [desktop]
-
-
-# -- the address of a server that runs already, in place of a command
-
-FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
-
-
-def entry(file: Path) -> Any:
-    held = json.loads(file.read_text("utf-8"))
-    return held.get("servers", held.get("mcpServers"))["spellbook"]
-
-
-@pytest.mark.parametrize("client", FILES)
-def test_an_address(vault, tmp_path, client):
-    """The usual one, or a named one with a token that is asked for; and out again without a trace."""
-    file = tmp_path / FILES[client]
-    project = ("--project", tmp_path, "--vault", vault)
-    install(client, *project, "--url")
-    assert entry(file) == {"type": "http", "url": "http://127.0.0.1:17950"}
-    install(client, *project, "--url", "https://notes.example/mcp", "--with-token", stdin="spb_secret\n")
-    assert entry(file) == {
-        "type": "http",
-        "url": "https://notes.example/mcp",
-        "headers": {"Authorization": "Bearer spb_secret"},
-    }
-    install(client, *project, "--uninstall", "--force")
-    assert not file.exists()
-
-
-def test_an_address_in_place_of_a_command_and_back(vault, tmp_path):
-    """Nothing of the one stays beside the other; other servers keep their bytes."""
-    file = tmp_path / ".mcp.json"
-    file.write_text('{"mcpServers": {"a": {"command": "x"}}}\n')
-    project = ("--project", tmp_path, "--vault", vault)
-    install("claude-code", *project)
-    assert "args" in entry(file)
-    install("claude-code", *project, "--url")
-    assert set(entry(file)) == {"type", "url"}
-    install("claude-code", *project)
-    assert "url" not in entry(file)
-    install("claude-code", *project, "--uninstall")
-    assert file.read_text() == '{"mcpServers": {"a": {"command": "x"}}}\n'
 
 
 def test_what_is_refused(vault, tmp_path):

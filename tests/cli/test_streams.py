@@ -23,7 +23,7 @@ from tests.server.agent import Agent, talk
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams are closed by a shell of POSIX")
 
-COMMANDS = ["find lantern --json", "--help", "topics", "export -", "reindex"]
+COMMANDS = ["find lantern --json", "show a.md", "--help", "topics", "export -", "reindex"]
 MCP = '{"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}'
 
 
@@ -39,7 +39,7 @@ def run(vault: Path, shell: str, **given: Any) -> subprocess.CompletedProcess[st
 @pytest.fixture
 def notes(vault: Path, book: Spellbook, write_note: Callable[..., Path]) -> Path:
     """A vault whose index is up to date."""
-    write_note("a.md", "# A\n\nThe lantern hangs by the quay.\n" * 200, age=100)
+    write_note("a.md", "# A\n\nThe lantern hangs by the quay.\n" * 3_000, age=100)
     book.reindex()
     book.reindex()
     return vault

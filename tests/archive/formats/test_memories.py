@@ -1,19 +1,102 @@
-"""Projects of basic-memory, and the database of mcp-memory-service: what comes of them, and what is refused."""
+"""Exports of other memories, a project and a database: what comes of them, nothing twice, and what is refused."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sqlite3
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
-from tests.archive.formats.incoming import SERVICE, body, notes, written, zipped
+from tests.trees import grow
 
-PROJECT: dict[str, str | bytes] = {
+SERVICE: dict[str, Any] = {
+    "export_metadata": {"source_machine": "laptop", "total_memories": 2, "exporter_version": "8"},
+    "memories": [
+        {
+            "content": "The deploy key is rotated every ninety days.\n\n# Why\n\nAudit.",
+            "content_hash": "a1b2c3d4",
+            "tags": ["ops", "keys"],
+            "created_at": 1767225600.0,
+            "updated_at": 1767312000.0,
+            "memory_type": "note",
+            "metadata": {"project": "river", "nested": {"x": 1}, "id": "evil", "bad key!": 1},
+        },
+        {
+            "content": "민수는 오후 회의를 좋아한다.",
+            "content_hash": "e5f6",
+            "tags": "사람, 회의",
+            "created_at": 1767225600.0,
+        },
+    ],
+}
+
+
+MEM0 = {
+    "count": 2,
+    "results": [
+        {
+            "id": "f1a0-77",
+            "memory": "Prefers morning meetings.",
+            "hash": "x",
+            "metadata": {"type": "preference"},
+            "categories": ["work"],
+            "created_at": "2026-01-02T10:00:00-08:00",
+            "updated_at": None,
+            "user_id": "dev",
+        },
+        {"id": "../../x", "memory": "Leads the API redesign.", "created_at": 1767434400000},
+    ],
+}
+
+
+def notes(book: Spellbook) -> dict[str, Any]:
+    book.reindex()
+    return {chunk.note: chunk for chunk in book.recent(100).notes}
+
+
+@pytest.mark.parametrize("given", [SERVICE, SERVICE["memories"]])
+def test_memories_of_mcp_memory_service(book: Spellbook, tmp_path: Path, given: Any) -> None:
+    """Text, tags, dates and plain metadata; nothing comes twice, and what was edited since stays."""
+    file = tmp_path / "export.json"
+    file.write_text(json.dumps(given), "utf-8")
+    assert book.import_(file, dry_run=True).added
+    assert notes(book) == {}
+    done = book.import_(file)
+    assert len(done.added) == 2
+    chunk = notes(book)["mcp-memory-service-a1b2c3d4"]
+    assert chunk.title == "The deploy key is rotated every ninety days"
+    assert (chunk.tags, chunk.category, chunk.created[:10]) == (("ops", "keys"), "memory", "2026-01-01")
+    assert (chunk.meta["project"], chunk.meta["memory_type"], "nested" in chunk.meta) == ("river", "note", False)
+    assert notes(book)["mcp-memory-service-e5f6"].tags == ("사람", "회의")
+    again = book.import_(file)
+    assert (again.added, again.unchanged) == ([], 2)
+    book.revise("mcp-memory-service-e5f6", append="고쳤다.")
+    assert len(book.import_(file).skipped) == 1
+    assert "고쳤다" in (book.config.vault / done.added[1]).read_text("utf-8")
+
+
+@pytest.mark.parametrize("given", [MEM0, MEM0["results"]])
+def test_memories_of_mem0(book: Spellbook, tmp_path: Path, given: Any) -> None:
+    """As get_all answers, whole or its list; an id cannot lead anywhere."""
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps(given), "utf-8")
+    assert len(book.import_(file).added) == 2
+    found = notes(book)
+    chunk = found["mem0-f1a0-77"]
+    assert (chunk.title, chunk.tags, chunk.meta["user_id"]) == ("Prefers morning meetings", ("work",), "dev")
+    assert chunk.meta["type"] == "preference"
+    assert found["mem0-------x"].created == "2026-01-03T10:00:00+00:00"
+    assert book.import_(file).added == []
+    assert all(path.is_relative_to(book.config.vault) for path in book.config.vault.rglob("*.md"))
+
+
+PROJECT = {
     "specs/SPEC-1 Search: words.md": "---\ntitle: 'SPEC-1: Search / words'\ntype: note\npermalink: main/specs/spec-1-search\ntags:\n- spec\n---\n\n"
     "# Search\n\n## Observations\n- [decision] BM25F it is #ranking (measured)\n\n## Relations\n- relates_to [[Coffee]]\n- part_of [[gone]]\n",
     "Coffee.md": "---\r\ntitle: Coffee\r\ntype: note\r\npermalink: coffee\r\n---\r\n\r\n- implements [[SPEC-1: Search / words]]\r\n"
@@ -29,11 +112,12 @@ PROJECT: dict[str, str | bytes] = {
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_a_project_of_basic_memory(book: Spellbook, tmp_path: Path, is_zip: bool) -> None:
     """Permalinks become ids, links by title and permalink lead on, and all other bytes stay."""
-    place = tmp_path / "project.zip"
+    place = grow(tmp_path / "project", {name: text.encode() for name, text in PROJECT.items()})
     if is_zip:
-        place.write_bytes(zipped({f"./{name}": data for name, data in PROJECT.items()}))
-    else:
-        place = written(tmp_path / "project", PROJECT)
+        place = tmp_path / "project.zip"
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, text in PROJECT.items():
+                archive.writestr(f"./{name}", text)
     assert len(book.import_(place, into="basic").added) == 7
     found = notes(book)
     assert {"main/specs/spec-1-search", "coffee", "mine", "basic/copy", "basic/page", "basic/plain"} <= found.keys()
@@ -42,10 +126,10 @@ def test_a_project_of_basic_memory(book: Spellbook, tmp_path: Path, is_zip: bool
     assert {link.id for link in book.around(coffee.note).links} == {spec.note}
     assert coffee.note in {link.id for link in book.around(spec.note).links}
     assert book.show("coffee")[0].path == "basic/Coffee.md"
-    text = (book.config.vault / "basic/Coffee.md").read_bytes()
-    assert text == str(PROJECT["Coffee.md"]).replace("---\r\n", "---\r\nid: coffee\r\n", 1).encode()
+    written = (book.config.vault / "basic/Coffee.md").read_bytes()
+    assert written == PROJECT["Coffee.md"].replace("---\r\n", "---\r\nid: coffee\r\n", 1).encode()
     for name in ("copy.md", "page.md", "bad.md", "own.md", "plain.md"):
-        assert (book.config.vault / "basic" / name).read_bytes() == str(PROJECT[name]).encode()
+        assert (book.config.vault / "basic" / name).read_bytes() == PROJECT[name].encode()
     assert book.import_(place, into="basic").added == []
     book.move("basic/Coffee.md", "drinks/Coffee.md")
     assert book.import_(place, into="basic").added == []
@@ -67,7 +151,7 @@ def database(place: Path, schema: str = SCHEMA) -> sqlite3.Connection:
     """Return a connection to a new database with the memories of `SERVICE`, and one that was deleted."""
     connection = sqlite3.connect(place, isolation_level=None)
     connection.executescript(schema)
-    for each in SERVICE["memories"]:  # type: ignore[attr-defined]
+    for each in SERVICE["memories"]:
         tags = each["tags"] if isinstance(each["tags"], str) else ",".join(each["tags"])
         values = (
             each["content_hash"],
@@ -99,7 +183,7 @@ def test_the_database_of_mcp_memory_service(book: Spellbook, tmp_path: Path) -> 
     found = notes(book)
     assert found["mcp-memory-service-a1b2c3d4"].tags == ("ops", "keys")
     assert found["mcp-memory-service-a1b2c3d4"].created[:10] == "2026-01-01"
-    assert "secret" not in body(book, found["mcp-memory-service-e5f6"].path)
+    assert "secret" not in (book.config.vault / found["mcp-memory-service-e5f6"].path).read_text("utf-8")
     file = tmp_path / "export.json"
     file.write_text(json.dumps(SERVICE), "utf-8")
     assert book.import_(file).unchanged == 2
@@ -121,12 +205,17 @@ def test_databases_of_others(book: Spellbook, tmp_path: Path, schema: str) -> No
         book.import_(place)
 
 
-@pytest.mark.parametrize("cut", [100, 4096, 6000])
-def test_a_cut_database(book: Spellbook, tmp_path: Path, cut: int) -> None:
-    """Nothing is written."""
-    place = tmp_path / "x.db"
-    with contextlib.closing(database(place)) as connection:
-        connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;")
+@pytest.mark.parametrize(
+    ("form", "cut"), [("json", 20), ("json", 300), ("json", -10), ("db", 100), ("db", 4096), ("db", 6000)]
+)
+def test_a_cut_export(book: Spellbook, tmp_path: Path, form: str, cut: int) -> None:
+    """Of a file that is cut, memories or database, nothing is written."""
+    place = tmp_path / f"export.{form}"
+    if form == "json":
+        place.write_text(json.dumps(SERVICE), "utf-8")
+    else:
+        with contextlib.closing(database(place)) as connection:
+            connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE;")
     place.write_bytes(place.read_bytes()[:cut])
     with pytest.raises(InvalidInput):
         book.import_(place)
