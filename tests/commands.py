@@ -31,9 +31,9 @@ def process(*args: object, code: int | None = 0, **environment: str) -> subproce
     return done
 
 
-def spellbook_in(vault: Path, *args: object, stdin: str | None = None, code: int = 0) -> Result:
+def spellbook_in(vault: Path, *args: object, stdin: str | None = None, code: int = 0, **environment: str) -> Result:
     """Run a command in a vault with the `hash` embedder."""
-    return spellbook("--vault", vault, *args, stdin=stdin, code=code, SPELLBOOK_EMBEDDER="hash")
+    return spellbook("--vault", vault, *args, stdin=stdin, code=code, SPELLBOOK_EMBEDDER="hash", **environment)
 
 
 @pytest.fixture(autouse=True)

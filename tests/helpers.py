@@ -28,6 +28,9 @@ from spellbook.settings import config
 from spellbook.system.errors import EmbeddingError
 from spellbook.system.sqlite import Database
 
+Write = Callable[..., Path]
+"""What writes a note by its path, as the fixture `write_note` does."""
+
 PATIENCE = 600
 """Seconds after which what was waited for counts as hung. No limit of time is about speed: benchmarks measure that."""
 

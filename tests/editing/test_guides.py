@@ -1,4 +1,4 @@
-"""Guides: `rest` returns the vault's own guides, and the packaged ones where the vault has none."""
+"""Guides: the packaged ones are complete, and take the place of a guide of the vault that makes no sense."""
 
 from __future__ import annotations
 
@@ -33,33 +33,11 @@ def test_the_packaged_guides_say_everything(language):
     assert all(example.startswith("## ") for example in chunking["examples"])
 
 
-def test_rest_hands_out_the_vaults_own_guide(book, write_note):
-    """A guide in the vault replaces the packaged one; sections that it lacks come from the packaged one."""
-    _, packaged, rules = book.rest()
-    write_note(
-        "my/guide.md",
-        "# Mine\n\n## Principles\n\n- One thought\n  a chunk.\n",
-        category="system",
-        guide="chunking",
-        language="en",
-        max_tokens=77,
-    )
-    book.reindex()
-    _, own, own_rules = book.rest()
-    assert own["principles"][0] == "One thought a chunk."
-    assert set(own["principles"]) - {"One thought a chunk."} < set(packaged["principles"])
-    assert len(own["principles"]) > 1
-    assert own["ideal_chunk_size"] == {**packaged["ideal_chunk_size"], "max_tokens": 77}
-    assert (own["examples"], own_rules) == (packaged["examples"], rules)
-    assert book.rest("ko")[1]["principles"] != own["principles"]
-
-
 @pytest.mark.parametrize("value", ["many", "-3", "0", "true", "[1]"])
 def test_a_number_that_makes_no_sense_is_passed_over(book, write_note, value):
     """An invalid number in a guide is ignored."""
     packaged = book.rest()[1]["ideal_chunk_size"]
     write_note("guide.md", "text", category="system", guide="chunking", language="en", max_tokens=value)
-    book.reindex()
     assert book.rest()[1]["ideal_chunk_size"] == packaged
 
 

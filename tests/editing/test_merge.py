@@ -280,7 +280,6 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
     """Nothing is written until the caller says which note is right, in the order in which they were named."""
     write_note("old.md", "It takes 3 ms.\n", created=OLD)
     write_note("new.md", "It takes 5 ms.\n", created=NEW)
-    book.reindex()
     before = tree(vault)
     [changed] = book.merge("new", "old").changed
     assert (changed.first, changed.other, changed.parts) == (
@@ -310,7 +309,6 @@ def test_what_cannot_be_merged_stays(book, vault, write_note, old, error):
     """Both notes stay unchanged, and the error says why."""
     write_note("old.md", old)
     write_note("new.md", "other text\n\n## More\n\nand more\n", created="2999-01-01")
-    book.reindex()
     before = tree(vault)
     with pytest.raises(error):
         book.merge("old.md", "new.md", apply=True)
@@ -361,28 +359,8 @@ def test_the_tool(vault, book, pair):
 
 # -- scribe says what it repeats
 
-WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "pi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-]
+GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
+WHOLE = f"{GREEK} tau upsilon"
 CRANE = "The crane on the northern quay of the old harbour lifts as much as {} tons in a minute, whatever wind and weather say of it to those who wait below with their carts."
 LABELS = {"topic": "letters", "keywords": ["greek", "order"], "entities": ["Homer"]}
 
@@ -415,8 +393,8 @@ def test_what_may_be_a_repetition_is_written_and_told(book, labels, is_told):
     """
     A memory that may repeat another (close in meaning, same topic and labels) is written, and the other one is named.
     """
-    [first] = book.scribe(chunk(" ".join(WORDS) + ".")).written
-    done = book.scribe(chunk(" ".join(WORDS[:-2]) + " phi chi.", **labels))
+    [first] = book.scribe(chunk(f"{WHOLE}.")).written
+    done = book.scribe(chunk(f"{GREEK} phi chi.", **labels))
     assert len(done.written) == 1
     assert [(each.id, each.how) for each in done.duplicates[0]] == (
         [(f"{first.chunk_id}#", "labels")] if is_told else []
@@ -427,18 +405,18 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
     """The command prints the difference on stderr; the tool returns it and suggests a merge."""
     file = tmp_path / "memory.md"
     labels = "---\ntopic: letters\nkeywords: [greek, order]\n---\n"
-    for text in (" ".join(WORDS), " ".join([*WORDS[:-2], "phi", "chi"])):
+    for text in (WHOLE, f"{GREEK} phi chi"):
         file.write_text(f"{labels}{text}.\n")
         shown = spellbook(vault, "scribe", file).stderr
     assert "may say the same: `spellbook merge` joins the two." in shown
-    file.write_text(f"{labels}{' '.join(WORDS).upper()}!\n")
+    file.write_text(f"{labels}{WHOLE.upper()}!\n")
     refused = spellbook(vault, "scribe", file, code=1).stderr
     assert "already says this (1.00)." in refused
     assert "+ALPHA BETA" in refused
 
     async def conversation(agent):
         session = (await agent.json("rest"))["session_id"]
-        told = await agent.json("scribe", chunk=chunk(" ".join([*WORDS[:-2], "psi", "omega"])), session_id=session)
+        told = await agent.json("scribe", chunk=chunk(f"{GREEK} psi omega"), session_id=session)
         assert (told["status"], told["duplicates"][0]["how"], "merge the two" in told["message"]) == (
             "success",
             "labels",
@@ -467,7 +445,6 @@ def test_what_is_merged_keeps_its_own_links(book, vault, write_note):
     write_note("ops/tide.md", "The tide.\n")
     write_note("old.md", "Anna has them.\n", created=OLD)
     write_note("ops/new.md", "See [the tide](tide.md) and [[ops/new]].\n", created=NEW)
-    book.reindex()
     before = tree(vault)
     book.merge("old", "ops/new", apply=True)
     assert (
@@ -493,7 +470,6 @@ def test_no_note_links_to_itself_after_a_merge(book, vault, write_note):
         down='["[[old]]", "[[c]]"]',
     )
     write_note("c.md", "[[old]] [[n/new|it]]\n")
-    book.reindex()
     before = tree(vault)
     book.merge("old", "n/new", apply=True)
     text = (vault / "old.md").read_text()

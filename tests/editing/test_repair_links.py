@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
 from spellbook.cli import main
 from spellbook.library.book import Spellbook
-from tests.helpers import held, leads
+from tests.helpers import Write, held, leads
 from tests.server.agent import Agent, talk
-
-Write = Callable[..., Path]
 
 
 def doctor(vault: Path, *words: str) -> Result:

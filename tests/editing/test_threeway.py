@@ -148,10 +148,14 @@ def header(*lines: str) -> str:
         pytest.param("tags: [a, b]", "tags: [b, c]", "tags: [a, b, d]", ["b", "c", "d"], id="list"),
         pytest.param("keywords: a, b", "keywords: a, b, c", "keywords: a, b, d", ["a", "b", "c", "d"], id="text list"),
         pytest.param("x: 1", "x: 1", "x: true", True, id="one side"),
+        pytest.param("", "entities: [{name: Redis, type: technology}]", "entities: [redis, Kafka]",
+                     [{"name": "Redis", "type": "technology"}, "Kafka"], id="by name"),
+        pytest.param("", "keywords: [Docker]", "keywords: [docker, proxy]", ["Docker", "proxy"], id="without case"),
+        pytest.param("", "refs: [{url: a}]", "refs: [{url: b}]", [{"url": "a"}, {"url": "b"}], id="nameless"),
     ],
-)
+)  # fmt: skip
 def test_values_that_both_changed(base, ours, theirs, wanted):
-    """A rule chooses for these keys, and no callout is needed."""
+    """A rule chooses for these keys, lists are united as by `spellbook merge`, and no callout is needed."""
     text = merged(header(base), header(ours), header(theirs))
     note = parse("a.md", text.encode())
     assert str(note.meta[theirs.partition(":")[0]]) == str(wanted)
@@ -314,19 +318,3 @@ def test_a_heading_and_the_text_right_below_it():
     assert merged(base, base.replace("Keys", "Locks"), ours) == ours.replace("Keys", "Locks")
     theirs = "## Keys\nOne is here. Two is here.\n\nThe end.\n"
     assert merged(base, base.replace("- a", "\nMore.\n\n- a"), theirs).endswith("Two is here.\n\nMore.\n\nThe end.\n")
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [
-        pytest.param("entities: [{name: Redis, type: technology}]", "entities: [redis, Kafka]",
-                     [{"name": "Redis", "type": "technology"}, "Kafka"], id="by name"),
-        pytest.param("keywords: [Docker]", "keywords: [docker, proxy]", ["Docker", "proxy"], id="without case"),
-        pytest.param("refs: [{url: a}]", "refs: [{url: b}]", [{"url": "a"}, {"url": "b"}], id="nameless"),
-    ],
-)  # fmt: skip
-def test_lists_are_united_as_by_merge(ours: str, theirs: str, expected: list[object]) -> None:
-    """Git's merge unites lists by the rule of `spellbook merge`: an item that both have in some spelling is there once."""
-    data = merge("a.md", b"", *(f"---\n{header}\n---\n\nText.\n".encode() for header in (ours, theirs))).data
-    assert list(parse("a.md", data).meta.values()) == [expected]
-    assert b"[!merge]" not in data

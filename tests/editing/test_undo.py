@@ -104,20 +104,14 @@ def test_undo_goes_back_step_by_step(book, harbour):
 
 
 def test_what_was_undone_is_found_again(book, harbour):
-    """After undo the index is up to date at once, by words and by meaning."""
+    """After undo the index is up to date at once; a file in the trash is moved back, with its times, not written anew."""
+    before = harbour.stat()
     book.erase("harbour.md")
     assert book.find("second").hits == ()
     done = book.undo()
     assert (done.paths, done.entry.verb) == (("harbour.md", ".trash/harbour.md"), "erase")
     assert [hit.id for hit in book.find("second").hits] == ["harbour#two"]
     assert book.index.catalog.counts().pending == 0
-
-
-def test_a_note_that_comes_back_keeps_its_times(book, harbour):
-    """A file in the trash is moved back, not written anew."""
-    before = harbour.stat()
-    book.erase("harbour.md")
-    book.undo()
     after = harbour.stat()
     assert (after.st_ino, after.st_mtime_ns, after.st_mode) == (before.st_ino, before.st_mtime_ns, before.st_mode)
 
@@ -185,7 +179,6 @@ def test_all_files_are_undone_or_none(book, vault, write_note):
     """If one file of a topic cannot be restored, the others stay as they are."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
-    book.reindex()
     book.erase_topic("old")
     write_note("t/1.md", "another one")
     before = tree(vault)
@@ -282,7 +275,6 @@ def test_what_was_erased_for_good_is_kept_nowhere(book, vault, write_note):
     """
     file = write_note("a.md", "## One\n\nSECRET-one\n\n## Two\n\nSECRET-two\n")
     write_note("b.md", "## One\n\nharmless\n\n## Two\n\nmore\n")
-    book.reindex()
     book.revise("b#one", "changed")
     book.revise("a#one", "SECRET-three")
     book.index.vault.move("a.md", "moved.md", digest(file.read_bytes()))
@@ -347,7 +339,6 @@ def test_one_note_of_an_erased_topic_comes_back(book, vault, write_note, name):
     """One note of an erased topic can be restored alone; the topic's name restores the rest."""
     for i in range(3):
         write_note(f"t/{i}.md", f"text {i}", topic="old")
-    book.reindex()
     book.erase_topic("old")
     assert book.restore(name) == ("t/1.md",)
     assert sorted(tree(vault)) == [".trash/t/0.md", ".trash/t/2.md", "t/1.md"]
@@ -367,8 +358,12 @@ def test_nothing_is_restored_that_was_not_erased(book, harbour):
 
 
 def test_the_entries_of_a_file_are_those_that_changed_it(tmp_path):
-    """One that left the file as it was takes no place among the newest."""
+    """They are found by its path, newest first, however many others came after; one that left it as it was is none."""
     journal = Journal(tmp_path)
+    for path in ("a.md", "b.md", "a.md", "b.md", "b.md"):
+        journal.note([Change(path, b"old", b"new")])
+    assert [[entry.id for entry in journal.entries(most, "a.md")] for most in (None, 1)] == [[3, 1], [3]]
+    assert journal.entries(None, "c.md") == []
     with journal.entry("edit", "one"):
         journal.note([Change("x.md", b"a", b"b")])
     with journal.entry("edit", "two"):
@@ -387,16 +382,6 @@ def test_old_entries_are_let_go(tmp_path):
     journal.note([Change("b.md", b"x", b"y")])
     assert [entry.traces[0].path for entry in journal.entries()] == ["b.md"]
     assert (journal.text(digest(b"old")), journal.text(digest(b"x"))) == (None, b"x")
-    journal.close()
-
-
-def test_the_entries_of_a_file(tmp_path):
-    """Those that changed a file are found by its path, newest first, however many others came after."""
-    journal = Journal(tmp_path)
-    for path in ("a.md", "b.md", "a.md", "b.md", "b.md"):
-        journal.note([Change(path, b"old", b"new")])
-    assert [[entry.id for entry in journal.entries(most, "a.md")] for most in (None, 1)] == [[3, 1], [3]]
-    assert journal.entries(None, "c.md") == []
     journal.close()
 
 

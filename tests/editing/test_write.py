@@ -194,17 +194,6 @@ def test_a_change_in_the_same_section_is_a_conflict(book, harbour):
     assert harbour.read_bytes() == theirs.replace("second, by an editor", "mine").encode()
 
 
-def test_a_note_of_many_sections_is_not_revised_by_its_name(book, vault, write_note):
-    """Content for a note with several sections is INVALID_INPUT and names a section; metadata is accepted."""
-    file = write_note("many.md", "## One\n\nfirst\n\n## Two\n\nsecond\n")
-    book.reindex()
-    with pytest.raises(InvalidInput, match="2 sections") as caught:
-        book.revise("many", "new")
-    assert ("many#one" in caught.value.hint, file.read_text()) == (True, "## One\n\nfirst\n\n## Two\n\nsecond\n")
-    book.revise("many", metadata={"topic": "x"})
-    assert "topic: x" in file.read_text()
-
-
 def test_whoever_revises_different_sections_at_once_all_land(book, vault, write_note, tmp_path):
     """Of twelve threads, then of three processes, no change is lost or refused, and all are indexed when they return."""
     write_note("many.md", "".join(f"## Part {i}\n\nold {i}\n\n" for i in range(12)))
@@ -248,7 +237,6 @@ def test_a_note_is_erased_by_its_path_or_by_an_id_that_is_no_section(book, harbo
     write_note("single.md", "one chunk alone\n")
     write_note("declared.md", "## One\n\nx\n\n## Two\n\ny\n", id="abc")
     write_note("leadless.md", "## One\n\nx one\n\n## Two\n\ny two\n")
-    book.reindex()
     [first, *_] = book.show(id)
     before = (vault / first.path).read_bytes()
     done = book.erase(id)
@@ -264,7 +252,6 @@ def test_the_note_that_is_named_is_erased_and_no_other(book, vault, write_note):
     """An id in the form of a path is ignored, so that it endangers no other note."""
     write_note("a.md", "first", id="b.md")
     write_note("b.md", "second")
-    book.reindex()
     assert [found.path for found in book.show("b.md")] == ["b.md"]
     assert book.erase("b").trash == (".trash/b.md",)
     assert (vault / "a.md").exists()
@@ -288,7 +275,6 @@ def test_a_section_goes_to_the_trash_as_it_was(book, vault):
     file = vault / "a.md"
     file.write_bytes("\ufeff# A\n\nlead\n\n## 하나\n\ntext\n".encode("utf-16-le"))
     file.chmod(0o600)
-    book.reindex()
     [kept] = book.erase("a#하나").trash
     assert (vault / kept).read_bytes() == "\ufeff## 하나\n\ntext\n".encode("utf-16-le")
     assert stat.S_IMODE((vault / kept).stat().st_mode) == 0o600

@@ -130,25 +130,6 @@ def test_a_full_disk_is_no_fault_of_a_note(vault, write_note, monkeypatch):
         assert index.catalog.notes.faults() == ()
 
 
-class Choking(HashEmbedder):
-    """An embedder that raises errors of its own for some texts."""
-
-    def embed_passages(self, texts):
-        if any("poison" in text for text in texts):
-            raise ValueError("what is this?")
-        return HashEmbedder.embed_passages(self, texts)
-
-
-def test_a_text_that_cannot_be_embedded_waits_and_the_others_are_embedded(vault, write_note):
-    """A text that the embedder rejects stays pending, and the others of its batch are embedded."""
-    for name in ("a", "b", "c"):
-        write_note(f"{name}.md", f"The note {name}.\n")
-    write_note("newest.md", "poison\n", age=-100)
-    with opened(vault, Choking()) as index:
-        assert sync.run(index).embedded == 3
-        assert index.catalog.counts().pending == 1
-
-
 # -- files that are no regular files
 
 

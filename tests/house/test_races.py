@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +22,10 @@ from spellbook.vault.journal import Change, Journal
 from spellbook.vault.trash import Trash
 from spellbook.vault.vault import Vault
 from tests.editor import MANNERS
+from tests.helpers import Write
 from tests.trees import contents, grow
 
-Write = Callable[..., Path]
+Before = Callable[[object, str, Callable[..., object]], None]
 CAN_EXCHANGE = renames.system_call() is not None
 
 
@@ -34,20 +36,28 @@ def notes(vault: Path, tmp_path: Path) -> Vault:
 
 
 @pytest.fixture
-def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+def before(monkeypatch: pytest.MonkeyPatch) -> Before:
+    """Run a function before each call of another one, with what that is given."""
+
+    def have(owner: object, name: str, happen: Callable[..., object]) -> None:
+        call = getattr(owner, name)
+
+        def late(*given: Any) -> Any:
+            happen(*given)
+            return call(*given)
+
+        monkeypatch.setattr(owner, name, late)
+
+    return have
+
+
+@pytest.fixture
+def just_before(before: Before) -> Callable[[Callable[[], object]], None]:
     """Run a function after the last check of a file, right before it is replaced."""
 
     def have(happen: Callable[[], object], times: int = 1) -> None:
-        left = [times]
-        exchange = renames.exchange
-
-        def late(one: Path, other: Path) -> bool:
-            left[0] -= 1
-            if left[0] >= 0:
-                happen()
-            return exchange(one, other)
-
-        monkeypatch.setattr(renames, "exchange", late)
+        left = iter(range(times))
+        before(renames, "exchange", lambda *_: [happen() for _ in itertools.islice(left, 1)])
 
     return have
 
@@ -119,18 +129,11 @@ def test_disks_that_cannot_exchange_names(
 
 
 def test_a_name_that_is_taken_in_the_last_moment_stays(
-    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+    notes: Vault, vault: Path, write_note: Write, before: Before
 ) -> None:
     """A file created at a note's new path is not overwritten, and a kill there leaves no empty file."""
     write_note("a.md", "a")
-    rename = renames.rename
-
-    def late(source: Path, target: Path) -> bool:
-        if target.name == "b.md":
-            target.write_bytes(b"theirs")
-        return rename(source, target)
-
-    monkeypatch.setattr(renames, "rename", late)
+    before(renames, "rename", lambda _, target: target.name == "b.md" and target.write_bytes(b"theirs"))
     with pytest.raises(Conflict):
         notes.move("a.md", "b.md", digest(b"a"))
     assert contents(vault) == {"a.md": b"a", "b.md": b"theirs"}
@@ -157,15 +160,9 @@ def test_a_move_between_two_names_of_one_file(book: Spellbook, vault: Path, writ
 # -- files on their way
 
 
-def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_on_its_way_is_not_swept(notes: Vault, vault: Path, before: Before) -> None:
     """Temporary files of an import or restore, which have old times, are not swept."""
-    claim = disk.claim
-
-    def swept(source: Path, target: Path) -> None:
-        notes.sweep(notes.walk().litter)
-        claim(source, target)
-
-    monkeypatch.setattr(disk, "claim", swept)
+    before(disk, "claim", lambda *_: notes.sweep(notes.walk().litter))
     notes.place("a.md", [b"old"], mtime_ns=1_500_000_000_000_000_000)
     assert contents(vault) == {"a.md": b"old"}
     assert time.time() - (vault / "a.md").stat().st_mtime > 3600
@@ -235,19 +232,11 @@ def test_a_note_to_the_journal_that_failed_leaves_nothing(tmp_path: Path, monkey
 # -- notes that vanish meanwhile
 
 
-def test_a_move_of_what_vanishes(
-    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_move_of_what_vanishes(book: Spellbook, vault: Path, write_note: Write, before: Before) -> None:
     """A note that disappears before its move is reported as gone; nothing is half done."""
     file = write_note("a.md", "a")
     book.reindex()
-    relocate = Vault.relocate
-
-    def meanwhile(self: Vault, path: str, to: str) -> None:
-        file.unlink()
-        relocate(self, path, to)
-
-    monkeypatch.setattr(Vault, "relocate", meanwhile)
+    before(Vault, "relocate", lambda *_: file.unlink())
     with pytest.raises(MemoryNotFound):
         book.move("a", "b")
     assert not (book.config.state / "moving.json").exists()
@@ -280,18 +269,10 @@ def test_going_back_while_notes_vanish(book: Spellbook, vault: Path, monkeypatch
     assert contents(vault) == {"a.md": b"one", "b.md": b"b"}
 
 
-def test_an_import_over_a_note_that_vanishes(
-    book: Spellbook, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_over_a_note_that_vanishes(book: Spellbook, vault: Path, tmp_path: Path, before: Before) -> None:
     """If a note disappears before it is replaced, the new one is written."""
     mine = grow(vault, {"a.md": b"mine"}) / "a.md"
-    copy = Trash.copy
-
-    def meanwhile(self: Trash, path: str, expected: str) -> str:
-        mine.unlink(missing_ok=True)
-        return copy(self, path, expected)
-
-    monkeypatch.setattr(Trash, "copy", meanwhile)
+    before(Trash, "copy", lambda *_: mine.unlink(missing_ok=True))
     book.import_(grow(tmp_path / "source", {"a.md": b"theirs"}), on_conflict="overwrite")
     assert contents(vault) == {"a.md": b"theirs"}
 
@@ -326,19 +307,12 @@ def test_a_journal_that_is_deleted_meanwhile(book: Spellbook, vault: Path, write
 
 
 def test_a_folder_that_was_to_take_a_note_in_is_made_again(
-    notes: Vault, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+    notes: Vault, vault: Path, write_note: Write, before: Before
 ) -> None:
     """If the target folder is deleted before a move, it is created again."""
     write_note("a.md", "text")
-    rename, left = renames.rename, [2]
-
-    def late(source: Path, target: Path) -> bool:
-        if left[0]:
-            left[0] -= 1
-            target.parent.rmdir()
-        return rename(source, target)
-
-    monkeypatch.setattr(renames, "rename", late)
+    left = iter(range(2))
+    before(renames, "rename", lambda _, target: [target.parent.rmdir() for _ in itertools.islice(left, 1)])
     notes.relocate("a.md", "b/a.md")
     assert contents(vault) == {"b/a.md": b"text"}
 

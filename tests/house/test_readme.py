@@ -12,7 +12,6 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ from spellbook.notes.note import parse
 from spellbook.search import synonyms
 from spellbook.settings.config import WITHOUT_EFFECT
 from spellbook.settings.environment import VARIABLES
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, Write
 from tests.readme_tables import KOREAN, PAGES, README, REFERENCE, filled
 
 BLOCK = re.compile(r"^(<!-- example -->\n+)?```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -246,7 +245,7 @@ def test_variables_are_those_that_are_read() -> None:
 
 
 def test_json_has_the_names_that_the_reference_tells(
-    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each command's JSON has exactly the names of the table; those with a `?` may be missing."""
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")

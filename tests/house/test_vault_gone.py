@@ -7,7 +7,6 @@ The tables name each of them; whoever adds a verb, a command, a tool, an endpoin
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ from starlette.testclient import TestClient
 from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-from spellbook.server.app import build
 from spellbook.server.http import admin, api, pages
 from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
 from spellbook.system.errors import VaultNotFound
+from tests.helpers import until
 from tests.server.agent import talk
 from tests.server.http.running import asked
 
@@ -139,15 +138,12 @@ KEPT: dict[str, Callable[[Gone], object]] = {
 
 
 def test_verbs(gone):
-    """VaultNotFound, also for what would only look, and for a copy of nothing."""
+    """VaultNotFound, also for what would only look, and for a copy of nothing; each verb is here."""
+    assert {name for name in dir(Spellbook) if name[0] != "_"} == {*VERBS, *READS}
     for verb, call in {**VERBS, **KEPT}.items():
         with pytest.raises(VaultNotFound, match="the vault is not there"):
             print(verb, call(gone))
         gone.check()
-
-
-def test_every_verb_is_here():
-    assert {name for name in dir(Spellbook) if name[0] != "_"} == {*VERBS, *READS}
 
 
 # -- commands
@@ -178,7 +174,8 @@ READ_COMMANDS = {
 
 
 def test_commands(gone, monkeypatch):
-    """An exit code with the reason; a vault that is missing is refused when it is opened."""
+    """An exit code with the reason; a vault that is missing is refused when it is opened; each command is here."""
+    assert {*main.commands} == {*COMMANDS, *READ_COMMANDS}
     reason = "the vault is not there" if gone.is_empty else "the vault folder does not exist"
     for command, arguments in COMMANDS.items():
         monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
@@ -188,10 +185,6 @@ def test_commands(gone, monkeypatch):
         done = CliRunner().invoke(main, [command, *given, "--vault", str(gone.root)])
         assert (done.exit_code in {1, 2}, reason in done.stderr) == (True, True), f"{command}: {done.output}"
         gone.check()
-
-
-def test_every_command_is_here():
-    assert {*main.commands} == {*COMMANDS, *READ_COMMANDS}
 
 
 # -- tools
@@ -223,9 +216,11 @@ OTHER_TOOLS = {"rest", "rest_end", "wiki_index"}  # the index, and folders besid
 
 
 def test_tools(gone):
-    """An error with the code."""
+    """An error with the code; each tool is here."""
 
     async def script(agent: Any) -> dict[str, str]:
+        writing = {tool.name for tool in await agent.tools() if not tool.annotations.read_only_hint}
+        assert writing == {*TOOLS, *OTHER_TOOLS}
         session = {"session_id": (await agent.json("rest"))["session_id"]}
         return {
             tool: await agent.refused(tool, **given(gone), **(session if tool.startswith("scribe") else {}))
@@ -234,15 +229,6 @@ def test_tools(gone):
 
     for tool, error in talk(gone.book, script, toolsets=TOOLSETS).items():
         assert "VAULT_NOT_FOUND" in error, (tool, error)
-
-
-def test_every_tool_is_here(book):
-    async def script(agent: Any) -> set[str]:
-        listed = (await agent.client.list_tools()).tools
-        return {tool.name for tool in listed if not tool.annotations.read_only_hint}
-
-    assert talk(book, script, toolsets=TOOLSETS) == {*TOOLS, *OTHER_TOOLS}
-    assert build(book, TOOLSETS, live=False)
 
 
 # -- the API
@@ -280,28 +266,23 @@ def client(gone: Gone) -> Iterator[TestClient]:
 
 
 def test_endpoints(gone, client):
-    """404 with the code, or a job that fails with it."""
+    """404 with the code, or a job that fails with it; each endpoint is here."""
+    known = {f"{each.method} {each.path}" for each in (*api.ENDPOINTS, *admin.ENDPOINTS) if each.method != "GET"}
+    assert known == {*ENDPOINTS, *OTHER_ENDPOINTS}
     for endpoint, given in ENDPOINTS.items():
         method, path = endpoint.split()
         id, body = given(gone)
         answer = client.request(method, path.replace("{id}", id), **({} if method == "DELETE" else {"json": body}))
         told = answer.json()
         if answer.status_code == 202:
-            until = time.monotonic() + 60
-            told = told["job"]
-            while told["state"] == "running" and time.monotonic() < until:
-                time.sleep(0.01)
-                told = client.get(f"/api/jobs/{told['id']}").json()
+            job = f"/api/jobs/{told['job']['id']}"
+            until(lambda job=job: client.get(job).json()["state"] != "running")
+            told = client.get(job).json()
             assert told["state"] == "failed", (endpoint, told)
         else:
             assert answer.status_code == 404, (endpoint, told)
         assert told["error"]["code"] == "VAULT_NOT_FOUND", (endpoint, told)
         gone.check()
-
-
-def test_every_endpoint_is_here():
-    known = {f"{each.method} {each.path}" for each in (*api.ENDPOINTS, *admin.ENDPOINTS) if each.method != "GET"}
-    assert known == {*ENDPOINTS, *OTHER_ENDPOINTS}
 
 
 # -- forms
@@ -331,17 +312,14 @@ OTHER_FORMS = {
 
 
 def test_forms(gone, client):
-    """A page that says it."""
+    """A page that says it; each form is here."""
+    known = {each.path for each in pages.ROUTES if "POST" in (getattr(each, "methods", None) or ())}
+    assert known == {*FORMS, *OTHER_FORMS}
     for form, given in FORMS.items():
         headers = {"origin": "http://localhost:17950", "accept": "text/html"}
         answer = client.post(form, data=given(gone), headers=headers)
         assert (answer.status_code, "the vault is not there" in answer.text) == (404, True), (form, answer.text)
         gone.check()
-
-
-def test_every_form_is_here():
-    known = {each.path for each in pages.ROUTES if "POST" in (getattr(each, "methods", None) or ())}
-    assert known == {*FORMS, *OTHER_FORMS}
 
 
 # -- and otherwise

@@ -21,9 +21,8 @@ from spellbook.server.watcher import Watcher
 from spellbook.settings import config
 from spellbook.system import processes
 from tests.commands import spellbook as run
-from tests.helpers import PATIENCE, Failing, python
+from tests.helpers import PATIENCE, Failing, Write, python
 
-Write = Callable[..., Path]
 TELLS = "`spellbook reindex`"
 
 

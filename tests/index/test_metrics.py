@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,8 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput, MemoryNotFound, StorageError
 from spellbook.system.processes import Watched, present, processes
-from tests.helpers import rows
+from tests.helpers import Write, rows
 from tests.server.agent import Agent, talk
-
-Write = Callable[..., Path]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from spellbook.index.scopes import project, scopes_of
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, Write, opened
 
-Write = Callable[..., Path]
 CHUNK = {
     "text": "The crane lifts the copper over the quay of the harbour.",
     "metadata": {"topic": "crane", "keywords": ["crane"]},

@@ -12,8 +12,7 @@ from spellbook.library.book import Spellbook
 from spellbook.models.hash import HashEmbedder
 from spellbook.settings import config
 from spellbook.text import languages
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 ENGLISH = (
     "The signing keys of the harbour are rotated every Monday by the harbour master, because an audit asked for it."

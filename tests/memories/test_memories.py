@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -49,10 +48,6 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
     return answered(book, lambda client: client.get_prompt("memory_injection", arguments))
 
 
-def text_of(vault: Path, path: str) -> str:
-    return (vault / path).read_text("utf-8")
-
-
 def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
     """Defaults are not written, the type is; topic and folder are the first tag."""
     done = tool(
@@ -65,12 +60,12 @@ def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
         source="meeting-notes",
     )
     assert done["path"] == "memory/typescript/프로젝트에서-TypeScript를-도입하기로-결정했다.md"
-    meta = parse(done["path"], text_of(vault, done["path"]).encode()).meta
+    meta = parse(done["path"], (vault / done["path"]).read_bytes()).meta
     assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
     assert meta["keywords"][:2] == ["typescript", "decision"]
     assert (done["memory_id"], done["importance"]) == (meta["id"], 0.8)
     plain = tool(book, "remember", content="The kettle is loud.")
-    meta = parse(plain["path"], text_of(vault, plain["path"]).encode()).meta
+    meta = parse(plain["path"], (vault / plain["path"]).read_bytes()).meta
     assert plain["path"].startswith("memory/inbox/")
     assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta)
 

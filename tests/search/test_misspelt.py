@@ -16,8 +16,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server import render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from tests.commands import spellbook as run
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 KEYS = "The signing keys of the harbour are rotated every Monday by the harbour master."
 TOKENS = "Session tokens of the lantern service are stored in a relational database since March."
@@ -20,7 +19,7 @@ CATS = "The grey cat of the neighbours sleeps on the windowsill when the sun shi
 
 
 @pytest.fixture
-def memory(write_note: Write) -> Callable[..., Path]:
+def memory(write_note: Write) -> Write:
     """Write a note as Spellbook would, with an id and a topic unless left out."""
 
     def write(path: str, body: str, **meta: object) -> Path:

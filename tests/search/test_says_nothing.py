@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,8 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from tests.helpers import Counting, opened
+from tests.helpers import Counting, Write, opened
 from tests.scratch import assert_equal_to_scratch
-
-Write = Callable[..., Path]
 
 NOTHING = {
     "empty.md": "",

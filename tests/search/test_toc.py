@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from spellbook.search.toc import Category, TopicSummary, first_sentence
 from spellbook.server import render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.terms import estimate_tokens
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 
 def tree(book: Spellbook) -> dict[str, dict[str, int]]:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.types import Tool
 
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
@@ -46,6 +47,9 @@ class Agent:
         with contextlib.suppress(ValueError):
             return text if result.is_error else json.loads(text)
         return text
+
+    async def tools(self) -> list[Tool]:
+        return (await self.client.list_tools()).tools
 
     async def refused(self, tool: str, **arguments: object) -> str:
         result = await self.ask(tool, **arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server import instructions
 from spellbook.server.app import build
 from spellbook.server.names import TOOLSETS
+from tests.helpers import Write
 from tests.server.agent import Agent, talk
 
 USUAL = ("core", "memento", "decisions", "articles", "desk")
@@ -171,7 +172,7 @@ def test_errors_are_those_of_the_door(book: Spellbook, vault: Path, monkeypatch:
 # -- what an answer says to do next
 
 
-def test_ask_says_where_it_looked(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_ask_says_where_it_looked(book: Spellbook, write_note: Write) -> None:
     """A question without an answer says that it was put to articles alone, and how it is put to everything."""
     write_note("freeze.md", "The harbour is frozen from December on.", title="Freeze")
 
@@ -191,7 +192,7 @@ def test_ask_says_where_it_looked(book: Spellbook, write_note: Callable[..., Pat
     assert "frozen from December" in everywhere
 
 
-def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> None:
     """A unique title names its note at every door; one that several notes have is refused with their ids; ids go first."""
     write_note("a.md", "## One\n\nFirst.\n\n## Two\n\nSecond.\n", title='"Deploy: days (of the week)"')
     write_note("b/one.md", "x", title="Twice", id="first")
@@ -240,7 +241,7 @@ def test_a_near_duplicate_is_told_what_to_do(book: Spellbook) -> None:
     assert "othing was written" in again["hint"]
 
 
-def test_a_topic_marks_what_is_superseded(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_topic_marks_what_is_superseded(book: Spellbook, write_note: Write) -> None:
     """`get_topic` says of each superseded note by what, as text, as JSON and over the API's layout."""
     write_note("old.md", "Sessions live in Redis.", id="old", topic="auth", title="Redis")
     write_note(
@@ -269,7 +270,7 @@ def test_a_topic_marks_what_is_superseded(book: Spellbook, write_note: Callable[
 
 
 @pytest.fixture
-def session(book: Spellbook, write_note: Callable[..., Path]) -> Spellbook:
+def session(book: Spellbook, write_note: Write) -> Spellbook:
     """A vault with preferences of each kind, something to be reviewed, a guide, and an enemy."""
     book.memories.remember("Answer in short Korean.", "semantic", tags=["preference"])
     write_note(
@@ -307,7 +308,7 @@ def test_a_session_begins_with_what_the_person_prefers(session: Spellbook) -> No
 
 
 @pytest.mark.parametrize("budget", [50, 200, 800])
-def test_the_contents_keep_their_budget(session: Spellbook, write_note: Callable[..., Path], budget: int) -> None:
+def test_the_contents_keep_their_budget(session: Spellbook, write_note: Write, budget: int) -> None:
     """However many preferences there are, get_index keeps to max_tokens."""
     from spellbook.text.terms import estimate_tokens
 

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from spellbook.library import book as books
 from tests.fuzz.servers import Server
-from tests.helpers import until
+from tests.helpers import Write, until
 from tests.server.agent import command
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ with Spellbook(config.load(sys.argv[1]), {"loud": Loud, "slow": Slow}[sys.argv[2
 
 
 @pytest.fixture
-def started(vault: Path, write_note: Callable[..., Path]) -> Callable[[str], Server]:
+def started(vault: Path, write_note: Write) -> Callable[[str], Server]:
     """Start a server whose embedder prints, or does not end, over a vault with a note."""
     write_note("a.md", "# A\n\nThe crane lifts.\n", topic="harbour")
     return lambda how: Server(vault, [sys.executable, "-c", LOUD, str(vault), how] if how else command(vault))

@@ -15,6 +15,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.http import pages
 from spellbook.server.http.pages import view
 from spellbook.server.http.served import Served
+from tests.helpers import Write
 
 from .conftest import NOTES, Browser
 
@@ -170,7 +171,7 @@ def test_a_note_is_moved_after_a_look(browser: Browser, full: dict[str, str], va
 
 
 def test_a_topic_is_erased_as_it_was_shown(
-    browser: Browser, full: dict[str, str], vault: Path, write_note: Callable[..., Path]
+    browser: Browser, full: dict[str, str], vault: Path, write_note: Write
 ) -> None:
     """If a note has come since the list was shown, nothing is erased."""
     page = browser.open("/contents?topic=project/deploy")
@@ -232,9 +233,7 @@ def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str,
     assert "no entry" in browser.open("/difference?entry=9999")
 
 
-def test_health_repairs(
-    browser: Browser, full: dict[str, str], served: Served, write_note: Callable[..., Path]
-) -> None:
+def test_health_repairs(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:
     """The check runs as a job, doubles are merged, and the index is updated."""
     write_note("a.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
     write_note("b.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")

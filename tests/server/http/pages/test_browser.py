@@ -17,7 +17,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http.tokens import Tokens
-from tests.helpers import held, until
+from tests.helpers import Write, held, until
 
 from ..running import Server
 from .conftest import EVIL, HOSTILE, IN_BROWSER, fill, remember
@@ -212,7 +212,7 @@ def test_a_hostile_note_runs_and_loads_nothing(
 
 
 def test_long_work_is_seen_to_end(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Callable[..., Path]
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write
 ) -> None:
     """A page that comes while a job runs shows that it ends, also if it ends before the page's scripts come."""
     for number in range(300):
@@ -238,7 +238,7 @@ def test_long_work_is_seen_to_end(
 
 
 def test_health_looks_for_links_by_itself(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Callable[..., Path]
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write
 ) -> None:
     """The page comes first, its links follow."""
     write_note("site.md", "[a](/reference/r1)")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.library.book import Spellbook
-from tests.helpers import held
+from tests.helpers import Write, held
 
 from ..running import Server
 from .conftest import IN_BROWSER
@@ -71,7 +71,7 @@ def test_a_thumb_reaches_everything_on_a_phone(tab: Any, serving: Callable[..., 
 
 
 def test_contents_unfold_and_narrow(
-    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Callable[..., Path], book: Any
+    tab: Any, serving: Callable[..., Server], full: dict[str, str], write_note: Write, book: Any
 ) -> None:
     """A deep branch is fetched when it is unfolded, once; the trees narrow as one types, and come back."""
     write_note("area/one/two/three/deep.md", "The deepest note.")

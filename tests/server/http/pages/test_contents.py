@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
@@ -12,10 +11,9 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.memories.memories import CATEGORY
+from tests.helpers import Write
 
 from .conftest import Browser
-
-Write = Callable[..., Path]
 
 
 def headings(page: str) -> list[str]:

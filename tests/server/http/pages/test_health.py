@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
 from spellbook.system.errors import InvalidInput
 from tests import repositories
+from tests.helpers import Write
 
 from .conftest import Browser
-
-Write = Callable[..., Path]
 
 
 def test_duplicates_come_first_then_links_and_faults(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
+from tests.helpers import Write
 
 from .conftest import Browser
 
@@ -73,7 +73,7 @@ def test_an_alert_is_one_calm_sentence(browser: Browser, full: dict[str, str], v
 
 
 def test_home_says_how_far_the_index_is(
-    browser: Browser, full: dict[str, str], write_note: Callable[..., Path], book: Spellbook
+    browser: Browser, full: dict[str, str], write_note: Write, book: Spellbook
 ) -> None:
     """While notes wait to be embedded, in one sentence; afterwards nothing."""
     assert "are being read" not in browser.open("/")

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from spellbook.server.http import pages
 from spellbook.server.http.callers import RIGHTS, SCOPES
 from spellbook.server.http.pages import activity, properties, rendering, searching, view
 from spellbook.settings import translate
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 
 from .conftest import HOSTILE, Browser
 
@@ -196,9 +196,7 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             assert guarded.send(action, 403, **form)
 
 
-def test_a_long_note_has_several_pages(
-    browser: Browser, vault: Path, book: Spellbook, write_note: Callable[..., Path]
-) -> None:
+def test_a_long_note_has_several_pages(browser: Browser, vault: Path, book: Spellbook, write_note: Write) -> None:
     """A note of a megabyte is not one page, and a section without end is shown as it stands from some place on."""
     write_note("long.md", "\n".join(f"## Part {n}\n\n{'text ' * 2000}\n" for n in range(60)))
     write_note("endless.md", "x " * 90_000 + "\n\n<script>")
