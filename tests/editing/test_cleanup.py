@@ -26,7 +26,6 @@ def test_only_untouched_working_memories_of_spellbook_are_forgotten(book, vault,
     ):
         write_note(f"{name}.md", "text\n", age=age, **{**OLD, "id": f"01{name.upper()}", **meta})
     write_note("own.md", "text\n", age=aged, type="working")
-    book.reindex()
     book.show("opened.md")
     bytes_of = {file: file.read_bytes() for file in due}
     done = book.forget_working()

@@ -222,22 +222,10 @@ def test_labels_are_united():
 @pytest.fixture
 def pair(book, write_note):
     """Two notes: `old.md` is older, `new.md` says more."""
-    write_note(
-        "old.md",
-        "# Keys\n\nKeys are rotated every Monday. Anna has them.\n",
-        id="A1",
-        keywords="[keys]",
-        created=OLD,
-        updated=OLD,
-    )
-    write_note(
-        "ops/new.md",
-        "Keys are rotated every Monday. Bob has a copy.\n",
-        id="B1",
-        keywords="[copy]",
-        created=NEW,
-        updated=NEW,
-    )
+    both = "Keys are rotated every Monday."
+    old, new = ({"created": date, "updated": date} for date in (OLD, NEW))
+    write_note("old.md", f"# Keys\n\n{both} Anna has them.\n", id="A1", keywords="[keys]", **old)
+    write_note("ops/new.md", f"{both} Bob has a copy.\n", id="B1", keywords="[copy]", **new)
     book.reindex()
 
 
@@ -255,13 +243,8 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
     text = (vault / "old.md").read_text()
     assert text.endswith("# Keys\n\nKeys are rotated every Monday. Bob has a copy. Anna has them.\n")
     meta = parse("old.md", text.encode()).meta
-    assert (meta["id"], meta["keywords"], meta["merged"], str(meta["created"])[:4]) == (
-        "A1",
-        ["keys", "copy"],
-        ["B1", "ops/new"],
-        "2024",
-    )
-    assert str(meta["updated"])[:4] > "2025"
+    assert (meta["id"], meta["keywords"], meta["merged"]) == ("A1", ["keys", "copy"], ["B1", "ops/new"])
+    assert str(meta["created"])[:4] == "2024" < "2025" < str(meta["updated"])[:4]
     assert (vault / ".trash/ops/new.md").read_text() == before["ops/new.md"][0].decode().replace(
         "\n---\n", "\nmerged_into: A1\n---\n"
     )
@@ -282,11 +265,8 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
     write_note("new.md", "It takes 5 ms.\n", created=NEW)
     before = tree(vault)
     [changed] = book.merge("new", "old").changed
-    assert (changed.first, changed.other, changed.parts) == (
-        "It takes 5 ms.",
-        "It takes 3 ms.",
-        (("It takes 5 ms", "It takes 3 ms"),),
-    )
+    assert (changed.first, changed.other) == ("It takes 5 ms.", "It takes 3 ms.")
+    assert changed.parts == (("It takes 5 ms", "It takes 3 ms"),)
     with pytest.raises(Conflict, match="contradict") as caught:
         book.merge("new", "old", apply=True)
     assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
@@ -417,11 +397,8 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
     async def conversation(agent):
         session = (await agent.json("rest"))["session_id"]
         told = await agent.json("scribe", chunk=chunk(f"{GREEK} psi omega"), session_id=session)
-        assert (told["status"], told["duplicates"][0]["how"], "merge the two" in told["message"]) == (
-            "success",
-            "labels",
-            True,
-        )
+        assert (told["status"], told["duplicates"][0]["how"]) == ("success", "labels")
+        assert "merge the two" in told["message"]
         asked = await agent.call("merge", a=told["duplicates"][0]["id"], b=told["chunk_id"])
         assert "psi omega" in asked
 

@@ -7,17 +7,15 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli import main
 from spellbook.editing import moves
 from spellbook.index import sync
 from spellbook.library import book as books
@@ -34,11 +32,9 @@ from spellbook.system.errors import (
     StorageError,
 )
 from spellbook.vault.vault import Vault
-from tests.helpers import Counting, held, leads, opened
+from tests.commands import spellbook_in
+from tests.helpers import Counting, Write, held, leads, opened
 from tests.server.agent import Agent, talk
-
-Write = Callable[..., Path]
-
 
 SOURCE = """\
 ---
@@ -227,23 +223,22 @@ def test_a_preview_changes_nothing(vault: Path, write_note: Write) -> None:
     write_note("b.md", "see [[a]]\n")
     (vault / "a.png").write_bytes(b"png")
     before = held(vault)
-
-    def run(*words: str) -> Any:
-        return CliRunner().invoke(main, ["--vault", str(vault), *words], catch_exceptions=False)
-
-    shown = run("mv", "a.md", "x/y.md", "--dry-run")
+    shown = spellbook_in(vault, "mv", "a.md", "x/y.md", "--dry-run")
     assert shown.stdout == "a.md → x/y.md\n--- a/b.md\n+++ b/b.md\n@@ -1 +1 @@\n-see [[a]]\n+see [[y]]\n"
     assert held(vault) == before
-    assert run("mv", "a.md", "x/y.md").stdout == "Moved a.md to x/y.md: 1 file; 1 link in 1 note updated.\n"
+    assert (
+        spellbook_in(vault, "mv", "a.md", "x/y.md").stdout
+        == "Moved a.md to x/y.md: 1 file; 1 link in 1 note updated.\n"
+    )
     assert held(vault) == {"a.png": b"png", "b.md": b"see [[y]]\n", "x/y.md": b"a"}
-    assert "mv       a.md → x/y.md" in run("log").stdout
-    run("undo")
+    assert "mv       a.md → x/y.md" in spellbook_in(vault, "log").stdout
+    spellbook_in(vault, "undo")
     assert held(vault) == before
-    run("undo", "2")
+    spellbook_in(vault, "undo", "2")
     assert sorted(held(vault)) == ["a.png", "b.md", "x/y.md"]
-    done = json.loads(run("mv", "x", "w", "--json").stdout)
+    done = json.loads(spellbook_in(vault, "mv", "x", "w", "--json").stdout)
     assert (done["moved"], done["changed"], done["dry_run"]) == ([{"old": "x/y.md", "new": "w/y.md"}], [], False)
-    assert run("mv", "b.md", "w/y.md").exit_code == 1
+    spellbook_in(vault, "mv", "b.md", "w/y.md", code=1)
 
 
 def test_undo_of_a_file_that_nothing_links_to(book: Spellbook, vault: Path, write_note: Write) -> None:
@@ -422,17 +417,24 @@ def vaults(draw: st.DrawFn) -> Mapping[str, str]:
     return notes
 
 
+@st.composite
+def ways(draw: st.DrawFn, notes: Mapping[str, str]) -> tuple[str, str]:
+    """A note or folder of these, and a place to which it can be moved."""
+    source = draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
+    target = draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
+    target = target if source.endswith(".md") else target.removesuffix(".md")
+    taken = {str(place).casefold() for path in notes for place in (Path(path), *Path(path).parents)}
+    assume(target.casefold() not in taken and not f"{target}/".casefold().startswith(f"{source}/".casefold()))
+    return source, target
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(vaults(), st.lists(st.sampled_from([*ABSENT, "new", "a/new"]), max_size=6), st.data())
 def test_undo_gives_back_every_byte_that_was_not_edited(
     notes: Mapping[str, str], absent: Sequence[str], data: st.DataObject
 ) -> None:
     """After a move, edits and undo, everything but the edits is as before, also with broken links and similar names."""
-    source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
-    target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
-    target = target if source.endswith(".md") else target.removesuffix(".md")
-    taken = {str(place).casefold() for path in notes for place in (Path(path), *Path(path).parents)}
-    assume(target.casefold() not in taken and not f"{target}/".casefold().startswith(f"{source}/".casefold()))
+    source, target = data.draw(ways(notes))
     bare = target.removesuffix(".md")
     nowhere = [f"[[{name}]]" for name in (*absent, bare, bare.rpartition("/")[2])] + [
         f"[t]({name.replace(' ', '%20')}.md)" for name in (bare,)
@@ -482,11 +484,7 @@ def headers(draw: st.DrawFn, paths: Sequence[str]) -> str:
 @given(vaults(), st.data())
 def test_there_and_back_changes_nothing(notes: Mapping[str, str], data: st.DataObject) -> None:
     """After a move every link keeps its target, also in frontmatter, and undo changes no byte."""
-    source = data.draw(st.sampled_from(sorted({*notes, *(path.rpartition("/")[0] for path in notes if "/" in path)})))
-    target = data.draw(st.one_of(PATHS, st.sampled_from(["new.md", "a/new.md", "new/deep.md"])))
-    target = target if source.endswith(".md") else target.removesuffix(".md")
-    taken = {str(place).casefold() for path in notes for place in (Path(path), *Path(path).parents)}
-    assume(target.casefold() not in taken and not f"{target}/".casefold().startswith(f"{source}/".casefold()))
+    source, target = data.draw(ways(notes))
     with TemporaryDirectory() as folder:
         vault = Path(folder) / "vault"
         vault.mkdir()

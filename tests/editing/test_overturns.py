@@ -6,11 +6,10 @@ from collections import Counter
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 import spellbook
-from spellbook.cli import main
 from tests.benchmarks.corpora import QUALITY
+from tests.commands import spellbook_in
 from tests.server.agent import talk
 
 
@@ -42,7 +41,7 @@ OLD = "The staging database listens on port 5433 of the machine alder, and the b
 NEW = OLD.replace("5433", "6543")
 
 
-def test_doors(book, vault, monkeypatch):
+def test_doors(book, vault):
     """`scribe` names it in its answer and on the command line, with what to do; a superseded one is not named again."""
     labels = {"metadata": {"topic": "ops", "keywords": ["staging", "port", "backup"]}}
     [old] = book.scribe({"text": OLD, **labels}).written
@@ -57,7 +56,5 @@ def test_doors(book, vault, monkeypatch):
     book.revise(done["chunk_id"], metadata={"supersedes": old.chunk_id})
     third = book.scribe({"text": NEW.replace("6543", "7654"), **labels})
     assert old.path not in {each.path for each in third.may_supersede[0]}
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    text = OLD.replace("5433", "8888")
-    said = CliRunner().invoke(main, ["--vault", str(vault), "add", text, "-t", "ops"])
+    said = spellbook_in(vault, "add", OLD.replace("5433", "8888"), "-t", "ops")
     assert "is about the same: does it still hold?" in said.stderr

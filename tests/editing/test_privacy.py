@@ -61,7 +61,6 @@ def test_what_a_header_says_of_trust(book, write_note, header, untrusted):
     """Answers and lists of related notes read it alike; of several sources one from outside is enough."""
     write_note("a.md", f"---\n{header}\n---\nThe crane lifts boxes. [[b]]\n")
     write_note("b.md", "The crane of the harbour.")
-    book.reindex()
     assert is_outside(book.resolve("a.md")) is untrusted
     assert [each.untrusted for each in book.around("b.md").backlinks] == [untrusted]
 
@@ -167,7 +166,6 @@ def test_the_driver_mends_what_it_cannot_edit(vault):
 def test_a_note_that_loses_its_source_stays_untrusted(book, vault, write_note, source, change):
     """Revising removes or replaces the source, and the label takes its place. Only an edit of the file ends it."""
     file = write_note("a.md", "The crane.", source=source, id="A")
-    book.reindex()
     book.revise("A", metadata=change)
     assert is_outside(book.resolve("A"))
     assert "trust: untrusted\n" in file.read_text()
@@ -196,7 +194,6 @@ def test_a_tool_and_the_command_keep_the_label_too(book, vault, write_note):
 def test_a_section_in_the_trash_is_untrusted(book, vault, write_note):
     """Restored as a note of its own, a section of an untrusted note still has the label."""
     write_note("a.md", "Lead.\n\n## One\n\nThe crane.\n\n## Two\n\nThe quay.\n", source=ADDRESS, id="A")
-    book.reindex()
     trash = book.erase("A#one").trash[0]
     (vault / "a.md").write_text("Another note.\n")
     book.reindex()
@@ -208,7 +205,6 @@ def test_a_section_in_the_trash_is_untrusted(book, vault, write_note):
 def test_undo_over_a_later_edit_opens_nothing(book, vault, write_note):
     """What returns is as private, and as untrusted, as it was when it was taken away."""
     file = write_note("a.md", "One.\n\nTwo of the stranger.\n\nThree.\n", source=ADDRESS, id="A", privacy_scope="team")
-    book.reindex()
     book.revise("A", replace=("Two of the stranger.\n\n", ""))
     text = file.read_text().replace("team", "public").replace(f"source: {ADDRESS}", "trust: trusted")
     file.write_text(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import Conflict, InvalidInput
 from tests.commands import spellbook_in as run
-from tests.helpers import note_writer
-
-Write = Callable[..., Path]
+from tests.helpers import Write, note_writer
 
 
 @pytest.fixture
@@ -25,7 +22,6 @@ def harbour(book: Spellbook, write_note: Write) -> Path:
     """A note that was changed three times, and one that was moved."""
     place = write_note("harbour.md", "# Harbour\n\nfirst\n", age=100)
     write_note("crane.md", "# Crane\n\nlifts\n", age=100)
-    book.reindex()
     for text in ("second", "third", "fourth"):
         book.revise("harbour", replace=(place.read_text().split("\n")[2], text))
     book.move("crane.md", "deep/crane.md")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
-from tests.commands import spellbook
+from tests.commands import spellbook_in as spellbook
 from tests.server.agent import talk
 
 LONG = " ".join(f"word{i}" for i in range(400))
@@ -44,15 +44,23 @@ def test_an_id_means_the_same_to_all_that_read(book, keys, id, expected):
     assert book.around(id) == book.around("ops/keys.md")
 
 
-@pytest.mark.parametrize("id", ["ops/keys", "ops/keys.md"])
-def test_erasing_a_note_takes_all_of_it(book, keys, vault, id):
-    """A note's id or path erases the note, and every id that the answer names brings it back."""
-    for name in ("ops/keys", "ops/keys.md", "ops/keys#", "ops/keys#rotation"):
-        done = book.erase(id)
+@pytest.mark.parametrize(
+    ("id", "whole"),
+    [("ops/keys", False), ("ops/keys.md", False), *((f"ops/keys{end}", True) for end in ("", ".md", "#", "#rotation", ".md#spare"))],
+)  # fmt: skip
+def test_erasing_a_note_takes_all_of_it(book, keys, vault, id, whole):
+    """
+    A note's id or path erases the note, with `whole` any id of it, and every id brings it back; with `hard` too it goes
+    to no trash.
+    """
+    for name in ("ops/keys", "ops/keys.md", "ops/keys#", "ops/keys#rotation", id):
+        done = book.erase(id, whole=whole)
         assert (done.erased, len(done.chunk_ids)) == ("the note Keys (3 sections)", len(IDS))
-        assert not keys.exists()
+        assert (done.trash, keys.exists()) == ((".trash/ops/keys.md",), False)
         book.restore(name)
         assert keys.read_text() == TEXT
+    assert book.erase(id, whole=whole, hard=True).trash == ()
+    assert not [*vault.rglob("*.md")]
 
 
 @pytest.mark.parametrize(
@@ -121,13 +129,15 @@ def test_what_is_added_to_a_note_comes_last(book, keys):
 
 
 def test_a_new_content_is_for_a_section(book, keys, hall):
-    """New content for a note with several sections is refused with the id to use."""
+    """New content for a note with several sections is refused with the id to use; metadata is accepted."""
     with pytest.raises(InvalidInput, match=r"note of 3 sections.* 'ops/keys#' is the first; nothing was changed"):
         book.revise("ops/keys", content="All is new.")
     assert keys.read_text() == TEXT
     assert book.revise("01HALL", content="It is bright.").chunk_id == "01HALL"
     assert book.revise("ops/keys#spare", content="In the tower.").chunk_id == "ops/keys#spare"
     assert "## Spare\n\nIn the tower." in keys.read_text()
+    book.revise("ops/keys", metadata={"topic": "x"})
+    assert "topic: x" in keys.read_text()
 
 
 def test_the_hash_of_a_note_guards_all_of_it(book, keys):
@@ -171,17 +181,27 @@ def test_ids_in_notes_and_filters_reach_their_notes(book, vault, write_note, hal
     assert [each.path for each in book.around("01HALL").backlinks] == ["new.md"]
 
 
-def test_both_doors_say_what_was_erased(book, vault, keys, hall, monkeypatch):
-    """The tool and the command return the same fields."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
-    shown = json.loads(spellbook("--vault", vault, "erase", "ops/keys", "--json").stdout)
+def test_both_doors_say_what_was_erased(book, vault, keys, hall):
+    """
+    The tool and the command return the same fields, and take all of the note with `whole` and `--whole`; without them a
+    section's id means the section.
+    """
+    shown = json.loads(spellbook(vault, "erase", "ops/keys", "--json").stdout)
     told = talk(book, lambda agent: agent.json("erase", chunk_id="01HALL"))
     assert (shown["erased"], told["erased"]) == ("the note Keys (3 sections)", "the note Hall")
     assert shown.keys() == told.keys()
-    assert spellbook("--vault", vault, "restore", "ops/keys").stdout == "ops/keys.md\n"
-    assert spellbook("--vault", vault, "erase", "ops/keys#spare").stdout.startswith(
-        "Erased the section Spare of Keys. It is in .trash/"
-    )
+    assert spellbook(vault, "restore", "ops/keys").stdout == "ops/keys.md\n"
+    section = ("erase", "ops/keys#spare")
+    assert json.loads(spellbook(vault, *section, "--whole", "--json").stdout)["erased"] == shown["erased"]
+    assert not keys.exists()
+    book.restore("ops/keys")
+    told = talk(book, lambda agent: agent.json("erase", chunk_id=section[1], whole=True))
+    assert (told["erased"], keys.exists()) == (shown["erased"], False)
+    book.restore("ops/keys")
+    assert spellbook(vault, *section).stdout.startswith("Erased the section Spare of Keys. It is in .trash/")
+    book.restore(section[1])
+    told = talk(book, lambda agent: agent.json("erase", chunk_id=section[1]))
+    assert told["erased"] == "the section Spare of Keys"
 
 
 def test_a_heading_of_any_length_has_an_id_that_can_be_given(book, write_note):

@@ -217,18 +217,12 @@ def test_a_few_edits_of_a_long_text_are_told_as_they_are(name: str) -> None:
     assert [joined.count(f"{word}\n") for word in ("first", "third", "middle", "last")] == [1] * 4
 
 
-@given(st.lists(st.sampled_from("abc\n"), max_size=12), st.lists(st.sampled_from("abc\n"), max_size=12), st.data())
-def test_spans_are_all_that_differs(before: list[str], after: list[str], data: st.DataObject) -> None:
+LINES = st.lists(st.sampled_from("abc\n"), max_size=12)
+
+
+@given(LINES, LINES, st.sampled_from([{}, {"_MOST_EDITS": 2}, {"_MOST_EDITS": 1, "MOST_STEPS": -100}]))
+def test_spans_are_all_that_differs(before: list[str], after: list[str], limits: dict[str, int]) -> None:
     """Text between the spans is equal, and spans neither touch nor cross."""
-    limits = data.draw(
-        st.sampled_from(
-            [
-                {},
-                {"_MOST_EDITS": 2},
-                {"_MOST_EDITS": 1, "MOST_STEPS": -100},
-            ]
-        )
-    )
     with pytest.MonkeyPatch.context() as patched:
         for name, value in limits.items():
             patched.setattr(diff, name, value)

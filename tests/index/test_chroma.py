@@ -42,11 +42,18 @@ class Store:
         return {key: {"id": f"{key}#a", "path": f"{key}.md"} for key in keys}
 
 
-def test_chroma_catches_up_and_finds(tmp_path):
+@pytest.fixture
+def begun(tmp_path):
+    """Open the Chroma of a folder, for a fingerprint; all are closed at the end."""
+    with contextlib.ExitStack() as stack:
+        yield lambda fingerprint="f": stack.enter_context(contextlib.closing(Chroma(tmp_path, fingerprint)))
+
+
+def test_chroma_catches_up_and_finds(begun):
     """After `catch_up` the nearest are the exact ones; a second call has nothing to do; later rows are added alone."""
     block = units(40)
     store = Store(block[:30])
-    chroma = Chroma(tmp_path, "f")
+    chroma = begun()
     assert chroma.seq == 0
     with pytest.raises(Unavailable):
         chroma.nearest(block[0], 1)
@@ -57,21 +64,19 @@ def test_chroma_catches_up_and_finds(tmp_path):
     assert (chroma.catch_up(store, 100), chroma.seq) == (10, 40)
     assert chroma.nearest(block[35], 40) == [f"k{i}" for i in np.argsort(-(block @ block[35]))]
     assert chroma.collection.configuration_json["hnsw"]["ef_search"] == chromas.LOOKED_AT
-    chroma.close()
 
 
-def test_chroma_catches_up_a_little_at_a_time(tmp_path, monkeypatch):
+def test_chroma_catches_up_a_little_at_a_time(begun, monkeypatch):
     """Rows added before the time ran out are found; `seq` never counts a row that was not added."""
     monkeypatch.setattr(chromas, "BATCH", 10)
     block = units(45)
     store = Store(block)
     store.rows = [(key, vector, max(15, number)) for key, vector, number in store.rows]  # the first fifteen at once
-    chroma, seen = Chroma(tmp_path, "f"), []
+    chroma, seen = begun(), []
     while chroma.catch_up(store, 100, seconds=0):
         seen.append(chroma.seq)
         assert set(chroma.nearest(block[0], 45)) == {f"k{i}" for i in range(min(45, 10 * len(seen)))}
     assert seen == [14, 20, 30, 40, 45]
-    chroma.close()
 
 
 def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(vault, write_note, monkeypatch):
@@ -97,11 +102,11 @@ def test_an_index_that_is_begun_anew_meanwhile_is_not_asked(vault, write_note, m
         other.close()
 
 
-def test_what_another_process_wrote_is_seen(tmp_path):
+def test_what_another_process_wrote_is_seen(begun, tmp_path):
     """A process reopens the index if another one wrote since, and may write itself."""
     block = units(20)
     store = Store(block[:10])
-    chroma = Chroma(tmp_path, "f")
+    chroma = begun()
     chroma.catch_up(store, 100)
     assert chroma.nearest(block[1], 1)[0] == "k1"
     np.save(tmp_path / "block.npy", block)
@@ -119,14 +124,13 @@ print(Chroma(folder, "f").catch_up(store, 100))
     store.rows = as_rows(block)
     assert chroma.catch_up(store, 100) == 5
     assert chroma.nearest(block[18], 1)[0] == "k18"
-    chroma.close()
 
 
-def test_an_index_of_another_embedding_is_not_asked(tmp_path):
+def test_an_index_of_another_embedding_is_not_asked(begun, tmp_path):
     """With another embedding seq is 0 and a query is Unavailable; catching up starts a new folder."""
     block = units(5)
     store = Store(block)
-    ours, theirs = Chroma(tmp_path, "ours"), Chroma(tmp_path, "theirs")
+    ours, theirs = begun("ours"), begun("theirs")
     ours.catch_up(store, 100)
     with pytest.raises(Unavailable):
         theirs.nearest(units(1, 8)[0], 1)
@@ -134,8 +138,6 @@ def test_an_index_of_another_embedding_is_not_asked(tmp_path):
     other = Store(units(3, 8))
     assert theirs.catch_up(other, 100) == 3
     assert (theirs.seq, ours.seq, [path.name for path in tmp_path.glob("chroma-*")]) == (3, 0, ["chroma-2"])
-    ours.close()
-    theirs.close()
 
 
 def garble(folder):
@@ -175,9 +177,9 @@ def test_a_broken_folder_is_given_up_and_built_anew(tmp_path, break_it):
 
 
 @pytest.mark.parametrize("readers", [chromas.TRIES - 1, chromas.TRIES])
-def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
+def test_who_reads_at_that_moment_is_waited_for(begun, monkeypatch, readers):
     """Windows cannot replace an open file; the writer waits for a reader, but not forever."""
-    store, chroma, left = Store(units(5)), Chroma(tmp_path, "f"), [PermissionError(13, "in use")] * readers
+    store, chroma, left = Store(units(5)), begun(), [PermissionError(13, "in use")] * readers
 
     def replaced(source, target, replace=os.replace):
         if left:
@@ -188,14 +190,13 @@ def test_who_reads_at_that_moment_is_waited_for(tmp_path, monkeypatch, readers):
     with contextlib.nullcontext() if readers < chromas.TRIES else pytest.raises(Unavailable):
         assert chroma.catch_up(store, 100) == 5
     assert not left
-    chroma.close()
 
 
-def test_a_busy_lock_is_not_waited_for(tmp_path):
+def test_a_busy_lock_is_not_waited_for(begun, tmp_path):
     """A query that finds the lock taken is Unavailable after about 100 ms."""
     block = units(5)
     store = Store(block)
-    chroma = Chroma(tmp_path, "f")
+    chroma = begun()
     chroma.catch_up(store, 100)
     for busy in (FileLock(tmp_path / "chroma.lock"), chroma.guard):
         with busy if not hasattr(busy, "is_locked") else busy.acquire():
@@ -213,7 +214,6 @@ def test_a_busy_lock_is_not_waited_for(tmp_path):
             thread.join()
         assert outcome[0] > 0.05
     assert chroma.nearest(block[0], 1)[0] == "k0"
-    chroma.close()
 
 
 @pytest.mark.slow
@@ -250,11 +250,11 @@ Chroma(folder, "f").catch_up(store, 10_000)
     chroma.close()
 
 
-def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp_path):
+def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(begun):
     """A catch-up whose folder is replaced half-way gives up, and never marks rows of the old folder as added."""
     block = units(15)
     store = Store(block[:10])
-    chroma, other = Chroma(tmp_path, "f"), Chroma(tmp_path, "f")
+    chroma, other = begun(), begun()
     chroma.catch_up(store, 100)
     store.rows = as_rows(block)
 
@@ -269,8 +269,6 @@ def test_a_folder_begun_anew_by_another_is_not_said_to_hold_what_it_does_not(tmp
     assert chroma.seq == 0
     assert chroma.catch_up(store, 100) == 15
     assert chroma.nearest(block[3], 1)[0] == "k3"
-    chroma.close()
-    other.close()
 
 
 # -- search above the size that is searched exactly

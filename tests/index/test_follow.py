@@ -9,15 +9,14 @@ import threading
 import time
 
 import pytest
-from click.testing import CliRunner
 from filelock import FileLock
 
-from spellbook.cli import main
 from spellbook.index import embed, sync
 from spellbook.index.vectors import chroma, follow
 from spellbook.search.searcher import Question, Searcher
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput
+from tests.commands import spellbook_in
 from tests.helpers import PATIENCE, Counting, finished, opened, python, until
 
 READ = """
@@ -32,12 +31,8 @@ print(json.dumps([near["ids"][0] == rows["ids"][:1], len(rows["embeddings"][0]),
 @pytest.fixture
 def index(vault, write_note):
     """Two embedded notes, and no Chroma yet."""
-    write_note(
-        "ops/keys.md",
-        "# Keys\n\nOf doors.\n\n## Rotation\n\nKeys are rotated.\n",
-        topic="security",
-        category="decision",
-    )
+    text = "# Keys\n\nOf doors.\n\n## Rotation\n\nKeys are rotated.\n"
+    write_note("ops/keys.md", text, topic="security", category="decision")
     write_note("tea.md", "Green tea.\n")
     with opened(vault, Counting()) as index:
         sync.run(index)
@@ -287,14 +282,11 @@ def test_a_copy_overwrites_nothing(index, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_the_command_says_where_and_how_far(index, tmp_path, monkeypatch):
+def test_the_command_says_where_and_how_far(index, tmp_path):
     """Without --copy the command changes nothing; `status` says the same."""
-    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
 
     def run(*arguments):
-        done = CliRunner().invoke(main, ["--vault", str(index.config.vault), *arguments])
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        return spellbook_in(index.config.vault, *arguments).stdout
 
     assert json.loads(run("chroma", "--json")) == {"place": "", "vectors": 0, "behind": 3}
     assert "3 vectors to come" in run("chroma")

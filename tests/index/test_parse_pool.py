@@ -26,12 +26,8 @@ PIECES = [{f"{i}.md": None for i in range(first, first + 4)} for first in range(
 def index(vault, write_note):
     """Notes of many kinds, some unreadable, one missing."""
     for i in range(30):
-        write_note(
-            f"{i}.md",
-            f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n",
-            topic="t",
-            keywords=f"[a, 'b{i}']",
-        )
+        text = f"# Note {i}\n\n도커 #tag{i}\n\n## One\n\nuseState {i}\n\n```sh\nrun\n```\n"
+        write_note(f"{i}.md", text, topic="t", keywords=f"[a, 'b{i}']")
     write_note("31.md", "---\na: [1\n---\nbroken")
     (vault / "32.md").write_bytes("한글".encode("cp949"))
     (vault / "33.md").write_bytes(b"x" * 10_000_001)

@@ -286,10 +286,8 @@ def test_doctor_names_it(vault, write_note):
         assert told(index) == []
         second.is_down = True
         [remark] = told(index)
-        assert (type(remark), str(remark)) == (
-            doctor.Remark,
-            "search goes on without it: The small one is down. Start it.",
-        )
+        assert type(remark) is doctor.Remark
+        assert str(remark) == "search goes on without it: The small one is down. Start it."
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.system.errors import InvalidInput
+from tests.commands import spellbook_in as run
 from tests.helpers import Counting, opened
 
 YESTERYEAR = "2019-05-06"
@@ -65,13 +64,6 @@ def book(notes: Path) -> Iterator[Spellbook]:
     with books.open(notes, embedder="hash") as opened:
         opened.reindex()
         yield opened
-
-
-def run(vault: Path, *command: object, code: int = 0) -> Result:
-    """Run a command as a person does."""
-    result = CliRunner().invoke(main, ["--vault", str(vault), *map(str, command)], env={"SPELLBOOK_EMBEDDER": "hash"})
-    assert result.exit_code == code, f"{command}: {result.output} {result.exception!r}"
-    return result
 
 
 def dates(book: Spellbook) -> dict[str, str]:

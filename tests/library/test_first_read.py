@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import spellbook
@@ -61,9 +63,12 @@ def test_a_watcher_that_is_about_to_read_is_left_to_it(large):
             assert not book.watched.is_starting
 
 
-def test_a_watcher_that_waits_for_another_one_promises_nothing(large):
-    """Where another process is the watcher, and does not read, a question reads the vault itself."""
-    with spellbook.open(large, embedder="hash") as book, held(book.config.state / processes.ELECTED):
+@pytest.mark.parametrize("taken", [True, False], ids=["by another process", "by nobody, and cannot be"])
+def test_a_watcher_that_cannot_be_one_promises_nothing(large, taken):
+    """Where another process is the watcher, and does not read, or its lock cannot be taken, a question reads the vault."""
+    with spellbook.open(large, embedder="hash") as book, contextlib.ExitStack() as stack:
+        lock = book.config.state / processes.ELECTED
+        stack.enter_context(held(lock)) if taken else lock.mkdir(parents=True)
         book.hand_over(Watched(is_starting=True))
         with Watcher(book):
             until(lambda: not book.watched.is_starting)
@@ -80,13 +85,3 @@ def test_what_needs_all_notes_reads_them(large):
             assert found(book) == (0, BEING_READ)
             book.erase_topic("harbour")
             assert not list(large.glob("t*.md"))
-
-
-def test_a_watcher_that_cannot_start_leaves_reading_to_questions(large):
-    """Where its lock cannot be taken, a question reads the vault itself."""
-    with spellbook.open(large, embedder="hash") as book:
-        (book.config.state / processes.ELECTED).mkdir(parents=True)
-        book.hand_over(Watched(is_starting=True))
-        with Watcher(book):
-            until(lambda: not book.watched.is_starting)
-            assert found(book) == (1, "")

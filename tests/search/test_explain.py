@@ -64,7 +64,6 @@ def test_what_the_question_says_of_time_is_told(filled):
 def test_words_are_told_as_people_write_them(book, write_note):
     """Korean words are asked for in pairs of letters and told as they were typed, synonyms too."""
     write_note("a.md", "# 정리\n\n이펙트를 정리한다. 상태 끌어올리기와 같다.\n")
-    book.reindex()
     [row] = book.why("effect 끌어올리기 정리").rows
     assert set(row.words) == {"이펙트", "끌어올리기", "정리"}
     assert book.search("effect 정리").hits[0].why["keyword"]["synonyms"] == ["effect = 이펙트"]

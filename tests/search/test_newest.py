@@ -8,13 +8,12 @@ import json
 import os
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.library import book as books
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import InvalidInput, MemoryNotFound
+from tests.commands import spellbook_in as run
 
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
 
@@ -139,10 +138,6 @@ def test_odd_file_times_are_listed(book, vault, write_note):
     assert json.loads(json.dumps(found.as_dict()))["total"] == 3
 
 
-def run(vault, *line, **environment):
-    return CliRunner().invoke(main, ["--vault", str(vault), *line], env={"SPELLBOOK_EMBEDDER": "hash", **environment})
-
-
 def test_the_command_lists_and_search_without_a_question_does(vault, dated):
     """Both print a line a note, how many more there are, and the same JSON."""
     done = run(vault, "recent", "-n", "2")
@@ -169,6 +164,4 @@ def test_the_command_lists_and_search_without_a_question_does(vault, dated):
 )
 def test_what_makes_no_list_is_wrong_usage(vault, line, said):
     """The message says what to give, and the exit code is 2."""
-    done = run(vault, *line)
-    assert done.exit_code == 2
-    assert said in done.stderr
+    assert said in run(vault, *line, code=2).stderr

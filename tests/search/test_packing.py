@@ -94,18 +94,8 @@ def test_what_an_excerpt_shows_of_a_line_is_as_it_is_written():
 
 def test_an_excerpt_is_the_sentences_that_answer():
     """An excerpt has the sentences with the question's words, in order, with line numbers and marked gaps."""
-    nothing = [f"line {i} of nothing" for i in range(200)]
-    text = "\n".join(
-        [
-            "",
-            "",
-            *nothing,
-            "The xylophone is here. It is not for sale.",
-            *nothing,
-            "Who plays the xylophone? Ann.",
-            *nothing,
-        ]
-    )
+    nothing = "".join(f"line {i} of nothing\n" for i in range(200))
+    text = f"\n\n{nothing}The xylophone is here. It is not for sale.\n{nothing}Who plays the xylophone? Ann.\n{nothing}"
     shown = excerpt(text, 13, 60, words("xylophone"))
     rows = shown.splitlines()
     assert "213: The xylophone is here. It is not for sale." in rows

@@ -247,15 +247,8 @@ def test_a_note_has_at_most_so_many_places(per_note, expected):
 
 def test_a_copy_gives_way():
     """Of two hits with the same text the second loses score."""
-    chosen = choose(
-        ranked(
-            candidate("a.md", 0.9, key="same"),
-            candidate("b.md", 0.9, key="same"),
-            candidate("c.md", 0.85),
-            mode="semantic",
-        ),
-        3,
-    )
+    copies = [candidate(f"{name}.md", 0.9, key="same") for name in "ab"]
+    chosen = choose(ranked(*copies, candidate("c.md", 0.85), mode="semantic"), 3)
     assert [(each.chunk.path, reasons(each)) for each in chosen] == [
         ("a.md", []),
         ("c.md", []),

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from spellbook.cli import main
 from spellbook.index import sync
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.search import related
-from tests.helpers import Counting, opened
+from tests.commands import spellbook_in
+from tests.helpers import Counting, Write, opened
 from tests.server.agent import Agent, talk
 
 
 @pytest.fixture
-def notes(write_note: Callable[..., Path]) -> None:
+def notes(write_note: Write) -> None:
     """Notes about a harbor that link to each other."""
     write_note(
         "harbor/crane.md",
@@ -72,7 +70,7 @@ def test_a_renamed_target_is_followed_without_reading_its_sources(book: Spellboo
 
 
 @pytest.mark.usefixtures("notes")
-def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_an_edit_costs_its_own_links(vault: Path, write_note: Write) -> None:
     """An edited link changes the backlinks of its targets; nothing else is read or embedded."""
     embedder = Counting()
     with opened(vault, embedder) as index:
@@ -88,7 +86,7 @@ def test_an_edit_costs_its_own_links(vault: Path, write_note: Callable[..., Path
 
 
 @pytest.mark.usefixtures("notes")
-def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Callable[..., Path]) -> None:
+def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Write) -> None:
     """From one scope, notes of other scopes are not shown as backlinks or related."""
     write_note("secret.md", "[[crane]]", scope="acme")
     with books.open(vault, embedder="hash") as book:
@@ -101,17 +99,16 @@ def test_a_scope_hides_backlinks_of_others(vault: Path, write_note: Callable[...
 @pytest.mark.usefixtures("notes")
 def test_show_prints_what_is_around(vault: Path) -> None:
     """`spellbook show` ends with backlinks and related notes; --json has all of them."""
-    run = CliRunner()
-    shown = run.invoke(main, ["--vault", str(vault), "show", "harbor/crane.md"], catch_exceptions=False).stdout
+    shown = spellbook_in(vault, "show", "harbor/crane.md").stdout
     assert "Linked from\n  harbor/tides.md:6  Tides\n  log/monday.md:6  Monday\n" in shown
     assert "Related\n  harbor/tides.md  Tides (linked from here; links here)\n" in shown
-    as_json = json.loads(run.invoke(main, ["--vault", str(vault), "show", "iron", "--json"]).stdout)
+    as_json = json.loads(spellbook_in(vault, "show", "iron", "--json").stdout)
     assert as_json["backlinks"] == as_json["links"] == []
     assert [each["path"] for each in as_json["related"]] == ["harbor/crane.md"]
 
 
 @pytest.mark.usefixtures("notes")
-def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_an_agent_reads_a_note_with_what_is_around(book: Spellbook, write_note: Write) -> None:
     """The tool show reads a pointer's id, whole or in part within its budget, and counts it as use."""
 
     async def conversation(agent: Agent) -> None:

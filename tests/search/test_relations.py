@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli import main
 from spellbook.index import lookup
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
@@ -20,9 +17,8 @@ from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
 from spellbook.server import render
 from spellbook.system.errors import MemoryNotFound
-from tests.helpers import held
-
-Write = Callable[..., Path]
+from tests.commands import spellbook_in
+from tests.helpers import Write, held
 
 
 def relations(text: str) -> list[tuple[str, str, str]]:
@@ -101,8 +97,7 @@ def test_a_person_names_a_note(book: Spellbook, vault: Path, write_note: Write) 
     """`revise --set` takes a wikilink as it is typed, and writes it with the quotes that Obsidian wants."""
     write_note("old.md", "text\n")
     write_note("new.md", "text\n", title="New")
-    line = ["--vault", str(vault), "revise", "new", "--set", "supersedes=[[old]]"]
-    assert CliRunner().invoke(main, line, catch_exceptions=False).exit_code == 0
+    spellbook_in(vault, "revise", "new", "--set", "supersedes=[[old]]")
     assert (vault / "new.md").read_text() == '---\ntitle: New\nsupersedes: "[[old]]"\n---\ntext\n'
     assert [link.relation for link in book.around("new").links] == ["supersedes"]
 
@@ -177,10 +172,9 @@ def test_relations_are_shown_by_name(book: Spellbook, vault: Path, write_note: W
     [back] = book.around("old").backlinks
     assert (back.lines, back.relations) == ((2, 3, 8), ("supersedes", "contradicts"))
     assert book.around("old").related[0].why == ("links here (supersedes, contradicts)",)
-    run = CliRunner()
-    shown = run.invoke(main, ["--vault", str(vault), "show", "old"], catch_exceptions=False).stdout
+    shown = spellbook_in(vault, "show", "old").stdout
     assert "Linked from\n  new.md:2, 3, 8  New (supersedes, contradicts)\n" in shown
-    as_json = json.loads(run.invoke(main, ["--vault", str(vault), "show", "new", "--json"]).stdout)
+    as_json = json.loads(spellbook_in(vault, "show", "new", "--json").stdout)
     assert [each["relation"] for each in as_json["links"]] == ["supersedes", "contradicts", ""]
     told_agents = render.shown(book.show("old"), book.around("old"), 2_000)
     assert "- [New] id: new (new.md): supersedes; contradicts" in told_agents
@@ -284,8 +278,7 @@ def test_what_failed_is_found_and_says_so(book: Spellbook, vault: Path, write_no
     shown = render.answer(book.find("door"))
     assert "\n   outcome: failed\n" in shown
     assert "outcome failed -0.05" in render.answer(book.find("door"), explain=True)
-    run = CliRunner().invoke(main, ["--vault", str(vault), "find", "door"], catch_exceptions=False).stdout
-    assert "      outcome: failed\n" in run
+    assert "      outcome: failed\n" in spellbook_in(vault, "find", "door").stdout
     write_note("long.md", "# Long\n\n" + "door and more words of it\n" * 200, outcome="partial", status="superseded")
     small = render.answer(book.find("door", limit=1, filter={"path": "long.md"}, max_tokens=70))
     assert "left out for space, partial, superseded) id: long#" in small
@@ -401,14 +394,13 @@ def test_a_merge_of_a_note_with_its_successor(book: Spellbook, vault: Path, writ
     text = "# New\n\nThe door is green, and has a bell.\n"
     write_note("new.md", text, id="01NEW", supersedes="['[[old]]', oldest]")
     write_note("newest.md", "# Newest\n\nNo door.\n", supersedes="[01OLD, '[[new]]', 01NEW]")
-    book.reindex()
     book.merge("old.md", "new.md", keep="both", apply=True)
     assert (vault / "old.md").read_text().startswith("---\nid: 01OLD\nsupersedes: [older, oldest]\n")
     found = {hit.path: hit.why.get("superseded_by", {}).get("path") for hit in book.find("door").hits}
     assert found == {"newest.md": None, "old.md": "newest.md", "older.md": "old.md", "oldest.md": "old.md"}
 
 
-def test_titles_from_outside_are_marked(book: Spellbook, write_note: Callable[..., Path]) -> None:
+def test_titles_from_outside_are_marked(book: Spellbook, write_note: Write) -> None:
     """A stranger's note that links to one of the person's is named as such beside it."""
     write_note("mine.md", "The plan.")
     write_note("theirs.md", "See [[mine]].", trust="untrusted")

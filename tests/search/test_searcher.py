@@ -195,13 +195,8 @@ def test_an_answer_says_what_answered(vault, write_note):
     with opened(vault) as index:
         sync.run(index)
         state = ask(index, "lighthouse").index
-        assert (state.notes, state.chunks, state.pending, state.degraded, state.generation) == (
-            1,
-            2,
-            0,
-            False,
-            index.catalog.generation,
-        )
+        assert (state.notes, state.chunks, state.pending, state.degraded) == (1, 2, 0, False)
+        assert state.generation == index.catalog.generation
         write_note("new.md", "another zebra")
         sync.scan(index)
         state = ask(index, "zebra").index
@@ -349,11 +344,8 @@ def test_a_part_of_a_table_is_shown_with_its_header_and_one_of_code_with_its_fen
         [table] = ask(index, "part41", "keyword", keywords=("part41",), limit=1).hits
         assert (table.text.splitlines()[0], "part41" in table.text) == ("| name | task |", True)
         [piece] = ask(index, "step41", "keyword", keywords=("step41",), limit=1).hits
-        assert (piece.text.splitlines()[0], piece.text.splitlines()[-1], "step41" in piece.text) == (
-            "```python",
-            "```",
-            True,
-        )
+        first, *lines, last = piece.text.splitlines()
+        assert (first, last, any("step41" in line for line in lines)) == ("```python", "```", True)
 
 
 # -- a reranker

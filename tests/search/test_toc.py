@@ -148,11 +148,8 @@ def test_room_that_is_left_says_what_topics_are_about(book: Spellbook, write_not
     assert "- harbour (1, " in text
     assert "): Crane: Lifts copper over the quay. [crane, copper]" in text
     for number in range(60):
-        write_note(
-            f"{number}.md",
-            f"# Title {number}\n\nWords that say what number {number} is about.\n\n" + "## S\n\nx\n\n" * (number % 7),
-            topic=f"t{number}",
-        )
+        text = f"# Title {number}\n\nWords that say what number {number} is about.\n\n"
+        write_note(f"{number}.md", text + "## S\n\nx\n\n" * (number % 7), topic=f"t{number}")
     text = render.contents(book.contents(), book.state(), 600, book.about)
     assert "smaller topics" not in text
     assert text.count("Words that say what") >= 5

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from spellbook.library.book import Spellbook
-
-Write = Callable[..., Path]
+from tests.helpers import Write
 
 
 def test_all_notes_and_their_links(book: Spellbook, write_note: Write) -> None:
@@ -16,7 +12,6 @@ def test_all_notes_and_their_links(book: Spellbook, write_note: Write) -> None:
     write_note("a.md", "Back to [[hub]].", trust="untrusted")
     write_note("b.md", "Text.", supersedes="a")
     write_note("alone.md", "Nobody links here.")
-    book.reindex()
     graph = book.vault_graph(100)
     assert [(note.id, links) for note, links in zip(graph.notes, graph.degrees, strict=True)] == [
         *(("a", 2), ("b", 2), ("hub", 2), ("alone", 0)),
@@ -36,7 +31,6 @@ def test_the_most_linked_stay_of_many(book: Spellbook, write_note: Write) -> Non
     write_note("hub.md", " ".join(f"[[n{number}]]" for number in range(8)))
     for number in range(8):
         write_note(f"n{number}.md", f"Note {number}. " + ("[[n1]]" if number == 0 else ""))
-    book.reindex()
     graph = book.vault_graph(3)
     assert ([note.id for note in graph.notes], graph.total) == (["hub", "n0", "n1"], 9)
     assert len(graph.edges) == 3
@@ -46,7 +40,6 @@ def test_notes_of_a_folder_come_by_name(book: Spellbook, write_note: Write) -> N
     """Without case, with numbers as numbers; the first has none before it, and one alone has no other."""
     for name in ("b", "C", "a10", "a9", "sub/x"):
         write_note(f"f/{name}.md", f"Text of {name}.")
-    book.reindex()
     order, at = ["f/a9"], book.adjacent("f/a9")
     assert at[0] is None
     while after := book.adjacent(order[-1])[1]:

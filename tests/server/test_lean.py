@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 from spellbook.text import terms
+from tests.helpers import Write
 from tests.server.agent import ERAS, Agent, talk
 
 MOST_TOKENS = 5_265
@@ -32,11 +32,7 @@ def seen(tool: Any) -> str:
 @ERAS
 def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
     """What a model is given of core's tools and of the instructions stays within its tokens."""
-
-    async def listed(agent: Agent) -> Any:
-        return (await agent.client.list_tools()).tools
-
-    tools = talk(book, listed, mode)
+    tools = talk(book, Agent.tools, mode)
     sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in tools}
     assert sum(sizes.values()) <= MOST_TOKENS, sizes
     whole = [tool.model_dump(mode="json", exclude_none=True, by_alias=True) for tool in tools]
@@ -52,7 +48,7 @@ def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
 
 
 @ERAS
-def test_recent_lists_notes_by_date(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+def test_recent_lists_notes_by_date(book: Spellbook, write_note: Write, mode: str) -> None:
     """One line a note, newest first: date, title, id, category/topic; JSON has the command line's fields."""
     write_note("old.md", "text\n", title="Old", created="2026-01-02", category="knowledge", topic="harbour")
     write_note("new.md", "text\n", title="New", created="2026-03-04", category="decision", topic="quay")
@@ -69,7 +65,7 @@ def test_recent_lists_notes_by_date(book: Spellbook, write_note: Callable[..., P
     talk(book, conversation, mode)
 
 
-def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: Callable[..., Path]) -> None:
+def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: Write) -> None:
     """`preview` and `apply` are still taken; `dry_run` goes before them, and nonsense writes nothing."""
     write_note("a.md", "# A\n\ntext\n")
 
@@ -109,7 +105,7 @@ def erasing(
 def test_the_person_is_asked_before_what_is_lost(
     book: Spellbook,
     vault: Path,
-    write_note: Callable[..., Path],
+    write_note: Write,
     mode: str,
     arguments: dict[str, Any],
     action: str,
@@ -126,7 +122,7 @@ def test_the_person_is_asked_before_what_is_lost(
 
 
 @ERAS
-def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: Write, mode: str) -> None:
     """One note can be had back; nobody is asked."""
     write_note("a.md", "The crane lifts.\n")
     answer, asked = erasing(book, mode, "decline", False, chunk_id="a.md")
@@ -137,7 +133,7 @@ def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: 
 
 
 @ERAS
-def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Callable[..., Path], mode: str) -> None:
+def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Write, mode: str) -> None:
     """By prefix in any case, sorted, at most 100, wherever an argument has such a name; wildcards are letters."""
     for number in range(103):
         write_note(f"n/{number:03}.md", "text\n", topic=f"Harbour {number:03}", category="knowledge")

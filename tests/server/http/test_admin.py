@@ -18,6 +18,12 @@ from spellbook.server.http.served import Served
 from .running import asked
 
 
+def alerts(api, **headers):
+    """The alerts that there are, by id."""
+    listed = api.get("/admin/alerts/performance", headers=headers).json()["alerts"]
+    return {each["id"]: each for each in listed}
+
+
 def test_figures(api, book, write_note):
     write_note("a.md", "---\ntype: working\npinned: true\n---\n# Keys\n\nRotated every ninety days.\n")
     api.get("/api/search", params={"q": "keys"})
@@ -46,7 +52,7 @@ def test_slow_searches(api, book, write_note):
     """The alert is about warm searches, enough of them, and the list that its hint names has them first."""
 
     def alerted() -> bool:
-        return any(each["id"] == "slow_search" for each in api.get("/admin/alerts/performance").json()["alerts"])
+        return "slow_search" in alerts(api)
 
     def listed() -> list[str]:
         told = api.get("/admin/stats/performance", params={"includeDetails": True}).json()["result"]
@@ -103,7 +109,7 @@ def test_cleanup_reviews_alerts(api, book):
     assert not (book.config.vault / path).exists()
     api.post("/api/undo", json={"entry": told["entry"]})
     assert (book.config.vault / path).exists()
-    assert "snapshot" in {each["id"] for each in api.get("/admin/alerts/performance").json()["alerts"]}
+    assert "snapshot" in alerts(api)
 
 
 def test_optimize_and_caches(api, book, write_note):
@@ -159,19 +165,15 @@ def test_percentiles_are_near_the_samples(book):
 
 def test_alerts_say_since_when(api, book, monkeypatch):
     """As long as one holds, it is the same; texts without a vector are no alert until an hour has passed."""
-
-    def alerts():
-        return {each["id"]: each for each in api.get("/admin/alerts/performance").json()["alerts"]}
-
     (book.config.vault / "a.md").write_text("---\ntitle: [\n---\nbroken", "utf-8")
     book.reindex(words_only=True)
-    first = alerts()
+    first = alerts(api)
     assert "pending" not in first
     assert dt.datetime.fromisoformat(first["faults"]["since"]).timestamp() == pytest.approx(time.time(), abs=5)
     monkeypatch.setattr(Spellbook, "refresh", lambda *_, **__: None)  # which would embed the text
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 3_700)
-    later = alerts()
+    later = alerts(api)
     assert later["faults"]["since"] == first["faults"]["since"]
     assert later["pending"]["value"] == 1
 
@@ -180,8 +182,7 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book):
     """Typing errors of agents raise no alert, however many; Spellbook's own failures do, if there are enough calls."""
 
     def failing() -> list[str]:
-        listed = api.get("/admin/alerts/performance").json()["alerts"]
-        return [each["what"] for each in listed if each["id"] == "errors"]
+        return [each["what"] for name, each in alerts(api).items() if name == "errors"]
 
     book.meter.count(f"{metrics.ERRORS} STORAGE_ERROR", 14)
     assert failing() == [], "of a few calls"
@@ -200,8 +201,7 @@ def test_alerts_are_sentences_in_both_languages(api, book, vault):
         book.meter.searched(False, "slow", 25_500.0, is_warm=True)
     told = {}
     for language in ("en", "ko"):
-        answer = api.get("/admin/alerts/performance", headers={"accept-language": language})
-        told[language] = {each["id"]: each["what"] for each in answer.json()["alerts"]}
+        told[language] = {id: each["what"] for id, each in alerts(api, **{"accept-language": language}).items()}
     assert told["en"]["slow_search"] == "Searches are slow: 95 % took up to 25.5 s."
     assert told["ko"]["slow_search"] == "검색이 느립니다. 95%가 25.5초 안에 끝났습니다."
     assert told["en"]["faults"] == "2 notes need fixing."
@@ -229,9 +229,7 @@ def test_a_rate_that_is_met_is_an_alert(book):
     with asked(served, AccessRules(is_local=False, rate=3), headers=headers) as client:
         assert [client.get("/api/recent").status_code for _ in range(5)] == [200, 200, 200, 429, 429]
     with asked(Served(book), AccessRules(is_open=True)) as client:
-        assert {each["id"]: each["value"] for each in client.get("/admin/alerts/performance").json()["alerts"]}[
-            "rate"
-        ] == 2
+        assert alerts(client)["rate"]["value"] == 2
 
 
 def test_faded_memories_are_the_most_faded(vault, write_note):

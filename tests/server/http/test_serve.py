@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import select
+import shlex
 import signal
 import socket
 import ssl
@@ -185,19 +186,9 @@ def test_beyond_this_machine(serving):
 def test_https(serving, tmp_path):
     """With a certificate, clients that trust it connect; plain HTTP does not."""
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    options = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
+    options = shlex.split(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
+    )
     files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=IP:127.0.0.1"]
     if subprocess.run(["openssl", *options, *files], capture_output=True).returncode:
         pytest.skip("there is no openssl")
