@@ -11,20 +11,31 @@ import pytest
 
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
+from spellbook.server.http.served import Served
 from spellbook.server.jobs import Cancelled, Job, Jobs, Work
 from spellbook.settings import config
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound
 from tests.helpers import PATIENCE, Counting, Write, held, note_writer
+
+from .running import asked
 
 Report = Callable[[str, int, int], None]
 
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    """Jobs whose results are kept."""
+    """The jobs of a server."""
     made = Jobs()
     yield made
     made.close()
+
+
+@pytest.fixture
+def served(book: Spellbook) -> Iterator[Served]:
+    """A served book."""
+    made = Served(book)
+    yield made
+    made.jobs.close()
 
 
 class Held:
@@ -213,3 +224,52 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write
             ended(jobs, jobs.start("snapshot", lambda report: book.snapshots.create(report).as_dict())).result["files"]
             == 46
         )
+
+
+def test_jobs_are_asked_for_and_cancelled(served: Served) -> None:
+    """A job is listed, shown with its result, and cancelled once; unknown ids are 404."""
+    client, work = asked(served), Held()
+    assert client.get("/api/jobs").json() == {"jobs": []}
+    job = served.jobs.start("reindex", work)
+    shown = client.get(f"/api/jobs/{job.id}").json()
+    assert (shown["kind"], shown["state"], "result" in shown, "error" in shown) == ("reindex", "running", False, False)
+    work.gate.set()
+    ended(served.jobs, job)
+    shown = client.get(f"/api/jobs/{job.id}").json()
+    assert (shown["state"], shown["stage"], shown["done"], shown["total"]) == ("done", "reading", 7, 7)
+    assert shown["result"] == {"read": 7}
+    (listed,) = client.get("/api/jobs").json()["jobs"]
+    assert listed == {key: value for key, value in shown.items() if key != "result"}
+    assert client.delete(f"/api/jobs/{job.id}").json() == shown
+    missing = client.get("/api/jobs/x")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "MEMORY_NOT_FOUND")
+
+    job = served.jobs.start("check", work := Held())
+    told = client.delete(f"/api/jobs/{job.id}")
+    assert (told.status_code, told.json()["state"]) == (202, "running")
+    work.gate.set()
+    ended(served.jobs, job)
+    assert client.delete(f"/api/jobs/{job.id}").json()["state"] == "cancelled"
+
+
+def test_the_rights_of_a_token_that_sees_less(served: Served) -> None:
+    """A token that only reads cancels nothing, and one that sees less learns the kind and state alone."""
+    client = asked(served)
+    client.headers["authorization"] = f"Bearer {served.tokens.add('ann', 'read', 'team')}"
+    job = served.jobs.start("check", work := Held())
+    assert client.get(f"/api/jobs/{job.id}").json() == {"id": job.id, "kind": "check", "state": "running"}
+    refused = client.delete(f"/api/jobs/{job.id}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "PERMISSION_DENIED")
+    work.gate.set()
+    assert ended(served.jobs, job).state == "done"
+
+    def fails(report: Report) -> None:
+        raise InvalidInput("secret.md: no.", "secret")
+
+    failed = served.jobs.start("import", fails)
+    ended(served.jobs, failed)
+    assert client.get(f"/api/jobs/{failed.id}").json() == {"id": failed.id, "kind": "import", "state": "failed"}
+    for path in (job.id, failed.id, ""):
+        answer = client.get(f"/api/jobs/{path}".rstrip("/"))
+        assert answer.status_code == 200
+        assert "secret" not in answer.text
