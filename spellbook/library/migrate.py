@@ -69,7 +69,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did."""
+    """The result of a migration."""
 
     embedder: str
     switched: bool

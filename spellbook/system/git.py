@@ -46,7 +46,7 @@ _LOG = (
 
 
 class Commit(NamedTuple):
-    """What a commit made of a file: its time in seconds since 1970, and the hash of its content, "" if it is gone."""
+    """A version of a file in a commit: its time in seconds since 1970, and its content's hash, "" if it is gone."""
 
     hash: str
     at: int

@@ -45,7 +45,7 @@ _TABLES = """
 """
 
 _FROM_0_2_0 = "UPDATE changes SET links = NULL;"
-"""What becomes of a journal of form 3, which kept the links that a move rewrote."""
+"""The step from form 3, the one of 0.2.0: a move no longer records the links that it rewrote."""
 
 INODE = "inode:"
 """How the state begins of what is only moved."""

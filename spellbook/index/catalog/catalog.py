@@ -48,7 +48,7 @@ FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     **text_bytes.FUNCTIONS,
     **words.FUNCTIONS,
 }
-"""What the catalog adds to SQL: the number of arguments, and the function."""
+"""Functions that the catalog adds to SQL, each with the number of its arguments."""
 
 _LONG = 20_000
 """Characters of a note's labels up to which they are read with each of its chunks."""

@@ -13,7 +13,7 @@ from spellbook.server.http.pages.view import View
 
 
 def health(shown: View) -> Response:
-    """What is wrong, and what can be done about it."""
+    """Show alerts, faults and the last check, with their repairs."""
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
