@@ -22,7 +22,7 @@ from spellbook.archive import placing, sources
 from spellbook.archive.formats.incoming import Incoming
 from spellbook.archive.placing import Planned
 from spellbook.archive.tree import is_note, is_setting
-from spellbook.index import sync
+from spellbook.index import privacy, sync
 from spellbook.index.embed import Progress
 from spellbook.index.opened import Index
 from spellbook.notes.note import MOST_BYTES, Fault
@@ -32,6 +32,7 @@ from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
+from spellbook.vault.folder import digest
 from spellbook.vault.ignored import IGNORE_FILE, patterns_of
 from spellbook.vault.listing import shown
 from spellbook.vault.names import safe_name
@@ -41,6 +42,9 @@ RULES = ("skip", "overwrite", "rename")
 """What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
+_GUIDE = "a guide: agents that write memories are told it"
+_DISTRUSTED = "it calls itself trusted: imported as untrusted; --keep-trust imports it as it is"
+
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
 
@@ -81,13 +85,15 @@ class ImportOptions:
     """
     Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
-    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported.
+    With `dry_run` nothing is written. Without `attachments` only notes and settings are imported. With `keep_trust`
+    notes that call themselves trusted stay so.
     """
 
     on_conflict: str = "skip"
     dry_run: bool = False
     into: str = ""
     attachments: bool = True
+    keep_trust: bool = False
 
 
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
@@ -109,7 +115,7 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
     # The report tells what was done, not what was planned.
     report.added, report.overwritten, report.renamed = [], [], {}
     with index.vault.change("import", str(place)):
-        _place(index, place, files, report, progress)
+        _place(index, place, files, options, report, progress)
     for empty in folders:
         with contextlib.suppress(OSError, PathOutsideVault):  # an empty folder is nothing to fail for
             index.vault.admitted(empty)
@@ -127,13 +133,18 @@ def run(index: Index, place: Path, options: ImportOptions, progress: Progress | 
 
 
 def _place(
-    index: Index, place: Path, files: Mapping[int, Planned], report: Imported, progress: Progress | None
+    index: Index,
+    place: Path,
+    files: Mapping[int, Planned],
+    options: ImportOptions,
+    report: Imported,
+    progress: Progress | None,
 ) -> None:
     """Read a source once more, and place the planned files by their numbers; add to `report` what was done."""
     vault, placed = index.vault, 0
     with sources.opened(place) as source:
         for number, incoming in enumerate(source.files, 1):
-            with _held(index, incoming) as (file, sha256):
+            with _held(index, incoming, options) as (file, sha256, _):
                 if (planned := files.get(number)) is None:
                     continue
                 if sha256 != planned.sha256:
@@ -149,15 +160,31 @@ def _place(
 
 
 @contextlib.contextmanager
-def _held(index: Index, incoming: Incoming, before: int = 0) -> Iterator[tuple[IO[bytes], str]]:
-    """Hold a file of a source, a large one in the state folder; yield it with its hash. `before`: bytes before it."""
+def _held(
+    index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
+) -> Iterator[tuple[IO[bytes], str, str]]:
+    """
+    Hold a file of a source, a large one in the state folder; yield it with its hash, and with what to know of it.
+
+    `before`: bytes before it. A note that calls itself trusted is held as an untrusted one.
+    """
     state, pieces = index.config.state, disk.Hashed(incoming.pieces)
     with tempfile.SpooledTemporaryFile(MOST_BYTES, dir=str(state)) as file:
         for piece in pieces:
             with disk.explain_errors(str(state)):
                 file.write(piece)
                 _check_room(index, before, file.tell())
-        yield file, pieces.sha256
+        sha256, known = pieces.sha256, ""
+        if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
+            file.seek(0)
+            data = file.read()
+            known = _GUIDE if privacy.is_guide(incoming.path, data) else ""
+            if (own := privacy.distrusted(incoming.path, data)) is not data:
+                file.seek(0)
+                file.truncate()
+                file.write(own)
+                sha256, known = digest(own), _DISTRUSTED
+        yield file, sha256, known
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -185,7 +212,7 @@ def _plan(
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
-            with _held(index, incoming, size) as (file, sha256):
+            with _held(index, incoming, options, size) as (file, sha256, known):
                 if reason := rules.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
@@ -203,6 +230,7 @@ def _plan(
                         taken.add(verdict.path)
                         files[number] = replace(planned, over=verdict.over)
                         size += file.tell()
+                        report.faults += [Fault(verdict.path, 0, known)] if known else []
                         if is_setting(planned.path):
                             file.seek(0)
                             _check_settings(planned.path, file.read())

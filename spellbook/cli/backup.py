@@ -65,6 +65,7 @@ def export(
     option(table.IMPORT, "on_conflict"),
     option(table.IMPORT, "dry_run"),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
+    click.option("--keep-trust", is_flag=True, help="Notes that call themselves trusted stay so: they are your own."),
     attachments_option,
     json_option,
 )

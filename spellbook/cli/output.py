@@ -19,7 +19,18 @@ import click
 
 from spellbook.index.filters import Unmatched
 from spellbook.notes.note import Fault
-from spellbook.search.presentation import name, outside, place, reasons, standing, titles
+from spellbook.search.presentation import (
+    UNTRUSTED,
+    category_of,
+    name,
+    outside,
+    place,
+    reasons,
+    standing,
+    stated,
+    title_of,
+    titles,
+)
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import why as why_found
 from spellbook.settings.translate import translated
@@ -231,7 +242,7 @@ def pointers(rows: Sequence[StoredChunk]) -> None:
 def recent(reply: Recent) -> None:
     """Print notes with their dates, a line each; on stderr, how many there are beyond these."""
     for chunk in reply.notes:
-        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {flat(chunk.title)}  {name(chunk.note)}")
+        click.echo(f"{chunk.day}  {click.style(place(chunk), fg='cyan')}  {title_of(chunk)}  {name(chunk.note)}")
     if len(reply.notes) < reply.total:
         say(f"{counted(len(reply.notes), 'note', of=reply.total)}, newest first.", err=True)
     if not reply.total:
@@ -243,13 +254,17 @@ def contents(listed: Sequence[Category], about: Callable[[Topic], TopicSummary])
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for category in listed:
         what = f"  {one_line(category.description)}" if category.description else ""
-        click.echo(click.style(one_line(category.name) or translated("(no category)"), bold=True) + what)
+        named = category_of(category.name, category.is_outside) or translated("(no category)")
+        click.echo(click.style(named, bold=True) + what)
         for number, topic in enumerate(category.topics, 1):
             branch = "└─" if number == len(category.topics) else "├─"
-            summary = about(topic).summary
+            main = about(topic)
+            summary = stated(main.summary, main.is_outside)
             size = f"{translated(counted(topic.notes, 'note'))}, {translated(counted(topic.chunks, 'chunk'))}"
-            line = f"{branch} {one_line(topic.topic) or translated('(top folder)')}  {size}, {topic.updated[:10]}"
-            line += f"  {one_line(summary)}" if summary else ""
+            named = stated(topic.topic, topic.is_outside) or translated("(top folder)")
+            named += UNTRUSTED if topic.is_outside or main.is_outside else ""
+            line = f"{branch} {named}  {size}, {topic.updated[:10]}"
+            line += f"  {summary}" if summary else ""
             click.echo(_fit(line, wide) if wide else line)
 
 

@@ -136,6 +136,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
+        **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
         # A tag a/b is found by a as well.
         "tags": [
             "/".join(tag.split("/")[:depth]) for tag in tags for depth in range(1, min(tag.count("/"), _DEEPEST) + 2)

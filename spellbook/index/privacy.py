@@ -9,17 +9,20 @@ the most private of them, and as untrusted as the least trusted. Keys and values
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from spellbook.index.filters import flat, fold
+from spellbook.index.filters import NO_GUIDES, flat, fold
 from spellbook.notes.frontmatter import FRONTMATTER, load
-from spellbook.notes.note import decode
+from spellbook.notes.note import Note, decode, parse
+from spellbook.system.errors import InvalidInput, UnreadableNote
 
 KEY = "privacy_scope"
 TRUST = "trust"
-SOURCE = "source"
+SOURCES = frozenset({"source", "sources", "source_url", "source-url", "url", "origin"})
+"""Keys that say where a text is from."""
 RULED = frozenset({KEY, TRUST})
 """Keys whose value in a text that was made of several notes `needed` decides."""
 
@@ -31,7 +34,15 @@ SHOWN: Mapping[str, frozenset[str]] = {"team": frozenset({"team", "public"}), "p
 SCOPES = ("public", "team", "private")
 """What a note may be, the most private last."""
 
-_OUTSIDE = re.compile(r"https?:|ftp:|file:|.*\.pdf\b")
+_OUTSIDE = re.compile(
+    r"[^\w/]*(?:(?:https?|ftp|file|data|javascript):|www\.|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/)|.*(?:://|\.pdf\b)"
+)
+"""An address, with or without its scheme, in brackets or behind letters that nobody sees; or a PDF."""
+
+_CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
+"""The key `trust` with lines that go on, up to the word that a stranger's file must not say."""
+
+_SAYS = re.compile(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
 
 Meta = Mapping[str, Any]
 
@@ -55,7 +66,35 @@ def privacy_of(meta: Meta) -> str:
 def is_untrusted(meta: Meta) -> bool:
     """Return whether a note's text comes from outside, by its frontmatter."""
     trust = _values(meta, TRUST)
-    return UNTRUSTED in trust or ("trusted" not in trust and any(map(_OUTSIDE.match, _values(meta, SOURCE))))
+    return UNTRUSTED in trust or ("trusted" not in trust and any(map(_OUTSIDE.match, _values(meta, *SOURCES))))
+
+
+def distrusted(path: str, data: bytes) -> bytes:
+    """
+    Return a stranger's note as an untrusted one if it calls itself trusted, else as it is.
+
+    Raises InvalidInput for one that says so in a way that cannot be changed.
+    """
+    note = _parsed(path, data) if _SAYS.search(data) else None
+    if note is None or "trusted" not in _values(note.meta, TRUST):
+        return data
+    header = note.text[: len(note.text) - len(note.body)]
+    changed = note.encode(_CALLS_ITSELF.sub(r"\1untrusted", header) + note.body)
+    if "trusted" in _values(parse(path, changed).meta, TRUST):
+        raise InvalidInput(f"{path}: it calls itself trusted.", "Take the key trust out of it; nothing was imported.")
+    return changed
+
+
+def is_guide(path: str, data: bytes) -> bool:
+    """Say whether a note is one of those that tell agents how to write memories."""
+    note = _parsed(path, data) if b"guide" in data else None
+    return note is not None and any(fold(each) in NO_GUIDES.values for each in _values(note.meta, "guide"))
+
+
+def _parsed(path: str, data: bytes) -> Note | None:
+    with contextlib.suppress(UnreadableNote):
+        return parse(path, data)
+    return None
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:
@@ -70,8 +109,7 @@ def kept_label(meta: Meta, *parts: Meta) -> dict[str, str]:
     return {TRUST: UNTRUSTED} if any(map(is_untrusted, parts)) and not is_untrusted(meta) else {}
 
 
-def _values(meta: Meta, key: str) -> set[str]:
+def _values(meta: Meta, *keys: str) -> set[str]:
     # What is in a mapping is under `key.name`, and no key asked for has a dot.
-    return {
-        value for name, written in meta.items() if fold(name) == key for at, value in flat(key, written) if at == key
-    }
+    named = ((key, written) for name, written in meta.items() if (key := fold(name)) in keys)
+    return {value for key, written in named for at, value in flat(key, written) if at == key}

@@ -248,6 +248,7 @@ class Spellbook(Reader):
         dry_run: bool = False,
         into: str = "",
         attachments: bool = True,
+        keep_trust: bool = False,
         progress: Progress | None = None,
     ) -> importer.Imported:
         """
@@ -257,7 +258,7 @@ class Spellbook(Reader):
         """
         self.index.vault.check_there()
         self._look()  # the catalog knows where earlier imports put their notes
-        options = importer.ImportOptions(on_conflict, dry_run, into, attachments)
+        options = importer.ImportOptions(on_conflict, dry_run, into, attachments, keep_trust)
         return importer.run(self.index, Path(source).expanduser(), options, progress)
 
     def restore_snapshot(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 from spellbook.index import embed
 from spellbook.index.opened import Index
@@ -24,6 +25,9 @@ from spellbook.settings.config import Config
 from spellbook.system.errors import PermissionDenied
 
 _opening = threading.Lock()
+
+_OF_THE_MACHINE = frozenset({"vault", "state", "processes", "chroma", "snapshots"})
+"""Keys of the status that name folders of this machine."""
 
 
 def seen_by(book: Spellbook, sees: str) -> Reader:
@@ -104,6 +108,10 @@ class LimitedReader(Reader):
     def is_watched(self) -> bool:
         """Return whether a process watches every folder of the vault."""
         return self._whole.is_watched()
+
+    def status(self) -> dict[str, Any]:
+        """Return the state as the whole book does, without places and processes of the machine."""
+        return {key: value for key, value in super().status().items() if key not in _OF_THE_MACHINE}
 
     def close(self) -> None:
         """Close files and connections; the whole book has its own."""

@@ -27,6 +27,9 @@ _MOST_WORDS = 6
 """Words of a question that a hit names as its reason."""
 _LEAST_TOLD = 0.03
 """Share of a score from which on its reason is told in words. By hand."""
+UNTRUSTED = " (untrusted)"
+"""Follows a title or a topic of text from outside."""
+
 MOST_OUTSIDE = 80
 """Letters of a title, an author or a topic that a note from outside says of itself."""
 
@@ -47,6 +50,12 @@ class Placed(Protocol):
 def titles(at: Placed) -> str:
     """Return title and headings as part of one line; those of a text from outside are quoted."""
     return stated(" > ".join(filter(None, (at.title, at.heading))), is_outside(at))
+
+
+def title_of(chunk: StoredChunk) -> str:
+    """Return a note's title as part of one line; that of a text from outside is quoted and marked."""
+    foreign = is_outside(chunk)
+    return f"{stated(chunk.title, foreign)}{UNTRUSTED if foreign else ''}"
 
 
 def stated(text: str, is_foreign: bool) -> str:
@@ -157,7 +166,7 @@ def head(hit: Hit, *, explain: bool = False) -> str:
     """
     linked = f"linked from {counted(hit.backlinks, 'note')}" if hit.backlinks else ""
     updated = f"updated {flat(hit.updated[:10])}" if hit.updated else ""
-    facts = ", ".join(filter(None, (_filed(hit), *byline(hit), updated, linked)))
+    facts = ", ".join(filter(None, (filed_of(hit), *byline(hit), updated, linked)))
     at = f"{exact(hit.path)}:{hit.line}" + (f" ({facts})" if facts else "")
     id = f"id: {exact(hit.id)}" + (f" hash: {hit.hash}" if explain else "")
     score = score_line(hit) if explain else ""
@@ -165,9 +174,16 @@ def head(hit: Hit, *, explain: bool = False) -> str:
     return "\n   ".join(filter(None, lines))
 
 
-def _filed(hit: Hit) -> str:
-    foreign = is_outside(hit)
-    return filed(flat(hit.category), stated(hit.topic, True)) if foreign else flat(filed(hit.category, hit.topic))
+def filed_of(at: Hit | StoredChunk) -> str:
+    """Return category and topic as part of one line; those of a text from outside are quoted."""
+    if not is_outside(at):
+        return flat(filed(at.category, at.topic))
+    return filed(category_of(at.category, True), stated(at.topic, True))
+
+
+def category_of(category: str, is_foreign: bool) -> str:
+    """Return a category as part of one line; one of several words from outside is quoted."""
+    return stated(category, is_foreign and " " in category)
 
 
 def byline(hit: Hit) -> list[str]:

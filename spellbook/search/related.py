@@ -318,10 +318,8 @@ def _files(stored: Links, names: Iterable[str]) -> Files:
 
 def _strangers(index: Index, paths: Collection[str]) -> set[str]:
     """Return the notes that come from outside."""
-    metas: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for path, name, value in index.catalog.links.fields(paths, (privacy.TRUST, privacy.SOURCE)):
-        metas[path][name].append(value)
-    return {path for path, meta in metas.items() if privacy.is_untrusted(meta)}
+    said = index.catalog.links.fields(paths, (privacy.TRUST,))
+    return {path for path, _, trust in said if trust == privacy.UNTRUSTED}
 
 
 def _visible(index: Index, titles: dict[str, tuple[str, str]], *others: Condition) -> dict[str, tuple[str, str]]:

@@ -49,6 +49,11 @@ class Category:
         return sum(topic.chunks for topic in self.topics)
 
     @property
+    def is_outside(self) -> bool:
+        """Whether all of its notes come from outside."""
+        return all(topic.is_outside for topic in self.topics)
+
+    @property
     def updated(self) -> str:
         """The date of its latest update."""
         return max(topic.updated for topic in self.topics)

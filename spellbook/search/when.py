@@ -73,7 +73,10 @@ def read(text: str, today: dt.date) -> When | None:
             if _overlaps(match, [*quoted, *spans]):
                 continue
             try:
-                named.append((_relation(match), days_of(match, today)))
+                days = days_of(match, today)
+                if not dt.date.min < days[0] <= days[1] < dt.date.max:  # the day before or after is none
+                    continue
+                named.append((_relation(match), days))
             except (ValueError, OverflowError):  # 2025년 13월, 999 years ago
                 continue
             spans.append(match.span())

@@ -213,8 +213,8 @@ def _near(heading: str, listed: Sequence[Backlink | Related], room: int) -> list
     for note in listed:
         why = "; ".join(note.why if isinstance(note, Related) else note.relations)
         reason = f": {flat(why)}" if why else ""
-        mark = ", untrusted" if note.untrusted else ""
-        line = f"- [{flat(note.title)}{mark}] id: {exact(note.id)} ({exact(note.path)}){reason}"
+        title = f"{presentation.stated(note.title, note.untrusted)}{', untrusted' if note.untrusted else ''}"
+        line = f"- [{title}] id: {exact(note.id)} ({exact(note.path)}){reason}"
         if tokens_of([*lines, line]) > room - _MORE_TOKENS:
             lines.append(f"- … {len(listed) - len(lines) + 1} more")
             break
@@ -228,7 +228,7 @@ def recent(listed: Recent, offset: int) -> str:
         return f"No notes here; {listed.total} in all."
     shown = f"Notes {offset + 1} to {offset + len(listed.notes)} of {listed.total}, newest first."
     lines = [
-        f"- {newest.date_of(one)[:10]} {flat(one.title)} id: {exact(one.note)} {flat(one.category)}/{flat(one.topic)}"
+        f"- {newest.date_of(one)[:10]} {presentation.title_of(one)} id: {exact(one.note)} {presentation.filed_of(one)}"
         for one in listed.notes
     ]
     return "\n".join([shown, *lines])
@@ -314,6 +314,7 @@ def _topic_row(topic: Topic, main: TopicSummary, keywords: Sequence[str]) -> Fie
         "chunk_count": topic.chunks,
         "keywords": [*keywords],
         "last_updated": topic.updated,
+        **({"untrusted": True} if main.is_outside or topic.is_outside else {}),
     }
 
 
@@ -391,13 +392,17 @@ def _names_line(category: Category, names: int) -> str:
     if rest := len(category.topics) - names:
         scope = f"(scope={category.name!r})" if category.name else " with a folder as scope, or a larger max_tokens"
         listed.append(f"… {rest} {'smaller ' if names else ''}topics: get_index{scope}")
-    return f"\n{flat(category.name) or '(no category)'}: {'; '.join(listed)}"
+    return f"\n{_category_name(category)}: {'; '.join(listed)}"
+
+
+def _category_name(category: Category) -> str:
+    return presentation.category_of(category.name, category.is_outside) or "(no category)"
 
 
 def _heading(category: Category, description: str = "") -> str:
     what = f" ({flat(description)})" if description else ""
     count = f"{counted(len(category.topics), 'topic')}, {counted(category.chunks, 'chunk')}"
-    return f"\n{flat(category.name) or '(no category)'}{what}: {count}, last update {category.updated[:10]}"
+    return f"\n{_category_name(category)}{what}: {count}, last update {category.updated[:10]}"
 
 
 def _row(topic: Topic) -> str:
@@ -405,7 +410,8 @@ def _row(topic: Topic) -> str:
 
 
 def _topic_name(topic: Topic) -> str:
-    return presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
+    named = presentation.stated(topic.topic, topic.is_outside) or "(top folder)"
+    return f"{named}{presentation.UNTRUSTED if topic.is_outside else ''}"
 
 
 def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
@@ -414,7 +420,8 @@ def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     title = main.title if fold(main.title) not in fold(topic.topic) else ""
     stated = (presentation.stated(text, main.is_outside) for text in (title, main.summary))
     words = [presentation.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
-    return ": ".join(filter(None, (_row(topic), *stated))) + (f" [{', '.join(words)}]" if words else "")
+    row = f"{_row(topic)}{presentation.UNTRUSTED if main.is_outside and not topic.is_outside else ''}"
+    return ": ".join(filter(None, (row, *stated))) + (f" [{', '.join(words)}]" if words else "")
 
 
 def tokens_of(lines: Sequence[str]) -> int:

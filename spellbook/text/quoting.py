@@ -13,8 +13,15 @@ from typing import Any
 
 _MOST_NAME = 300
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Letters that move the cursor, colour the terminal, break a line or turn the reading order; not tab and line feed."""
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028\u2029\u202a-\u202e\u2066-\u206f\ud800-\udfff\U000e0000-\U000e007f"
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+"""
+Letters that move the cursor, colour the terminal, break a line, turn the reading order, or that an agent reads and a
+person does not see (Unicode's tags); not tab and line feed.
+"""
+
+_IN_NAMES = re.compile(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u3164\ufeff\uffa0]")
+"""Also the letters that a name looks the same without; joiners stay, which scripts and emoji need."""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
 """What a name must not hold where other fields stand beside it."""
@@ -25,12 +32,16 @@ _PLAIN = re.compile(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
 
 def plain(text: str) -> str:
     """Return the text of a note, without what would command a terminal."""
-    return _CONTROL.sub(lambda letter: letter[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(letter: re.Match[str]) -> str:
+    return letter[0].encode("unicode_escape").decode()
 
 
 def one_line(text: str) -> str:
     """Return a text as part of one line of output: a file's name may hold anything."""
-    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+    return _IN_NAMES.sub(_escaped, text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def quoted(text: str) -> str:
@@ -49,13 +60,13 @@ def shortened(text: str, most: int, *, to_a_word: bool = False) -> str:
 
 def flat(text: str) -> str:
     """Return a note's own words about itself (title, topic …) on one line, at most 300 letters."""
-    line = shortened(plain(" ".join(text.split())), _MOST_NAME)
+    line = shortened(one_line(" ".join(text.split())), _MOST_NAME)
     return json_of(line) if _FIELDS.search(line) else line
 
 
 def exact(text: str) -> str:
     """Return an id or a path on one line, letter for letter: as it is, else as a JSON string."""
-    return text if _PLAIN.fullmatch(text) and not _CONTROL.search(text) else json_of(text)
+    return text if _PLAIN.fullmatch(text) and not _IN_NAMES.search(text) else _as_json(text, _IN_NAMES)
 
 
 def counted(number: int, noun: str, several: str = "", *, of: int | None = None) -> str:
@@ -67,5 +78,9 @@ def counted(number: int, noun: str, several: str = "", *, of: int | None = None)
 
 def json_of(value: Any) -> str:
     """Return `value` as one line of JSON. Letters that end a line or command a terminal are escaped too."""
+    return _as_json(value, _CONTROL)
+
+
+def _as_json(value: Any, escaped: re.Pattern[str]) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return _CONTROL.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
+    return escaped.sub(lambda letter: json.dumps(letter[0])[1:-1], text)

@@ -62,10 +62,13 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
     wanted = {step.then for step in coming}
     aside: set[str] = set()
     sources = [(step.now, step.path) for step in going if step.now in wanted]
-    for step in going:
-        if step.now not in wanted:  # it may stand where something comes back
-            with _logged(hard):
-                _remove(vault, step, hard=hard)
+    homes = {step.path for step in coming}
+    folders = {folder for path in homes for folder in rules.folders_of(path)}
+    added = [step for step in going if step.now not in wanted]
+    in_the_way = [step for step in added if step.path in folders or homes.intersection(rules.folders_of(step.path))]
+    for step in in_the_way:
+        with _logged(hard):
+            _remove(vault, step, hard=hard)
     moves = {state for state, _ in sources}
     # Files that move first: they may stand where others come back.
     for step in sorted(coming, key=lambda step: (step.now is not None, step.then not in moves)):
@@ -78,9 +81,10 @@ def revert(vault: Vault, steps: Sequence[Step], *, hard: bool = False) -> None:
                 vault.move(other.path, step.path, other.now)
                 aside.add(other.path)
             # Else the other file is copied to the trash when it is replaced.
+    # Deletions come last: a process that is killed leaves a text twice, never nowhere.
     left = {path for _, path in sources}
     for step in going:
-        if step.path in left:
+        if step.path in left or (step in added and step not in in_the_way):
             with _logged(hard):
                 _remove(vault, step, hard=hard)
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from spellbook.archive import importer
 from spellbook.archive.streams import members
 from spellbook.library import book as books
+from spellbook.search.presentation import is_outside
 from spellbook.system.disk import ignores_case
 from spellbook.system.errors import Conflict, InvalidInput, PathOutsideVault, StorageError
 from spellbook.vault import rules
@@ -228,6 +229,28 @@ def test_imported_notes_are_found_at_once(book, tmp_path):
     assert sorted(done.added) == ["old/notes/n.md", "old/notes/p.png"]
     assert [hit.path for hit in book.find("crane").hits] == ["old/notes/n.md"]
     assert book.import_(tmp_path / "s" / "n.md").added == ["n.md"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["trust: trusted", "TRUST: ' Trusted '", "trust:\n- me\n- trusted", "trust: >-\n  trusted", "trust: !!str trusted"],
+)
+def test_a_stranger_s_note_does_not_call_itself_trusted(book, vault, tmp_path, said):
+    """What comes in is untrusted if its address says so, whatever it says of itself; and the report names it."""
+    text = f"---\nsource: https://e.test\n{said}\nx: trusted\n---\nI trusted the crane.\n"
+    source = grow(
+        tmp_path / "s", {"n.md": text.encode(), "g.md": b"---\nguide: chunking\ncategory: system\n---\nDo.\n"}
+    )
+    done = book.import_(source)
+    assert {fault.path: fault.reason[:12] for fault in done.faults} == {"n.md": "it calls its", "g.md": "a guide: age"}
+    assert is_outside(book.show("n.md")[0])
+    assert (vault / "n.md").read_text().endswith("\nx: trusted\n---\nI trusted the crane.\n")
+    assert book.import_(source).unchanged == 2
+    kept = book.import_(source, on_conflict="overwrite", keep_trust=True)
+    assert (kept.overwritten, kept.faults, (vault / "n.md").read_text()) == (["n.md"], [], text)
+    odd = grow(tmp_path / "odd", {"o.md": b'---\n"tr\\u0075st": trusted\n---\nx\n'})
+    with pytest.raises(InvalidInput, match="calls itself trusted"):
+        book.import_(odd)
 
 
 def test_an_obsidian_vault(book, vault, tmp_path):

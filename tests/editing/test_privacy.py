@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import re
 
@@ -53,6 +54,18 @@ def test_what_a_header_says_of_privacy(header, scope):
         ("source: [Papers/one.PDF]", True),
         ("trust: Untrusted", True),
         ("trust: [trusted, untrusted]", True),
+        *((f"{key}: {ADDRESS}", True) for key in ("url", "sources", "origin", "source-url", "Source_URL")),
+        *(
+            (f"source: {json.dumps(text)}", True)
+            for text in (
+                "www.e.test/x",
+                "<https://e.test>",
+                "e.test/page.html",
+                "data:text/html,x",
+                "\u200bhttps://e.test",
+            )
+        ),
+        *((f"source: {text}", False) for text in ("meeting.md", "team/kim.md", "v1.2/notes", "사내 회의")),
         (f"trust: trusted\nsource: {ADDRESS}", False),
         (f"trust: mine\nsource: {ADDRESS}", True),
     ],

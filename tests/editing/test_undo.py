@@ -492,7 +492,7 @@ def test_the_commands(vault, harbour, book):
     assert "+second" in shown.stdout
     assert "Undid 1: erase harbour#two." in shown.stderr
     assert harbour.read_bytes() == NOTE.encode()
-    assert json.loads(spellbook(vault, "undo", 2, "--json").stdout)["paths"] == [".trash/harbour two.md", "harbour.md"]
+    assert json.loads(spellbook(vault, "undo", 2, "--json").stdout)["paths"] == ["harbour.md", ".trash/harbour two.md"]
     assert spellbook(vault, "restore", "harbour#two").stdout == "harbour.md\n"
     assert harbour.read_bytes() == NOTE.encode()
     assert "has no entry 99" in spellbook(vault, "undo", 99, code=1).stderr

@@ -101,6 +101,7 @@ def test_the_notes_of_a_time_are_found_whatever_they_say(vault, tmp_path, write_
         *('find "last week" exactly', "`yesterday` as a variable", "in 2000 words", "on 2025-02-30", "13월 회의"),
         *("지난 버전", "마지막 줄", "최신 버전", "오늘날의 도시", "12개월 할부", "한 주에 한 번", "다음 주 할 일"),
         *("last week and last month", "how to reconnect", ""),
+        *("until 9999-12-31", "after 9999-12-31", "before 0001-01-01", "9999-12-31 회의"),  # no day before or after
     ],
 )
 def test_what_is_no_time(text):

@@ -75,7 +75,8 @@ def outcome(call: Call, **fields: Any) -> dict[str, Any]:
 def snapshots(call: Call) -> dict[str, Any]:
     """The snapshots of the vault, newest first."""
     kept = call.book.snapshots
-    return {"folder": str(kept.folder), "snapshots": [each.as_dict() for each in kept.all()]}
+    folder = {} if call.caller.is_limited else {"folder": str(kept.folder)}
+    return {**folder, "snapshots": [each.as_dict() for each in kept.all()]}
 
 
 def snapshot(call: Call) -> Reply:

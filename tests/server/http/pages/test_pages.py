@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from jinja2 import nodes
@@ -189,6 +190,10 @@ def test_what_is_shown_is_what_may_be_seen(guarded: Browser, full: dict[str, str
             assert 'href="/new' not in page, place
             if sees == "public":
                 assert not re.search("데이터베이스|SQLite|Tuning|broken|vault", page.replace("broken links", "")), place
+        places = guarded.open("/note/open") + "".join(
+            guarded.client.get(f"/api/{of}").text for of in ("status", "snapshots")
+        )
+        assert (str(vault.parent) in unquote(places)) is (sees == "private")
         assert guarded.client.get("/note/projects/배포").status_code == (200 if sees == "private" else 404)
         assert guarded.client.get("/new").status_code == 403
         for action in ("/do/new", "/do/pin", "/do/erase", "/do/undo", "/do/check", "/do/reindex", "/do/cancel"):
