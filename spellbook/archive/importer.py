@@ -42,9 +42,6 @@ RULES = ("skip", "overwrite", "rename")
 """What happens if the file already exists: the new file is skipped, replaces it, or gets a number after its name."""
 
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
-_GUIDE = "a guide: agents that write memories are told it"
-_DISTRUSTED = "it calls itself trusted: imported as untrusted; --keep-trust imports it as it is"
-
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
 
@@ -162,9 +159,9 @@ def _place(
 @contextlib.contextmanager
 def _held(
     index: Index, incoming: Incoming, options: ImportOptions, before: int = 0
-) -> Iterator[tuple[IO[bytes], str, str]]:
+) -> Iterator[tuple[IO[bytes], str, list[Fault]]]:
     """
-    Hold a file of a source, a large one in the state folder; yield it with its hash, and with what to know of it.
+    Hold a file of a source, a large one in the state folder; yield it with its hash and the faults to tell.
 
     `before`: bytes before it. A note that calls itself trusted is held as an untrusted one.
     """
@@ -174,17 +171,19 @@ def _held(
             with disk.explain_errors(str(state)):
                 file.write(piece)
                 _check_room(index, before, file.tell())
-        sha256, known = pieces.sha256, ""
+        sha256, told = pieces.sha256, []
         if is_note(incoming.path) and not options.keep_trust and file.tell() <= MOST_BYTES:
             file.seek(0)
             data = file.read()
-            known = _GUIDE if privacy.is_guide(incoming.path, data) else ""
+            if privacy.is_guide(incoming.path, data):
+                told.append(Fault(incoming.path, 0, "a guide: agents that write memories are told it"))
             if (own := privacy.distrusted(incoming.path, data)) is not data:
                 file.seek(0)
                 file.truncate()
                 file.write(own)
-                sha256, known = digest(own), _DISTRUSTED
-        yield file, sha256, known
+                sha256 = digest(own)
+                told.append(Fault(incoming.path, 0, "it calls itself trusted: imported as untrusted; see --keep-trust"))
+        yield file, sha256, told
 
 
 def _check_place(vault: Vault, place: Path) -> None:
@@ -212,7 +211,7 @@ def _plan(
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
-            with _held(index, incoming, options, size) as (file, sha256, known):
+            with _held(index, incoming, options, size) as (file, sha256, told):
                 if reason := rules.refusal(incoming.path):
                     report.faults.append(Fault(shown(incoming.path), 0, reason))
                     continue
@@ -230,7 +229,7 @@ def _plan(
                         taken.add(verdict.path)
                         files[number] = replace(planned, over=verdict.over)
                         size += file.tell()
-                        report.faults += [Fault(verdict.path, 0, known)] if known else []
+                        report.faults += told
                         if is_setting(planned.path):
                             file.seek(0)
                             _check_settings(planned.path, file.read())

@@ -35,6 +35,9 @@ _json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
 
+_MOST_LINKS = 10_000
+"""Links that are indexed of a note: each of its pages resolves them all, 0.2 ms a link."""
+
 _REPEATED = 200_000
 """
 Letters of its labels that the chunks of a note repeat, beside its own length.
@@ -98,7 +101,8 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
     """Return what the catalog keeps of a note. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
-    faults = [*note.faults, *_left_out(note, labels)]
+    linking = links.find(note)
+    faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
     title, category = note.title, category_of(note, rules.categories)
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
@@ -144,7 +148,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     }
     linked = tuple(
         LinkRow(links.key(link.target), link.target, link.fragment, link.is_markdown, link.line, link.relation)
-        for link in links.find(note)
+        for link in linking[:_MOST_LINKS]
     )
     labelled = tuple(
         LabelRow(kind, text, label_key(rules.fingerprint, kind, text))
@@ -177,11 +181,11 @@ def folded(text: str) -> str:
     return short_hash(kept)
 
 
-def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
+def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield a fault for each part of a note that is too large to be indexed as it is written."""
     for name, values in labels.items():
-        if len(values) > _MOST_LABELS:
-            yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
+        if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
+            yield Fault(note.path, 1, f"only the first {most:,} of its {len(values):,} {name} are indexed")
     most = chunks.most_sections(note)
     if len(note.blocks) > most and len(starts := chunks.tops(note)) > most:
         line = note.body_line + note.blocks[starts[most]].start

@@ -235,9 +235,11 @@ def _compare(index: Index, pieces: Sequence[ComparedChunk], progress: Progress |
             doubt(i, j)
         else:
             groups.join(i, j, likeness, (languages.of(i), languages.of(j)))
-    alike = [
-        AlikeChunks(tuple(pieces[i].place for i in members), round(least, 3)) for members, least in groups.listed()
-    ]
+    alike = []
+    for members, least in groups.listed():
+        places = {pieces[i].place.path: pieces[i].place for i in reversed(members)}  # the first of each note
+        if len(places) > 1:
+            alike.append(AlikeChunks(tuple(reversed(places.values())), round(least, 3)))
     contrary = [
         Contradiction((pieces[i].place, pieces[j].place), parts)
         for i, j in doubted.values()

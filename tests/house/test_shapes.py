@@ -85,14 +85,17 @@ def test_labels_of_ordinary_notes_are_found_in_each_of_their_chunks() -> None:
 
 
 def test_what_is_too_much_to_be_indexed_is_named_and_its_text_is_found(book: Spellbook, vault, write_note) -> None:
-    """Only the first thousand tags and sections are indexed one by one; a fault says so, and all text is found."""
+    """Only the first thousand tags and sections, and ten thousand links, are indexed one by one; a fault says so, and all text is found."""
     write_note("many.md", "".join(f"## Part {i}\n\n#tag{i}\n\nword{i}\n\n" for i in range(1_300)))
+    write_note("links.md", "[[x]] " * 10_400)
     report = book.reindex(words_only=True)
     reasons = sorted(fault.reason for fault in report.failed)
     assert reasons == [
         "only its first 1,102 sections are indexed each by itself; the 198 from here on, by size",
         "only the first 1,000 of its 1,300 tags are indexed",
+        "only the first 10,000 of its 10,400 links are indexed",
     ]
+    assert book.around("links").links
     for word in ("word7", "word1103", "word1299", "tag1299"):
         assert [hit.path for hit in book.find(word).hits] == ["many.md"], word
     assert book.show("many#part-1000")[0].heading == "Part 1000"

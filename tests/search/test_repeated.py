@@ -62,6 +62,13 @@ def test_repetitions_are_grouped(book: Spellbook, memory: Write) -> None:
     assert done.contradictions == ()
 
 
+def test_a_note_that_repeats_itself_is_no_duplicate(book: Spellbook, memory: Write) -> None:
+    """A group has one chunk of each note, and more than one note."""
+    memory("a.md", f"# A\n\n## One\n\n{KEYS}\n\n## One\n\n{KEYS}\n\n## Three\n\n{TOKENS}\n\n## Three\n\n{TOKENS}\n")
+    memory("b.md", f"# B\n\n## Three\n\n{TOKENS}\n")
+    assert [paths(each.chunks) for each in book.check().duplicates] == [["a.md", "b.md"]]
+
+
 def test_exact_repetitions_need_no_vector(book: Spellbook, memory: Write) -> None:
     """Texts with the same words score 1, in any section of any note, without vectors."""
     memory("a.md", f"# A\n\n## One\n\n{CATS}\n")

@@ -163,7 +163,7 @@ def test_a_note_is_moved_after_a_look(browser: Browser, full: dict[str, str], va
     assert (vault / f"{NOTE}.md").exists()
     page = browser.send("/do/move", **browser.form(page, "/do/move", "sure")).text
     assert "배포 절차" in page
-    assert "Saved." in page
+    assert "Moved." in page
     assert "[[release]]" in (vault / "projects/데이터베이스.md").read_text("utf-8")
     undone(browser, page)
     assert (vault / f"{NOTE}.md").exists()

@@ -133,7 +133,7 @@ def test_activity_has_days_sessions_and_one_tense(browser: Browser, book: Spellb
     assert "<h2>Today</h2>" in page
     assert '>Session work-7</a> <span class="small">2 changes</span>' in page
     assert re.search(r"<strong>Moved</strong> a\.md → b\.md\s+<span class=\"tag\">undone", page)
-    assert "<strong>Taken back</strong> a.md → b.md" in page
+    assert "<strong>Taken back</strong> b.md → a.md" in page
     only = browser.open("/activity?session=work-8")
     assert "Use SQLite" in only
     assert "Use tabs" not in only
