@@ -103,14 +103,19 @@ class Spellbook(Reader):
         return report
 
     def refresh(self, *, embed: bool = False, look: bool = True, whole: bool = False) -> None:
-        """Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts."""
+        """
+        Scan the vault for changes, unless a watcher does so or it was done (`look`); `embed` some new texts.
+
+        With `whole` an earlier scan does not do, however lately it found no change.
+        """
         self.follow()
+        if whole:
+            self.last_look.end()
         complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look, whole=whole)
         self.complaint = complaint if look else self.complaint
 
     def _look(self, *, embed: bool = False) -> None:
         """Scan the vault as `refresh` does, however lately a look found no change: more than an answer needs it."""
-        self.last_look.end()
         self.refresh(embed=embed, whole=True)
 
     def follow(self) -> None:

@@ -58,6 +58,8 @@ class Book(Protocol):
     @property
     def index(self) -> Index: ...
 
+    def refresh(self, *, whole: bool = False) -> None: ...
+
     def follow(self) -> None: ...
 
     def use(self, index: Index) -> None: ...
@@ -133,7 +135,12 @@ class Wikis:
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
         options = SearchOptions(limit=limit, min_score=min_score, max_tokens=max_tokens, explain=explain)
-        answers = [_search(wiki, query, options) for wiki in self.find(path)]
+        wikis = self.find(path)
+        answers = [_search(wiki, query, options) for wiki in wikis]
+        if not any(answer.hits for answer in answers):  # a document may be newer than the last look
+            for book in _books(wikis):
+                book.refresh(whole=True)
+            answers = [_search(wiki, query, options) for wiki in wikis]
         return answers[0] if len(answers) == 1 else _merge(answers, limit, max_tokens)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
@@ -188,7 +195,7 @@ class Wikis:
         there; VaultNotFound if there is no such folder; InvalidInput for what is no path.
         """
         self.book.follow()
-        project = paths.project()
+        project = paths.project() or (os.getcwd() if os.path.isdir(FOLDERS[0]) else "")
         folders = self.book.config.wikis
         wikis = {_real(folder): os.path.basename(os.path.abspath(os.path.expanduser(folder))) for folder in folders}
         if not wikis and project:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spellbook.editing import guides
@@ -16,6 +18,13 @@ def test_the_packaged_guides_say_everything(language):
     assert set(notes) == {"chunking", "metadata", "examples"}
     chunking, rules = guides.chunking(notes), guides.metadata_rules(notes)
     assert set(chunking) == PARTS
+    # Without their heading they must not read as things to keep.
+    for item in chunking["principles"][-7:]:
+        assert (
+            item.startswith("Keep no")
+            if language == "en"
+            else re.search("않습니다|만 적습니다|적고|옮기지 말고|쓰지 말고", item)
+        )
     assert 0 < chunking["ideal_chunk_size"]["min_tokens"] < chunking["ideal_chunk_size"]["max_tokens"]
     assert 0 < rules["keyword_count"]["min"] < rules["keyword_count"]["max"]
     lists = [

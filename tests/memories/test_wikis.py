@@ -147,6 +147,21 @@ def test_each_search_looks_at_the_folder_first(book: Spellbook, project: Path, w
     assert found(book, '"heron waits"') == []
 
 
+def test_a_search_that_finds_nothing_looks_once_more(book: Spellbook, project: Path, write: Write) -> None:
+    """A document that was written since a look that is still believed is found all the same; JSON names the closest."""
+    book.config = replace(book.config, look_seconds=60)
+    assert found(book, '"heron waits"') == []
+    write("zywiki/new/queue.md", "# Queue\n\nThe heron waits.\n")
+    assert found(book, '"heron waits"') == ["zywiki/new/queue.md"]
+    told = talk(
+        book,
+        lambda agent: agent.json("wiki_search", query="a heron that waits for invoices", threshold=0.99),
+        toolsets=["wiki"],
+    )
+    assert told["results"] == []
+    assert {"file_path", "section", "content", "similarity"} <= told["closest"][0].keys()
+
+
 def test_another_branch_may_hold_few_documents(book: Spellbook, project: Path, write: Write) -> None:
     """Where most documents are gone at once, the index follows: nothing is lost, since nothing was written."""
     for number in range(30):
@@ -346,6 +361,8 @@ def test_which_folder_is_the_wiki(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(VaultNotFound, match=r"in no project.*--wiki"):
         places()
+    (tmp_path / "zywiki").mkdir()
+    assert places() == {str(tmp_path / "zywiki")}, "the seed's ./zywiki needs no git"
 
 
 def test_a_vault_names_no_wiki(vault: Path, project: Path) -> None:

@@ -112,6 +112,15 @@ def openai(path, body):
     return {"object": "list", "data": items[::-1], "model": body["model"]}
 
 
+def llamacpp_alone(path, body):
+    """A llama.cpp that has its own address only."""
+    return (404, {}, {}) if path != "/embedding" else {"embedding": vectors([body["content"]])[0]}
+
+
+def llamacpp_in_lists(path, body):
+    return (404, {}, {}) if path != "/embedding" else [{"index": 0, "embedding": vectors([body["content"]])}]
+
+
 def as_base64(path, body):
     rows = np.array(vectors(body["input"]), dtype="<f4")
     return {"data": [{"index": i, "embedding": base64.b64encode(row.tobytes()).decode()} for i, row in enumerate(rows)]}
@@ -171,6 +180,16 @@ def test_each_protocol_is_spoken(serve, name, answer, path, body):
     assert server.asked[0][:2] == (path, body)
     assert "authorization" not in server.asked[0][2]
     assert len(embedder.embed_passages([])) == 0
+
+
+@pytest.mark.parametrize("answer", [llamacpp_alone, llamacpp_in_lists])
+def test_a_llamacpp_without_openai_s_address(serve, answer):
+    """It is asked at its own address, a text a request, once the other one was not there."""
+    server = serve(answer)
+    embedder = embedders.create(f"llamacpp@{server.url}")
+    np.testing.assert_allclose(embedder.embed_passages(TEXTS), HashEmbedder().embed_passages(TEXTS), atol=1e-6)
+    assert [path for path, _, _ in server.asked] == ["/v1/embeddings", *["/embedding"] * len(TEXTS)]
+    assert server.bodies[1:] == [{"content": text} for text in TEXTS]
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_caches_and_the_database_over_http(book, http):
     stats = http.get("/admin/stats/cache", params={"cacheType": "all"}).json()["result"]
     assert {"hits", "misses", "totalRequests", "hitRate", "size", "memoryUsage"} <= set(stats)
     assert http.post("/admin/cache/clear", json={"cacheType": "all"}).json()["result"]["remainingCount"] == 0
-    done = http.post("/admin/database/optimize", json={"actions": ["analyze", "index", "vacuum"]}).json()
+    done = http.post("/admin/database/optimize", json={"actions": ["analyze", "index", "vacuum"]}).json()["result"]
     assert {"analyzedQueries", "createdIndexes", "optimizedTables", "recommendations"} <= set(done)
 
 

@@ -59,6 +59,10 @@ class Patience:
     tries: int
 
 
+class NoSuchPath(EmbeddingError):
+    """The service does not know the address that was asked."""
+
+
 PASSAGES = Patience(0, 1.0, 4.0, 2)
 """Somebody waits for new texts to be embedded."""
 
@@ -172,7 +176,7 @@ class ServiceClient:
         if status == 404 and self._service.kind == "ollama" and "model" in reason:
             self.refuse(f"has no such model{because}", f"Run `ollama pull {self._service.model}`.")
         if status in {404, 405}:
-            self.refuse(f"has no {path}: HTTP {status}{because}", is_right)
+            raise NoSuchPath(f"{self.who} has no {path}: HTTP {status}{because}.", is_right)
         pooling = "Start it with `--pooling mean`, or as the model wants it."
         self.refuse(f"refuses: HTTP {status}{because}", pooling if reason.startswith("Pooling type") else "")
 

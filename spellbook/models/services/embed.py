@@ -16,7 +16,7 @@ from typing import Any
 
 from spellbook.models.base import Scale, Vectors, clean, is_unhurried
 from spellbook.models.families import FAMILIES, Family, family
-from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, Patience, ServiceClient, TooLong
+from spellbook.models.services.client import PASSAGES, QUERY, UNHURRIED, NoSuchPath, Patience, ServiceClient, TooLong
 from spellbook.notes.note import TEMPLATE
 from spellbook.settings.config import Service
 from spellbook.system.errors import InvalidInput
@@ -25,6 +25,9 @@ from spellbook.text.quoting import counted
 
 KEY = "SPELLBOOK_API_KEY"
 """Environment variable of the key that the embedder's service wants."""
+
+_ONE = "/embedding"
+"""Where a llama.cpp without `/v1/embeddings` embeds: one text a request."""
 
 _MOST_TEXTS = 32
 """Texts of one request."""
@@ -144,11 +147,20 @@ class ServiceEmbedder:
 
     def _rows(self, texts: Sequence[str], side: str, patience: Patience) -> list[Any]:
         """Ask for the vectors of `texts`; what is too much at once is split, what is too long by itself is cut."""
+        if self._path == _ONE and len(texts) > 1:
+            return [row for text in texts for row in self._rows([text], side, patience)]
         body = {"model": self._service.model, "input": texts, **self._fields}
         if self._type:
             body["input_type"] = side
+        if self._path == _ONE:
+            body = {"content": texts[0]}
         try:
             answer = self._client.post(self._path, body, patience)
+        except NoSuchPath:
+            if self._service.kind != "llamacpp" or self._path == _ONE:
+                raise
+            self._path = _ONE
+            return self._rows(texts, side, patience)
         except TooLong:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -158,7 +170,10 @@ class ServiceEmbedder:
                 raise
             return self._rows([texts[0][: len(texts[0]) * 2 // 3]], side, patience)
         try:
-            rows = list(answer["embeddings"]) if self._service.kind == "ollama" else _in_order(answer["data"])
+            if self._path == _ONE:
+                rows = [_one(answer)]
+            else:
+                rows = list(answer["embeddings"]) if self._service.kind == "ollama" else _in_order(answer["data"])
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             self._client.refuse(
                 "answered something else than embeddings", f"Does {self._service.url}{self._path} embed?"
@@ -196,6 +211,12 @@ def _in_order(items: Any) -> list[Any]:
     # They may come in any order, and each once.
     rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
     return [rows[i] for i in range(len(items))]
+
+
+def _one(answer: Any) -> Any:
+    """Return the vector of llama.cpp's own answer; newer versions put it into lists."""
+    row = (answer[0] if isinstance(answer, list) else answer)["embedding"]
+    return row[0] if isinstance(row[0], list) else row
 
 
 def _numbers(row: Any) -> list[float] | np.ndarray[Any, Any]:

@@ -36,17 +36,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
         answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
         if format == "text":
             return render.answer(answer, _layout(), explain=explain)
-        results = [
-            {
-                "file_path": hit.path,
-                "section": _section(hit),
-                "content": hit.text,
-                "similarity": hit.score,
-                "line": hit.line,
-            }
-            for hit in render.fence_texts(answer).hits
-        ]
-        return as_json(results=results, index=answer.index.as_dict())
+        fenced = render.fence_texts(answer)
+        closest = {"closest": [*map(_fields, fenced.closest)]} if fenced.closest else {}
+        return as_json(results=[*map(_fields, fenced.hits)], **closest, index=answer.index.as_dict())
 
     def wiki_index(path: str, full: bool, ctx: Context) -> str:
         """
@@ -65,6 +57,11 @@ def register(mcp: MCPServer, book: Reader) -> None:
     indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
     add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
+
+
+def _fields(hit: Hit) -> dict[str, Any]:
+    named = {"file_path": hit.path, "section": _section(hit), "content": hit.text}
+    return {**named, "similarity": hit.score, "line": hit.line}
 
 
 def _layout() -> render.AnswerLayout:

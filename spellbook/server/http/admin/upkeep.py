@@ -43,7 +43,7 @@ def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Rep
         return changes.begun(call, job)
     if job.state != "done":
         raise SpellbookError("The database could not be optimized.", (job.error or {}).get("message", job.state))
-    return Reply({"message": say(call, "The database is optimized."), **job.result}, 200)
+    return Reply({"success": True, "message": say(call, "The database is optimized."), "result": job.result}, 200)
 
 
 def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
     before, tables = catalog.disk_bytes(), 0
     for number, action in enumerate(actions):
         report(action, number, len(actions))
-        tables += catalog.optimize(action)
+        tables = max(tables, catalog.optimize(action))
         if action == "index":
             follow.catch_up(catalog, book.index.chroma)
     after = catalog.disk_bytes()
@@ -77,7 +77,7 @@ def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
         yield advice("query", "high", text, "They are found by meaning, too.")
     if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
         text = 'The file has free pages: run the action "vacuum".'
-        yield advice("storage", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
+        yield advice("table", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
     timing, _ = book.meter.mean(SEARCHES, 24)
     if timing.count >= admin.ENOUGH and timing.p95 > SLOW_MS and not book.index.second:
         text = "Searches are slow: choose a smaller model, or give the server more processors."
@@ -85,7 +85,7 @@ def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
     sizes = catalog.sizes()
     if (unused := sizes["vectors"] - sizes["vectors_in_use"]) > sizes["vectors_in_use"] > 0:
         text = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
-        yield advice("storage", "low", text, f"{unused:,} vectors.")
+        yield advice("table", "low", text, f"{unused:,} vectors.")
 
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:
