@@ -186,7 +186,7 @@ def told(index: Index) -> dict[str, Any]:
         "ids": ids,
         "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
         "fields": sorted(
-            (names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")
+            (names.get(note, "?"), *field) for note, *field in rows(catalog, "SELECT * FROM fields")
         ),
         "links": rows(
             catalog,
