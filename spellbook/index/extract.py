@@ -44,9 +44,6 @@ Letters of its labels that the chunks of a note repeat, beside its own length.
 That is all of them, except in a note with very many chunks and labels.
 """
 
-_MOST_FIELDS = 20_000
-"""Fields in the text of a note that filters know."""
-
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
 
@@ -159,13 +156,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         for text in texts
         if text.strip()
     )
-    in_text, starts = islice(properties.fields(note), _MOST_FIELDS), [piece.start for piece in pieces]
-    filters = frozenset(
-        (
-            *((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note))),
-            *((*pair, bisect_right(starts, at) - 1) for at, key, value in in_text for pair in flat(fold(key), value)),
-        )
-    )
+    said, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in said for pair in flat(fold(key), value))
+    of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
+    filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 

@@ -217,7 +217,7 @@ def day_of(mtime_ns: int) -> str:
 
 
 def _condition(name: str, value: object) -> Condition:
-    key = name.strip().rstrip("!")
+    key = fold(name.strip().rstrip("!"))
     negated = name.strip().endswith("!")
     if not key:
         raise InvalidInput(f"The filter has a key without a name: {name!r}.", "Give it as key and value.")

@@ -31,7 +31,6 @@ _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
 _DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
 _DATED |= {"✅": "done", "➕": "created", "❌": "cancelled"}
-_BOXES = {"x": "done", "X": "done", "-": "cancelled"}
 _MAY_BE = re.compile(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
 _LETTER = re.compile(r"[^\r\n]")
 _HIDDEN = re.compile(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
@@ -72,10 +71,10 @@ def _in_line(line: str) -> Iterator[tuple[int, str, object]]:
     if not (start := _START.match(line)):
         return
     if start["box"]:
-        yield start.start("box"), "task", _BOXES.get(start["box"], "open")
+        yield start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
     yield from ((dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
-    written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else []
-    for match in written or filter(None, [_WHOLE.match(line, start.end())]):
+    written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
+    for match in filter(None, written or [_WHOLE.match(line, start.end())]):
         key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
         is_name = match["gap"] or " " not in key  # `I like std::vector` is none
         if key and value and is_name and folded(key) not in {*_RULING, "type", "source", "saved_from", "path", "when"}:

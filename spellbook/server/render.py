@@ -426,7 +426,8 @@ def tokens_of(lines: Sequence[str]) -> int:
 def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=fence(hit.text, hit)) for hit in listed) for listed in (answer.hits, answer.closest)
+        tuple(replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit)) for hit in listed)
+        for listed in (answer.hits, answer.closest)
     )
     return replace(answer, hits=hits, closest=closest)
 
