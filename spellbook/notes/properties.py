@@ -16,16 +16,14 @@ from spellbook.notes.note import Note, code_spans, lines, replaced
 from spellbook.notes.relations import RELATIONS
 from spellbook.text.unicode import folded
 
-_LISTED = (
-    "id,title,topic,category,categories,kind,importance,tags,tag,keywords,questions,question_this_answers,aliases,alias,"
-    "entities,merged,scope,privacy_scope,trust,pinned,guide,outcome,superseded_by"
-)
-_RULING = {*_LISTED.split(","), *RELATIONS}
+_FILED = "id,title,topic,category,categories,kind,importance,tags,tag,keywords,questions,question_this_answers,aliases"
+_GUARDED = "alias,entities,merged,scope,privacy_scope,trust,pinned,guide,outcome,superseded_by"
+_RULING = {*_FILED.split(","), *_GUARDED.split(","), *RELATIONS}
 """Keys by which Spellbook knows, files and guards a note: in a text they do not count."""
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
 _KNOWN = {*_RULING, *_DATES.split(","), "language", "lang", "cssclass", "cssclasses"}
-_LISTED = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
-_KEPT = {*_KNOWN, *_LISTED.split(","), "review"}
+_WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
+_KEPT = {*_KNOWN, *_WRITTEN.split(","), "review"}
 """Keys of what Spellbook writes; in a person's note some of them are the person's own."""
 _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 
@@ -68,8 +66,7 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
 
 
 def _in_line(line: str) -> Iterator[tuple[int, str, object]]:
-    if not (start := _START.match(line)):
-        return
+    start = next(_START.finditer(line))
     if start["box"]:
         yield start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
     yield from ((dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])

@@ -115,7 +115,7 @@ SENTENCES = {
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},
     "search/ranking.py": {"costs", "_old"},
-    "search/presentation.py": {"why", "_translations", "reasons", "shares", "standing", "superseded", "outside"},
+    "search/presentation.py": {"why", "_translations", "reasons", "shares", "standing", "superseded", "outside", "labels"},
     "search/when.py": {"reason"},
     "editing/revise.py": {"_place_of", "erase"},
     "vault/journal.py": {"state"},
