@@ -185,9 +185,7 @@ def told(index: Index) -> dict[str, Any]:
         ),
         "ids": ids,
         "holders": sorted(id for (id,) in rows(catalog, "SELECT id FROM notes") if id in shared),
-        "fields": sorted(
-            (names.get(note, "?"), key, value) for note, key, value in rows(catalog, "SELECT * FROM fields")
-        ),
+        "fields": sorted((names.get(note, "?"), *field) for note, *field in rows(catalog, "SELECT * FROM fields")),
         "links": rows(
             catalog,
             "SELECT path, ordinal, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note) ORDER BY 1, 2",

@@ -22,9 +22,10 @@ from spellbook.notes.note import Fault
 from spellbook.search.presentation import (
     UNTRUSTED,
     category_of,
+    labels,
     name,
-    outside,
     place,
+    properties,
     reasons,
     standing,
     stated,
@@ -107,7 +108,7 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
         click.echo(f"{hit.score:.2f}  {titles(hit)}  {place(hit)}", err=True)
         for sentence in standing(hit):
             say(f"      {sentence}", err=True)
-        _print_untrusted(hit, err=True)
+        _print_labels(hit, hit.properties, err=True)
         for line in hit.text.split("\n") if hit.text else ():
             click.echo(f"      {quoted(line)}", err=True)
     unmatched(reply.unmatched)
@@ -127,9 +128,9 @@ def unmatched(values: Sequence[Unmatched]) -> None:
         say(f"spellbook: {one_line(str(value))}", err=True)
 
 
-def _print_untrusted(of: Hit | StoredChunk, *, err: bool = False) -> None:
-    """Print the line that marks a text as coming from outside, if it does."""
-    if label := outside(of):
+def _print_labels(of: Hit | StoredChunk, own: str, *, err: bool = False) -> None:
+    """Print that a text comes from outside, if it does, and its note's own properties."""
+    for label in labels(of, own):
         say(f"      {label}", err=err)
 
 
@@ -138,7 +139,7 @@ def _hit(hit: Hit, explain: bool) -> None:
     click.echo(f"      {click.style(place(hit), fg='cyan')}  {name(hit.id)}")
     for sentence in standing(hit):
         say(f"      {sentence}")
-    _print_untrusted(hit)
+    _print_labels(hit, hit.properties)
     lines = [line for line in hit.text.splitlines() if line.strip()]
     for line in lines[:_MOST_LINES]:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
@@ -206,7 +207,7 @@ def _join_words(words: Sequence[str]) -> str:
 def chunks(rows: Sequence[StoredChunk]) -> None:
     """Print the chunks of a note."""
     click.echo(click.style(place(rows[0]), bold=True))
-    _print_untrusted(rows[0])
+    _print_labels(rows[0], properties(rows[0]))
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))
         click.echo(quoted(chunk.text.rstrip()))

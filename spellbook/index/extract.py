@@ -11,18 +11,20 @@ import json
 import logging
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from spellbook.index import privacy
 from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, FileEntry, KnownFile, LabelRow, LinkRow
 from spellbook.index.catalog.text_bytes import packed
-from spellbook.index.catalog.words import NO_WORDS, checksum, shared_words
+from spellbook.index.catalog.words import checksum, shared_words
 from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
-from spellbook.notes import chunks, daily, links
+from spellbook.notes import chunks, daily, links, properties
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -107,15 +109,18 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     title, category = note.title, category_of(note, rules.categories)
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
-    first = tuple(terms.findable(" ".join(each)) for each in found_by)
-    later = first
+    meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
+    own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
+    whole = later = tuple(terms.findable(" ".join(each)) for each in found_by)
+    first = ("", "", own) if says_nothing else (*whole[:2], f"{whole[2]} {own}".strip())
     room = (_REPEATED + len(note.text)) // len(pieces)
     if sum(len(label) + 1 for each in found_by for label in each) > room:
         later = tuple(map(terms.findable, _shorten(found_by, room)))
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
     rows = tuple(_row(piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
-    if _says_nothing(note, pieces):
-        rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*NO_WORDS), words=NO_WORDS), *rows[1:])
+    if says_nothing:
+        words = ("", "", "", own, "", "")
+        rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
     columns = {
         "name": links.key(note.path),
         "declared": note.declared_id,
@@ -128,7 +133,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "updated": note.updated,
         "keywords": _json(keywords),
         "tags": _json(tags),
-        "meta": _json(as_json(note.meta)),
+        "meta": _json(meta),
         "labels": shared_words(first, later),
     }
     named: dict[str, Sequence[object]] = {
@@ -156,7 +161,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         for text in texts
         if text.strip()
     )
-    filters = frozenset((*_fields(named, note.meta), *_language(note)))
+    said, starts = islice(properties.fields(note), 20 * _MOST_LABELS), [piece.start for piece in pieces]
+    in_text = ((*pair, bisect_right(starts, at) - 1) for at, key, value in said for pair in flat(fold(key), value))
+    of_note = ((*pair, -1) for pair in (*_fields(named, note.meta), *_language(note)))
+    filters = frozenset((*of_note, *in_text))
     return FileEntry(note.path, stamp, read_ns, sha256, tuple(faults), columns, filters, rows, linked, labelled)
 
 

@@ -26,6 +26,9 @@ DATES = ("created", "updated", "when")
 _MOST_KEY = 1_000
 """Letters of a frontmatter key that can be filtered by: far more than people write."""
 
+_RANGE = re.compile(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)?\s*\.\.\s*(?:\d{4}|$)")
+"""A range of dates, which any key takes."""
+
 Filter = Mapping[str, object]
 
 
@@ -109,7 +112,7 @@ def conditions(filter: Filter | None) -> tuple[Condition, ...]:
 
     `importance` means at least; `path` is a glob; `created`, `updated` and `when` take
     `2026-11-01`, `2026-11`, `2026-11-01..2026-11-15`, open ranges `2026-11-01..`, or
-    `{"from": …, "to": …}`.
+    `{"from": …, "to": …}`; other keys take a text, a list, or such a range.
     """
     if filter is None:
         return ()
@@ -154,6 +157,8 @@ def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
         return  # each value in it would be stored with the key
     if isinstance(value, str):  # most are
         yield key, fold(value)
+        if value.startswith("[[") and value.endswith("]]"):
+            yield key, fold(value[2:-2].partition("|")[0])
     elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from flat(f"{key}.{fold(name)}", item)
@@ -212,13 +217,13 @@ def day_of(mtime_ns: int) -> str:
 
 
 def _condition(name: str, value: object) -> Condition:
-    key = name.strip().rstrip("!")
+    key = fold(name.strip().rstrip("!"))
     negated = name.strip().endswith("!")
     if not key:
         raise InvalidInput(f"The filter has a key without a name: {name!r}.", "Give it as key and value.")
     if key == "importance":
         return Condition(key, low=_importance(value), negated=negated)
-    if key in DATES:
+    if key in DATES or isinstance(value, Mapping) or (isinstance(value, str) and _RANGE.match(value.strip())):
         low, high = _range(key, value)
         return Condition(key, low=low, high=high, negated=negated)
     values = value if isinstance(value, list | tuple | set) else [value]

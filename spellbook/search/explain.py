@@ -80,7 +80,8 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
     refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}
-    passed = [one for one in hits(question, ranked) if one.chunk.key != NO_TEXT and not refused.get(one.chunk.number)]
+    may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
+    passed = [one for one in may if not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note)
     full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}
     numbers = {one.chunk.number for one in passed}
@@ -94,10 +95,10 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         if key := refused.get(number):
             is_guide = key == NO_GUIDES.key
             verdict = "a guide of Spellbook: name it by a filter" if is_guide else f"excluded by the filter {key}"
-        elif candidate.chunk.key == NO_TEXT:
-            verdict = "it has no text but a title"
         elif place := places.get(number):
             verdict = f"hit {place}"
+        elif candidate.chunk.key == NO_TEXT:
+            verdict = "it has no text but a title"
         elif candidate.instead:
             verdict = f"shown as its translation {candidate.instead}"
         elif candidate.chunk.path in full and number in numbers:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from spellbook.index.catalog.schema import framed
 from spellbook.notes import splitter
-from spellbook.search.presentation import head, named, outside, pointer
+from spellbook.search.presentation import head, labels, named, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
@@ -106,7 +106,7 @@ def passages(hits: Sequence[Hit], max_tokens: int, weigh: Weigh) -> tuple[Hit, .
     """Return the first `hits` whose names fit into an answer, each with its best passage where there is room."""
     room, fit = max_tokens - _AROUND, []
     for hit in hits:
-        room -= count(f"{named(hit)}\n{outside(hit)}") + _BETWEEN
+        room -= count("\n".join((named(hit), *labels(hit, hit.properties)))) + _BETWEEN
         if room < 0:
             break
         best = excerpt(hit.chunk.text, hit.line, min(PASSAGE, room), weigh)

@@ -108,7 +108,8 @@ class Answer:
             shown["also"] = list(self.also)
         if self.closest:
             shown["closest"] = [
-                asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text} for hit in self.closest
+                asdict(hit.chunk.place) | {"score": hit.score, "text": hit.text, "properties": hit.properties}
+                for hit in self.closest
             ]
         if self.unmatched:
             shown["unmatched"] = [value.as_dict() for value in self.unmatched]

@@ -48,8 +48,8 @@ class Hit:
     A chunk that was found, its score in 0..1, and why: the shares of its legs and adjustments.
 
     `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
-    to its note. `further` are chunks of its
-    note that would be hits too and are not listed, best first, on the first hit of the note.
+    to its note. On the first hit of a note, `further` are chunks of it that would be hits too and are not listed, best
+    first, and `properties` its own properties on one line.
     """
 
     chunk: StoredChunk
@@ -58,6 +58,7 @@ class Hit:
     text: str
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
+    properties: str = ""
 
     id = _OfChunk[str]()
     path = _OfChunk[str]()
@@ -92,7 +93,7 @@ class Hit:
 
 _SHOWN = (
     *("id", "path", "line", "title", "heading", "score", "text", "why", "topic", "category"),
-    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks"),
+    *("keywords", "tags", "importance", "created", "updated", "hash", "backlinks", "properties"),
 )
 """The names of a hit in JSON."""
 

@@ -16,12 +16,12 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
-from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import packing, ranking, related, retrieve, successors, translations, weights, when
+from spellbook.search import packing, presentation, ranking, related, retrieve, successors, translations, weights, when
 from spellbook.search.candidates import Gathering, QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
@@ -249,9 +249,8 @@ class Searcher:
         if question.mode == "keyword" or not superseded:
             return []
         wanted = successors.missing(candidates, superseded, question.limit)
-        shown = self._catalog.among(wanted, limits) if wanted else set()
-        chunks = (chunk for path in sorted(shown) for chunk in self._catalog.at(path)[:_MOST_ALIKE])
-        return [chunk.number for chunk in chunks if chunk.key != NO_TEXT]
+        keys = [chunk.key for path in wanted for chunk in self._catalog.at(path)[:_MOST_ALIKE]]
+        return [chunk.number for chunk in self._catalog.by_key(keys, limits) if chunk.path in wanted]
 
     def _rerank(self, question: Question, fused: Sequence[Candidate], reasons: list[str]) -> None:
         """Let the reranker, if there is one, judge the first candidates."""
@@ -288,9 +287,13 @@ class Searcher:
             return self._with_words(ranked, found)
 
     def _with_words(self, ranked: Ranked, found: Sequence[Hit]) -> list[Hit]:
-        """Return hits that say which words of the question their chunks have."""
+        """Return hits that say which words of the question their chunks have, the first of a note its properties."""
         words = retrieve.words_in(self.loaded, (*ranked.words, *ranked.further), [hit.chunk.number for hit in found])
-        return [replace(hit, why={**hit.why, "words": rows}) for hit, rows in zip(found, words, strict=True)]
+        own = {hit.path: presentation.properties(hit.chunk) for hit in found}
+        return [
+            replace(hit, why={**hit.why, "words": rows}, properties=own.pop(hit.path, ""))
+            for hit, rows in zip(found, words, strict=True)
+        ]
 
 
 def hits(question: Question, ranked: Ranked) -> list[Candidate]:

@@ -83,7 +83,7 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
         near = [
             line
             for hit in result.closest
-            for line in (f"- {layout.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else "")
+            for line in (f"- {layout.named(hit)}", *presentation.labels(hit, hit.properties), quoted(hit.text))
         ]
         return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
@@ -137,11 +137,12 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
+    own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
     for chunk in chunks:
         text = quoted(chunk.text.strip())
         mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
-        above = (f"{_head(chunk)} hash: {chunk.hash}", mark, presentation.outside(chunk))
-        part = "\n".join(filter(None, (*above, text)))
+        labels = presentation.labels(chunk, own.pop(chunk.path, ""))
+        part = "\n".join(filter(None, (f"{_head(chunk)} hash: {chunk.hash}", mark, *labels, text)))
         if (size := tokens_of([part])) <= room:
             room -= size
             parts.append(part)
@@ -432,7 +433,8 @@ def tokens_of(lines: Sequence[str]) -> int:
 def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
     hits, closest = (
-        tuple(replace(hit, text=fence(hit.text, hit)) for hit in listed) for listed in (answer.hits, answer.closest)
+        tuple(replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit)) for hit in listed)
+        for listed in (answer.hits, answer.closest)
     )
     return replace(answer, hits=hits, closest=closest)
 

@@ -155,7 +155,7 @@ class Catalog:
 
     def keys(self, conditions: Sequence[Condition]) -> list[str]:
         """Return the distinct vector keys of the chunks that meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
+        where, values = in_sql(self._database, conditions, chunks=True)
         sql = f"SELECT DISTINCT key FROM chunks JOIN notes USING (note) WHERE key IS NOT NULL AND {where}"
         return [key for (key,) in self._rows(sql, values)]
 
@@ -172,7 +172,7 @@ class Catalog:
         The `limit` best come first, then those of the chunks `also` that match and meet `conditions`.
         """
         others = [condition for condition in conditions if condition != NO_GUIDES]
-        where, values = in_sql(self._database, others)
+        where, values = in_sql(self._database, others, chunks=True)
         join = "JOIN chunks ON chunk = words.rowid JOIN notes USING (note)" if others else ""
         if len(others) < len(conditions):
             # Guides have few chunks. To join each matching row with its note takes as long as bm25 does.
@@ -218,7 +218,7 @@ class Catalog:
 
     def by_key(self, keys: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks that carry one of `keys` and meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
+        where, values = in_sql(self._database, conditions, chunks=True)
         if not keys:
             return []
         # As one value, the statement is the same for all keys, and SQLite can cache it.
@@ -232,7 +232,7 @@ class Catalog:
 
     def by_fold(self, same: Sequence[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return the chunks whose folded text has one of these hashes, of notes that meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
+        where, values = in_sql(self._database, conditions, chunks=True)
         where = f"same IN (SELECT value FROM json_each(:same)) AND {where}"
         return self._find(where, {**values, "same": json.dumps(list(same))}, "chunks CROSS JOIN notes") if same else []
 

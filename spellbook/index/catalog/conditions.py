@@ -31,15 +31,16 @@ WITH RECURSIVE each(word) AS (
 """One index lookup for each distinct value; SELECT DISTINCT would read all rows."""
 
 _COLUMNS = {"importance": "importance", "created": "instant(created)", "when": "moment(created, updated, mtime_ns)"}
-"""What a range of numbers is compared with; any other key is `updated`."""
+_COLUMNS["updated"] = "coalesce(instant(updated), mtime_ns / 1e9)"
+"""What a range of numbers is compared with; under other keys, and in the text, the dates that are there."""
 
 _COMMON = "category topic tags keywords entities kind scope importance path created updated when"
 _COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
 
-_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned"
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned task due"
 _OF_TOOLS = frozenset(_WRITTEN.split())
-"""Keys that tools write and filter by: where no note has them yet, nothing is found, and that is no error."""
+"""Keys that are filtered by before a note has them: then nothing is found, and that is no error."""
 
 
 def _unknown(key: str, present: Iterable[str]) -> InvalidInput:
@@ -50,14 +51,18 @@ def _unknown(key: str, present: Iterable[str]) -> InvalidInput:
     return InvalidInput(f"No note has the key {key!r:.80} to filter by.", meant)
 
 
-def in_sql(database: Database, conditions: Sequence[Condition]) -> tuple[str, dict[str, object]]:
-    """Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key, or for too many."""
+def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = False) -> tuple[str, dict[str, object]]:
+    """
+    Return `conditions` as SQL, and its values. Raises InvalidInput for an unknown key, or for too many.
+
+    A field in the text counts for its note, or where `chunks` are asked for, for its chunk.
+    """
     if len(conditions) > MOST_KEYS:
         raise InvalidInput(f"The filter has {len(conditions)} keys.", f"{MOST_KEYS} are the most.")
     clauses: list[str] = ["1"]
     values: dict[str, object] = {}
     for number, condition in enumerate(conditions):
-        sql = _condition(database, condition, f"c{number}", values)
+        sql = _condition(database, condition, f"c{number}", values, chunks)
         clauses.append(f"NOT ({sql})" if condition.negated else f"({sql})")
     return " AND ".join(clauses), values
 
@@ -70,27 +75,28 @@ def listing(database: Database, conditions: Sequence[Condition], folder: str | N
     return f"{sql} ORDER BY path", {**values, "folder": folder}
 
 
-def _condition(database: Database, condition: Condition, name: str, values: dict[str, object]) -> str:
-    key = condition.key
-    if condition.low is not None or condition.high is not None:
-        column = _COLUMNS.get(key, "coalesce(instant(updated), mtime_ns / 1e9)")
-        values |= {f"{name}low": condition.low, f"{name}high": condition.high}
-        bounds = [f"{column} >= :{name}low"] * (condition.low is not None)
-        bounds += [f"{column} <= :{name}high"] * (condition.high is not None)
-        return f"coalesce({' AND '.join(bounds)}, 0)"
+def _condition(database: Database, condition: Condition, name: str, values: dict[str, object], chunks: bool) -> str:
+    key = values[name] = condition.key
     # One value for the whole list: SQLite limits the number of values and the depth of an expression.
-    values[f"{name}any"] = json.dumps(condition.values)
+    values |= {f"{name}any": json.dumps(condition.values), f"{name}low": condition.low, f"{name}high": condition.high}
+    bounds = [f">= :{name}low"] * (condition.low is not None) + [f"<= :{name}high"] * (condition.high is not None)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
     has_value = f"value IN (SELECT value FROM json_each(:{name}any))"
     if key == NO_GUIDES.key:
         guides = f"SELECT note FROM fields WHERE key = 'guide' AND {has_value}"
         return f"category = 'system' AND note IN ({guides})"
-    values[name] = key
+    if bounds:
+        has_value = " AND ".join(f"instant(upper(value)) {bound}" for bound in bounds)
+    said = f"FROM fields WHERE key = :{name} AND {has_value}"
+    has = f"note IN (SELECT note {said})"
+    if chunks:
+        has = f"note IN (SELECT note {said} AND ordinal < 0) OR (note, ordinal) IN (SELECT note, ordinal {said})"
+    if bounds and key in _COLUMNS:
+        return f"coalesce({' AND '.join(f'{_COLUMNS[key]} {bound}' for bound in bounds)}, 0) OR {has}"
     is_there = database.rows("SELECT 1 FROM fields WHERE key = ? LIMIT 1", (key,))
     if not is_there and key not in _COMMON_FIELDS | _OF_TOOLS:
         raise _unknown(key, _distinct(database, "key", "1"))
-    has = f"note IN (SELECT note FROM fields WHERE key = :{name} AND {has_value})"
     return f"{has} OR note NOT IN (SELECT note FROM fields WHERE key = :{name})" if condition.or_absent else has
 
 

@@ -55,18 +55,21 @@ class Labels:
             {"keys": json.dumps(list(keys)), **values},
         )
 
-    def chunks(self, paths: Sequence[str], most: int = FIRST) -> list[tuple[str, int, str]]:
+    def chunks(
+        self, paths: Sequence[str], most: int = FIRST, limits: Sequence[Condition] = ()
+    ) -> list[tuple[str, int, str]]:
         """
         Return path, number and vector key of the `most` first chunks of each note at `paths`, in order within it.
 
         A chunk that says nothing has the key `NO_TEXT`.
         """
+        where, values = in_sql(self._database, limits, chunks=True)
         return self._database.rows(
-            """
+            f"""
             SELECT path, chunk, coalesce(key, '') FROM notes CROSS JOIN chunks USING (note)
-            WHERE path IN (SELECT value FROM json_each(?)) AND ordinal < ? ORDER BY note, ordinal
+            WHERE path IN (SELECT value FROM json_each(:paths)) AND ordinal < :most AND {where} ORDER BY note, ordinal
             """,
-            (json.dumps(list(paths)), most),
+            {"paths": json.dumps(list(paths)), "most": most, **values},
         )
 
     def count(self) -> int:

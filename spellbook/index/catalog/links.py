@@ -225,7 +225,7 @@ class Links:
 
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
-        where = "key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
+        where = "ordinal < 0 AND key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
         return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))
 

@@ -267,7 +267,7 @@ class Notes:
         self._revive(connection, keys - dropped)
         connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?)", [(note, *label) for note, label in named])
         fields = ((note, *field) for note, entry in numbered for field in entry.fields)
-        connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?)", fields)
+        connection.executemany("INSERT OR IGNORE INTO fields VALUES (?, ?, ?, ?)", fields)
         self._links.add(connection, [(note, entry.links) for note, entry in numbered])
         self._add_chunks(connection, [(note, chunk) for note, entry in numbered for chunk in entry.chunks])
         return affected

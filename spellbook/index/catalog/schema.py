@@ -30,7 +30,7 @@ QUESTION = "question"
 """Kinds of labels."""
 
 NO_TEXT = ""
-"""The key of a chunk that says nothing, or a title alone. It has no vector and no words, so nothing finds it."""
+"""The key of a chunk that says nothing, or a title alone. It has no vector; only properties of its note find it."""
 
 
 class ChunkRow(NamedTuple):
@@ -76,7 +76,7 @@ class LinkRow(NamedTuple):
 
 
 class FileEntry(NamedTuple):
-    """A file as it was read at `read_ns`: its stamp, hash and faults, and its note if it has one."""
+    """A file as it was read at `read_ns`: its stamp, hash and faults, and its note if it has one; see `extract`."""
 
     path: str
     stamp: Stamp
@@ -84,7 +84,7 @@ class FileEntry(NamedTuple):
     sha256: str
     faults: tuple[Fault, ...] = ()
     note: Mapping[str, Any] | None = None
-    fields: frozenset[tuple[str, str]] = frozenset()
+    fields: frozenset[tuple[str, str, int]] = frozenset()
     chunks: tuple[ChunkRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
     labels: tuple[LabelRow, ...] = ()

@@ -12,13 +12,13 @@ import sqlite3
 
 from spellbook.system.sqlite import run_script
 
-FORM = 25
+FORM = 26
 """The number of this form; it grows with each change of the tables, or of how they are filled."""
 
 WEIGHTS = (3.0, 3.0, 3.0, 1.0, 1.0, 0.5)
 """
-Weights of bm25 by column: title (with aliases), heading, keywords (with entities and tags), questions, body, parts of
-identifiers.
+Weights of bm25 by column: title (with aliases), heading, keywords (with entities and tags), questions (and properties),
+body, parts of identifiers.
 """
 
 _STATE = """
@@ -69,7 +69,9 @@ _NOTES = """
     CREATE INDEX notes_declared ON notes (declared) WHERE declared IS NOT NULL;
     CREATE INDEX notes_topic ON notes (category, topic);
     CREATE INDEX notes_name ON notes (name);
-    CREATE TABLE fields (note INTEGER, key TEXT, value TEXT, PRIMARY KEY (key, value, note)) WITHOUT ROWID;
+    -- Of fields in the text, `ordinal` is that of their chunk; it is -1 for those of the frontmatter.
+    CREATE TABLE fields (note INTEGER, key TEXT, value TEXT, ordinal INTEGER, PRIMARY KEY (key, value, note, ordinal))
+        WITHOUT ROWID;
     CREATE INDEX fields_note ON fields (note);
 
     -- Links are stored as written and resolved by file name when read, so that no note is read again for another.
@@ -105,7 +107,7 @@ _NOTES = """
 
 _CHUNKS = """
     -- Texts are packed, see `text_bytes`. `above` are the lines that precede the text where it is embedded. A chunk
-    -- that says nothing has no key, and so neither vector nor words.
+    -- that says nothing has no key, so no vector, and no words but its note's properties.
     CREATE TABLE chunks (
         chunk INTEGER PRIMARY KEY AUTOINCREMENT, note INTEGER NOT NULL, ordinal INTEGER, suffix TEXT, heading TEXT,
         line INTEGER, end_line INTEGER, text TEXT, above TEXT, same TEXT, key TEXT,
@@ -120,10 +122,9 @@ _CHUNKS = """
 
     -- Vowel signs belong to words (Hindi, Thai), and identifiers match by their parts. See `words`.
     CREATE VIEW worded AS SELECT chunk,
-        CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 0) END AS title,
+        label_words(labels, ordinal, 0) AS title,
         CASE WHEN key IS NULL THEN '' ELSE heading_words(heading) END AS heading,
-        CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 1) END AS keywords,
-        CASE WHEN key IS NULL THEN '' ELSE label_words(labels, ordinal, 2) END AS questions,
+        label_words(labels, ordinal, 1) AS keywords, label_words(labels, ordinal, 2) AS questions,
         CASE WHEN key IS NULL THEN '' ELSE body_words(unpacked(text)) END AS body,
         CASE WHEN key IS NULL THEN '' ELSE part_words(unpacked(text)) END AS parts
         FROM chunks CROSS JOIN notes USING (note);

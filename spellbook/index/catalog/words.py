@@ -15,10 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 Words = tuple[str, str, str, str, str, str]
-"""The columns of the index: title, heading, keywords, questions, body, parts."""
-
-NO_WORDS: Words = ("", "", "", "", "", "")
-"""The words of a chunk without text of its own, so that no search finds it."""
+"""The columns of the index: title, heading, keywords, questions (and properties), body, parts."""
 
 _COLUMNS = "title, heading, keywords, questions, body, parts"
 

@@ -81,7 +81,7 @@ class NoteVectors:
         rank = {key: i for i, key in enumerate(keys)}
         named = sorted(catalog.labels.notes(keys, limits), key=lambda pair: rank[pair[0]])
         paths = list(dict.fromkeys(path for _, path in named))[:NEAR]
-        rows = catalog.labels.chunks(paths)
+        rows = catalog.labels.chunks(paths, limits=limits)
         cosines = self._nearest.cosines(vector, {key for _, _, key in rows})
         best: dict[str, list[tuple[float, int]]] = {}
         for path, number, key in rows:

@@ -1,0 +1,78 @@
+"""
+Properties: keys of a note's own in its frontmatter; and in its text fields as Dataview reads them, check boxes, and
+dates as Tasks writes them, but for those in code, formulas and comments. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, islice
+from typing import Any
+
+from spellbook.notes.frontmatter import load_value
+from spellbook.notes.note import Note, code_spans, lines, replaced
+from spellbook.notes.relations import RELATIONS
+from spellbook.text.unicode import folded
+
+_FILED = "id,title,topic,category,categories,kind,importance,tags,tag,keywords,questions,question_this_answers,aliases"
+_GUARDED = "alias,entities,merged,scope,privacy_scope,trust,pinned,guide,outcome,superseded_by"
+_RULING = {*_FILED.split(","), *_GUARDED.split(","), *RELATIONS}
+"""Keys by which Spellbook knows, files and guards a note: in a text they do not count."""
+_DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
+_KNOWN = {*_RULING, *_DATES.split(","), "language", "lang", "cssclass", "cssclasses"}
+_WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
+_KEPT = {*_KNOWN, *_WRITTEN.split(","), "review"}
+"""Keys of what Spellbook writes; in a person's note some of them are the person's own."""
+_MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
+
+_DATED = {"📅": "due", "📆": "due", "🗓": "due", "⏳": "scheduled", "⌛": "scheduled", "🛫": "start"}
+_DATED |= {"✅": "done", "➕": "created", "❌": "cancelled"}
+_MAY_BE = re.compile(rf"::|[-+*.)][ \t]+\[[^\]]\]|[{''.join(_DATED)}]")
+_LETTER = re.compile(r"[^\r\n]")
+_HIDDEN = re.compile(r"(?s:%%.*?%%|<!--(?:(?!<!--|-->).)*+-->|\$\$.*?\$\$)|\$(?![\s$])[^$\r\n]*(?<![\s\\])\$(?!\d)")
+_START = re.compile(r"[ \t>]*(?:(?P<item>[-+*]|\d{1,9}[.)])[ \t]+(?:\[(?P<box>[^\]\r\n])\](?=\s))?)?[ \t]*")
+_DATE = re.compile(rf"([{''.join(_DATED)}])\ufe0f?[ \t]*(\d{{4}}-\d\d-\d\d)(?!\d)")
+_KEY = r"[*_~]{0,3}(?P<key>[^\x00-\x08\n-\x1f!-,.:-@\[-^`{-\x7f]{1,100}?)[ \t]*[*_~]{0,3}::(?!:)(?P<gap>[ \t]*)"
+_WHOLE = re.compile(rf"{_KEY}(?P<value>[^\r\n]*)")
+_SQUARE = re.compile(rf"(?<!\[)\[{_KEY}(?P<value>(?:[^\[\]\r\n]|\[\[[^\[\]\r\n]*\]\]|\[[^\[\]\r\n]*\])*+)\](?!\()")
+_ROUND = re.compile(rf"\({_KEY}(?P<value>(?:[^()\r\n]|\([^()\r\n]*\))*+)\)")
+_YAML = re.compile(r"[-+.\d][\w.+:-]{0,40}|\"[^\"\\]*\"")
+
+
+def own(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield a note's own keys, of its frontmatter as JSON has it, with their values: one, or a few with commas."""
+    hidden = _KEPT if "id" in meta else _KNOWN
+    for key, value in islice(meta.items(), _MOST_OWN):
+        listed = value if isinstance(value, list) else [value]
+        is_plain = all(isinstance(each, str | int | float) and each != "" for each in listed)
+        if is_plain and 0 < len(listed) <= _MOST_LISTED and folded(key) not in hidden:
+            said = ", ".join(each if isinstance(each, str) else json.dumps(each) for each in listed)
+            yield key[:_MOST_LETTERS], said[:_MOST_LETTERS]
+
+
+def fields(note: Note) -> Iterator[tuple[int, str, object]]:
+    """Yield the fields in a note's text: the character of `Note.text`, the key, and the value."""
+    if not _MAY_BE.search(note.text, note.body_at):
+        return
+    offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
+    spans = sorted({span for block in note.blocks for span in block.prose})
+    runs = ("".join(note.body_lines[first:last]) for first, last in spans)
+    text = "".join(replaced(run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in code_spans(run))) for run in runs)
+    seen = lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
+    for number, line in zip((each for span in spans for each in range(*span)), seen, strict=False):
+        yield from ((offsets[number] + column, key, value) for column, key, value in _in_line(line))
+
+
+def _in_line(line: str) -> Iterator[tuple[int, str, object]]:
+    start = next(_START.finditer(line))
+    if start["box"]:
+        yield start.start("box"), "task", {"x": "done", "-": "cancelled"}.get(start["box"].lower(), "open")
+    yield from ((dated.start(), _DATED[dated[1]], dated[2]) for dated in _DATE.finditer(line) if start["item"])
+    written = [*_SQUARE.finditer(line), *_ROUND.finditer(line)] if "::" in line else [None]
+    for match in filter(None, written or [_WHOLE.match(line, start.end())]):
+        key, value = " ".join(match["key"].split()).strip("_ "), match["value"].strip(" \t*_~")[:_MOST_LETTERS]
+        is_name = match["gap"] or " " not in key  # `I like std::vector` is none
+        if key and value and is_name and folded(key) not in {*_RULING, "type", "source", "saved_from", "path", "when"}:
+            yield match.start(), key, load_value(value) if _YAML.fullmatch(value) else value
