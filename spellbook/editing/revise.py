@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,10 @@ from spellbook.vault.folder import digest
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
+
+LEFT = "Earlier snapshots and git's history still have it."
+_NAMELESS = "erased"
+"""The name in the journal of notes that are erased for good and have no id in their frontmatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +198,20 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note, and with
     `whole` each of its chunks does.
 
-    Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
-    file of its own.
+    Erased text goes to the trash unless `hard`; then no file of the state folder holds it any more, which a repeated
+    call completes after a kill. One section of a longer note is cut out, and kept in the trash as a file of its own.
     """
+    with _for_good(index, hard):
+        return _erase(index, id, hard=hard, whole=whole)
+
+
+def _erase(index: Index, id: str, *, hard: bool, whole: bool) -> Erased:
     chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
     siblings = index.catalog.at(chunk.path)
     if is_note or whole or len(siblings) == 1:
-        with index.vault.change("erase", id if is_note else chunk.note, for_good=hard):
-            [kept] = _remove(index, [chunk.path], hard)
+        what = _nameless(chunk) if hard else id if is_note else chunk.note
+        with index.vault.change("erase", what, for_good=hard):
+            kept = next(iter(_remove(index, [chunk.path], hard)), None)
         gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
         erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
     else:
@@ -210,6 +220,21 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     if not hard:
         embed_note(index, chunk.path)
     return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
+
+
+@contextlib.contextmanager
+def _for_good(index: Index, hard: bool) -> Iterator[None]:
+    """After what is erased `hard` inside, or was before, leave no trace of it in the state folder."""
+    try:
+        yield
+    finally:
+        if hard:
+            index.forget()
+
+
+def _nameless(chunk: StoredChunk) -> str:
+    """Return the name in the journal of a note that is erased for good."""
+    return str(chunk.meta.get("id") or _NAMELESS)
 
 
 def _sections(siblings: Sequence[StoredChunk]) -> int:
@@ -244,7 +269,7 @@ def erase_notes(
     `called` names them in the result, `verb` and `what` in the log.
     """
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
-    with index.vault.change(verb, what, for_good=hard):
+    with _for_good(index, hard), index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
         kept = _remove(index, paths, hard)
     return Erased(called, tuple(chunk.id for chunk in stored), tuple(filter(None, kept)), index.catalog.generation)
 
@@ -252,7 +277,8 @@ def erase_notes(
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
     """Remove whole notes if all are as the index knows them, else none."""
     known = index.catalog.notes.known(paths)
-    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others were deleted in the meantime
+    there = [path for path in paths if index.vault.stamp(path)]  # the others were deleted in the meantime
+    there = there or ([] if hard else [paths[0]])
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
         sync.scan_paths(index, paths)
@@ -286,7 +312,7 @@ def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
         name = f"{chunk.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
         try:
-            with index.vault.change("erase", chunk.id, for_good=hard):
+            with index.vault.change("erase", _nameless(chunk) if hard else chunk.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
                 index.vault.write(chunk.path, left, digest(data))
             return kept

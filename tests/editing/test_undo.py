@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing.edits import merged
+from spellbook.index.vectors import follow
 from spellbook.library import book as books
+from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
@@ -309,6 +311,63 @@ def test_a_section_erased_for_good_is_not_in_the_journal(book, harbour):
     book.erase("harbour#two", hard=True)
     assert book.index.vault.journal.text(digest(before)) is None
     assert [(entry.verb, entry.traces[0].kind) for entry in book.log()] == [("erase", "changed"), ("revise", "changed")]
+
+
+TOLD = ["Zanzibar", "Quokka", "Flummox", "Gribble", "Wombatish", "Narwhals", "Xylophonic", "Budgerigar", "코끼리울음"]
+
+
+def found(*folders: Path) -> set[tuple[str, str]]:
+    """The files, and the words of TOLD that are in their names or their bytes."""
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {
+        (file.name, word)
+        for file in files
+        for word in TOLD
+        if word.lower() in file.name.lower() or word.lower().encode() in file.read_bytes().lower()
+    }
+
+
+@pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
+def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
+    """
+    After erase --hard no name, log, table, free page or vector index holds title, text, labels or path, while the book
+    is open and after.
+    """
+    one, two, three, four, five, six, seven, eight, nine = TOLD
+    for number in range(30):
+        write_note(f"other/{number}.md", f"# Other {number}\n\nA note about harbours, number {number}.")
+    book.reindex()
+    meta = {
+        "topic": "t",
+        "title": f"{one} {two}",
+        "tags": [three],
+        "keywords": [four],
+        "questions": [f"Who is {five}?"],
+    }
+    meta["privacy_scope"] = "team"
+    [written] = book.scribe({"text": f"Said: {six}.\n\n## {seven}\n\n{eight}.", "metadata": meta}).written
+    book.revise(written.chunk_id, replace=(six, f"{six} {nine}"))
+    book.revise(written.chunk_id, replace=(nine, "nobody"))
+    book.show(written.chunk_id)
+    book.reindex()
+    follow.catch_up(book.index.catalog, book.index.chroma)
+    assert seen_by(book, "team").search(eight).hits
+    if way == "moved":
+        book.move(written.path, f"t/{one} again.md")
+    assert {word for _, word in found(book.config.state, vault)} >= {one, two, three, four, five, seven}
+    if way == "section":
+        sections = [chunk.id for chunk in book.show(written.chunk_id)]
+        book.erase(sections[-1], hard=True)
+        gone = {seven, eight}
+    else:
+        book.erase_topic("t", hard=True) if way == "topic" else book.erase(written.chunk_id, hard=True)
+        gone = set(TOLD)
+    assert not {(name, word) for name, word in found(book.config.state, vault) if word in gone}
+    assert [entry.what for entry in book.log(1)] == ["erased" if way == "topic" else written.chunk_id]
+    assert not gone & set(" ".join(str(entry.as_dict()) for entry in book.log(99)).split())
+    assert len(book.search("harbours").hits) > 0
+    book.close()
+    assert not {(name, word) for name, word in found(book.config.state, vault) if word in gone}
 
 
 # -- restore
