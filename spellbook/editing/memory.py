@@ -35,9 +35,8 @@ ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 _MOST_NAME_WORDS = 4
 """Words of a title that name the file. By hand: a path is read as a fact, and stays when the note is corrected."""
 _ODD = re.compile(r"\W+")
-_EDGE = re.compile(r"^[#:;,|/\\=…-]+|[:;,.?!|/\\=…-]+$")
+_EDGE = re.compile(r'^[#:;,|/\\=…"\[-]+|[:;,.?!|/\\=…"\]-]+$')
 _ID_LETTERS = 26  # of a ULID
-_OTHERWISE = str.maketrans('"[]', "'()")
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
 """What stands before the words of a list's item, a quote or a callout."""
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
@@ -89,7 +88,7 @@ class Memory:
     @property
     def name(self) -> str:
         """The name of its note's file: a few words of its title or first sentence, without digits, codes or secrets."""
-        words = [_EDGE.sub("", word) for word in self.title.translate(_OTHERWISE).split()]
+        words = [_EDGE.sub("", word) for word in self.title.split()]
         if not self.given_title:
             words = [_ODD.sub("-", word.replace("'", "").replace("’", "")).strip("-_") for word in words]
         words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]

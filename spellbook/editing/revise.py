@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,40 +201,23 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     Erased text goes to the trash unless `hard`; then no file of the state folder holds it any more, which a repeated
     call completes after a kill. One section of a longer note is cut out, and kept in the trash as a file of its own.
     """
-    with _for_good(index, hard):
-        return _erase(index, id, hard=hard, whole=whole)
-
-
-def _erase(index: Index, id: str, *, hard: bool, whole: bool) -> Erased:
-    chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
-    siblings = index.catalog.at(chunk.path)
-    if is_note or whole or len(siblings) == 1:
-        what = _nameless(chunk) if hard else id if is_note else chunk.note
-        with index.vault.change("erase", what, for_good=hard):
-            kept = next(iter(_remove(index, [chunk.path], hard)), None)
-        gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
-        erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
-    else:
-        kept, gone, erased = _erase_section(index, chunk, hard), [chunk], _place_of(chunk, siblings)
-    sync.scan_paths(index, [chunk.path])
-    if not hard:
-        embed_note(index, chunk.path)
-    return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
-
-
-@contextlib.contextmanager
-def _for_good(index: Index, hard: bool) -> Iterator[None]:
-    """After what is erased `hard` inside, or was before, leave no trace of it in the state folder."""
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as after:
         if hard:
-            index.forget()
-
-
-def _nameless(chunk: StoredChunk) -> str:
-    """Return the name in the journal of a note that is erased for good."""
-    return str(chunk.meta.get("id") or _NAMELESS)
+            after.callback(index.forget)
+        chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+        siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
+        what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
+        if is_note or whole or len(siblings) == 1:
+            with index.vault.change("erase", what or called, for_good=hard):
+                kept = next(iter(_remove(index, [chunk.path], hard)), None)
+            gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
+            erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
+        else:
+            kept, gone, erased = _erase_section(index, chunk, what, hard), [chunk], _place_of(chunk, siblings)
+        sync.scan_paths(index, [chunk.path])
+        if not hard:
+            embed_note(index, chunk.path)
+        return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
 
 
 def _sections(siblings: Sequence[StoredChunk]) -> int:
@@ -269,8 +252,10 @@ def erase_notes(
     `called` names them in the result, `verb` and `what` in the log.
     """
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
-    with _for_good(index, hard), index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
+    with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
         kept = _remove(index, paths, hard)
+    if hard:
+        index.forget()
     return Erased(called, tuple(chunk.id for chunk in stored), tuple(filter(None, kept)), index.catalog.generation)
 
 
@@ -301,7 +286,7 @@ def embed_note(index: Index, path: str) -> None:
         embed.embed_labels(index, [path])
 
 
-def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
+def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> str | None:
     for _ in range(_TRIES):
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
@@ -312,7 +297,7 @@ def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
         name = f"{chunk.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
         try:
-            with index.vault.change("erase", _nameless(chunk) if hard else chunk.id, for_good=hard):
+            with index.vault.change("erase", what or chunk.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
                 index.vault.write(chunk.path, left, digest(data))
             return kept

@@ -176,11 +176,7 @@ class Index:
         return None
 
     def forget(self) -> None:
-        """
-        Write the state's databases anew without what notes left that are there no more. Raises StorageError.
-
-        Takes the time of copying them. Chroma and the indexes of limited tokens are built anew by their next use.
-        """
+        """Leave nothing of notes that are there no more in the state folder; copies databases. Raises StorageError."""
         self.vault.journal.compact()
         self.catalog.forget()
         chroma = self.chroma.locked(BUSY_SECONDS) if isinstance(self.chroma, Chroma) else contextlib.nullcontext()

@@ -150,8 +150,7 @@ class Database:
         """
         Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.
 
-        Others can read meanwhile. Raises StorageError if another process writes for `patience` seconds, or if the disk
-        is full.
+        Others can read meanwhile. Raises StorageError if another process is writing, or if the disk is full.
         """
         connection = self.connection()
         with self._translate_errors(connection), _wait_up_to(connection, patience):

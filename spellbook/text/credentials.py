@@ -1,24 +1,19 @@
 """
 Credentials: what in a text looks like a key, a password or a resident's number, which a note should not hold.
 
-The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. This is a table
-instead of the library detect-secrets. The last release of that library is of May 2024. It needs an HTTP client. It
-knows no keys of Anthropic, Google or Hugging Face, no fine-grained tokens of GitHub, and only English labels.
-Placeholders of documentation are no secrets. Pure; every pattern takes time in proportion to the text.
+The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. The library
+detect-secrets knows fewer of them, and only English labels. Placeholders of documentation are no secrets. Pure; every
+pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
-import operator
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.unicode import composed
 
 HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
@@ -79,27 +74,19 @@ _KEY_LETTERS = 4_000
 """The most letters of a private key."""
 
 _RESIDENT = re.compile(
-    r"(?<![\dA-Za-z_/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\dA-Za-z_-]|[.,:/]\d)"
+    r"(?a)(?<![\w/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\w-]|[.,:/]\d)"
 )
 _RESIDENT_LABEL = re.compile(r"(?i)(?:주민|외국인) ?(?:등록)? ?번호|(?:resident|alien) registration|\brrn\b")
 _BEFORE = 30
 """Letters before a number without a hyphen in which its label must be."""
 
-_WEIGHTS = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
-"""Weights of the old checksum of resident numbers; those since October 2020 have none."""
+_BORN_SINCE = 1930
+"""Year of birth from which a number is a resident's: that of an order, such as 240315-1000234, reads older. By hand."""
 
-_CHECKED_UNTIL = 1930
-"""
-Year of birth before which the checksum must hold: few so old have a number without it, and that of an order, such as
-240315-1000234, reads like theirs. By hand.
-"""
-
-_CARD = re.compile(r"(?<![\dA-Za-z_-])(?:[2-6]\d{3}(?:[ -]\d{4}){3}|3[47]\d\d[ -]\d{6}[ -]\d{5})(?![\dA-Za-z_-])")
-_LABELLED_CARD = re.compile(r"(?<![\dA-Za-z_-])\d(?:[ -]?\d){12,18}(?![\dA-Za-z_-])")
+_CARD = re.compile(
+    r"(?a)(?<![\w-])(?:(?P<grouped>[2-6]\d{3}(?:(?:[ -]\d{4}){3}|[ -]\d{6}[ -]\d{5}))|\d(?:[ -]?\d){12,18})(?![\w-])"
+)
 _CARD_LABEL = re.compile(r"(?i)카드|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex")
-_LEAST_OF_CARD = 2.3
-"""Bits a digit that a card's number without a label has at least: those of documentation have fewer. By hand."""
-
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
 _IN_ADDRESS = re.compile(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
 
@@ -107,14 +94,13 @@ _LABELS = {
     "totp": r"(?:2fa|mfa|t?otp|authenticator)[ \w]{0,12}(?:secret|seed|key|시크릿|키)|[?&]secret(?==)",
     "phrase": "(?:recovery|seed|backup|wallet)[ -](?:phrase|words?)|mnemonic|(?:복구|시드|니모닉) ?(?:문구|구문|단어)",
     "passport": "passport|여권",
-    "password": r"pass(?:word|wd|phrase|code)|(?<![a-z])p(?:wd?|sw)(?![a-z])|비밀 ?번호|비번|암호(?!화|문)|패스워드"
-    "|パスワード|密码|密碼|passwort|пароль|mot de passe|contraseña",
+    "password": r"pass(?:word|wd|phrase|code|(?=\s?[=:]\s?[\"']?\w*[a-z]))|(?<![a-z])p(?:wd?|sw)(?![a-z])"
+    "|비밀 ?번호|비번|암호(?!화|문)|패스워드|パスワード|密码|密碼|passwort|пароль|mot de passe|contraseña",
     "pin": r"(?<![a-z])(?:pin|otp|cvc|cvv)(?: ?(?:code|number))?(?![a-z])|(?:핀|인증) ?(?:번호|코드)"
     r"|(?:door|gate|alarm|entry|access|unlock|lock|safe|security|verification|authentication|garage|building) code",
     "bearer": "bearer|authorization: basic",
     "key": r"secret(?:[_-]?(?:access[_-]?)?key)?|token|credential|(?:api|access|private|auth|account)[_ -]?key"
     "|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키",
-    "pass": "pass(?![a-z])",
     "login": r"(?<![a-z])(?:log-?in|router|nas|account|admin\w{0,10}|root|user(?:name)?|id)(?![a-z])"
     "|계정|아이디|로그인|공유기|관리자",
 }
@@ -156,10 +142,9 @@ _UNIT = re.compile(
 )
 _PLACEHOLDER = re.compile(
     r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…"
-    r"|[<>{}]|^\$\w+$|^%\w+%$|\$\(|^(?:pass|secret|user|postgres|root|admin|test|guest|token|pwd|redis)$"
+    r"|[<>{}]|^\$\w+$|^%\w+%$|\$\(|eyJzdWIiOiIxMjM0NTY3ODkw|^(?:pass|secret|user|postgres|root|admin|test|guest|token|pwd|redis)$"
 )
 _SEQUENCE = re.compile("(?i)12345|abcdef|qwerty")
-_SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the example token that documentation shows
 # A name of code (`req.body.token`), a call, a path, an address, a date or a version.
 _NO_VALUE = re.compile(
     r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
@@ -167,20 +152,11 @@ _NO_VALUE = re.compile(
 _NAME = re.compile(r"[A-Za-z_$-]+\d{0,2}")
 # Names of code again, of tickets, of algorithms, and measures.
 _NO_PASSWORD = re.compile(
-    r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+|\d{1,3}(?:[-~]\d+)?[-~]?[a-z]+"
+    r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+|\d+(?:[-~]\d+)?[-~]?[a-z]{1,3}|\d{1,3}[-~]?[a-z]+"
     r"|(?i:(?:sha|md|aes|rsa|argon|pbkdf|oauth|base|utf|ed|hmac|tls|http|webauthn|scrypt|bcrypt|id|v)[-_]?\d+\w{0,4}(?:-\w+)*)"
 )
-_LEAST_OF_PASSWORD, _LEAST_OF_KEY = 6, 8
-"""Letters that a password and a key have at least. By hand."""
-
-_LEAST_ENTROPY = 3.0
-"""Bits a letter that a secret has at least. By hand."""
-
-_SHORT = 12
-"""Letters below which a value is a secret only if it holds three kinds of them."""
-
-_LEAST_SHORT = 2.75
-"""Bits a letter that such a short secret has at least. By hand."""
+_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
+"""Letters of a password, of a key with three kinds of them or two digits, and different ones of a key. By hand."""
 
 
 def find(text: str) -> list[Secret]:
@@ -265,7 +241,7 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         for match in re.finditer(rf"(?<![\w-]){re.escape(prefix)}{rest}", text, re.A):
             key = match[0][len(prefix) :]
-            if not (_PLACEHOLDER.search(key) or _SEQUENCE.search(key) or _SAMPLE_JWT in key):
+            if not (_PLACEHOLDER.search(key) or _SEQUENCE.search(key)):
                 yield *match.span(), kind, match[0]
     for match in _PRIVATE.finditer(text) if "PRIVATE KEY" in text else ():
         block = text[match.end() : match.end() + _KEY_LETTERS].partition("-----END")[0]
@@ -280,16 +256,11 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
         label = match["mark"] or _RESIDENT_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
         if label and _is_resident(match):
             yield *match.span(), "a Korean resident number", match[0]
-    for form, label in ((_CARD, None), (_LABELLED_CARD, _CARD_LABEL)):
-        for match in form.finditer(text):
-            digits = re.sub(r"\D", "", match[0])
-            is_one = (
-                label.search(text, max(0, match.start() - _BEFORE), match.start())
-                if label
-                else _entropy(digits) >= _LEAST_OF_CARD
-            )
-            if is_one and _passes_luhn(digits):
-                yield *match.span(), "a card number", match[0]
+    for match in _CARD.finditer(text):
+        digits = re.sub(r"\D", "", match[0])
+        label = _CARD_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
+        if (label or (match["grouped"] and len(set(digits)) >= _DIFFERENT)) and _passes_luhn(digits):
+            yield *match.span(), "a card number", match[0]
     yield from _labelled(text)
 
 
@@ -314,18 +285,17 @@ def _is_told(label: re.Match[str], said: re.Match[str], value: str, *, is_beside
     """Say whether what is `said` after a label, or right beside it without a verb or a sign, tells its secret."""
     kind, parts = label.lastgroup, said.groupdict()
     if "rest" not in parts:  # a form of its own
-        words = set(value.split())
-        return len(words & STOP_WORDS) < 2 if kind != "login" else bool(_SIGN.search(value)) and _is_password(value)
-    rest, is_plain = parts["rest"] or "", label[0].isascii() and not parts["quoted"]
-    if not _ENDING.match(rest):
+        return kind != "login" or (bool(_SIGN.search(value)) and _is_password(value))
+    is_plain = label[0].isascii() and not parts["quoted"]
+    if not _ENDING.match(parts["rest"] or ""):
         return False
     if kind in {"key", "bearer", "totp"}:
-        return is_beside is (kind == "bearer") and len(value) >= _LEAST_OF_KEY and _is_secret(value)
+        return is_beside is (kind == "bearer") and _is_secret(value)
     if _NUMBER.fullmatch(value):
         is_near = not is_beside or (not parts["between"] and (kind == "pin" or not is_plain))
-        return kind in {"password", "pin"} and is_near and not _UNIT.match(rest)
+        return is_near and not _UNIT.match(parts["rest"] or "")
     is_sure = not (is_beside and is_plain) or _SIGN.search(value) or re.search(r"\d\D*\d", value)
-    return (kind == "password" or (kind == "pass" and not is_beside)) and bool(is_sure) and _is_password(value)
+    return kind == "password" and bool(is_sure) and _is_password(value)
 
 
 def _is_resident(match: re.Match[str]) -> bool:
@@ -335,11 +305,7 @@ def _is_resident(match: re.Match[str]) -> bool:
         born = dt.date(century + int(match["born"][:2]), int(match["born"][2:4]), int(match["born"][4:]))
     except ValueError:
         return False
-    digits = [int(digit) for digit in match[0] if digit.isdigit()]
-    check = (11 - sum(map(operator.mul, _WEIGHTS, digits)) % 11) % 10
-    if match["sex"] in "5678":  # a foreigner's
-        check = (check + 2) % 10
-    return born <= dt.date.today() and (born.year >= _CHECKED_UNTIL or check == digits[-1])
+    return born.year >= _BORN_SINCE and born <= dt.date.today()
 
 
 def _passes_luhn(digits: str) -> bool:
@@ -357,22 +323,8 @@ def _is_password(value: str) -> bool:
 
 
 def _is_secret(value: str) -> bool:
-    """Say whether a value is random enough to be a secret, and no placeholder."""
-    if any(form.fullmatch(value) for form in (_NO_VALUE, _NAME)):
+    """Say whether a value is random enough to be a key, and no placeholder."""
+    if not _is_password(value) or _NAME.fullmatch(value) or _SEQUENCE.search(value) or len(set(value)) < _DIFFERENT:
         return False
-    if _PLACEHOLDER.search(value) or _SEQUENCE.search(value):
-        return False
-    digits, letters = (sum(map(kind, value)) for kind in (str.isdigit, str.isalpha))
-    if not digits or not letters or not value.isascii():
-        return False
-    if len(value) >= _SHORT and digits > 1:
-        return _entropy(value) >= _LEAST_ENTROPY
-    kinds = [
-        any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
-    ]
-    return sum(kinds) >= 3 and _entropy(value) >= _LEAST_SHORT
-
-
-def _entropy(value: str) -> float:
-    """Bits a letter, after Shannon, by how often the letters of `value` are in it."""
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
+    kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+    return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)

@@ -445,12 +445,11 @@ class Catalog:
 
     def forget(self) -> None:
         """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
-        used = "SELECT key FROM chunks WHERE key IS NOT NULL UNION SELECT key FROM labels"
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
             connection.execute("DELETE FROM moves WHERE new LIKE '%.md' AND new NOT IN (SELECT path FROM notes)")
-            for table in ("vectors", "second"):
-                connection.execute(f"DELETE FROM {table} WHERE key NOT IN ({used})")
+        self.vectors.evict(0)
+        self.second.evict()
         self.optimize("index")  # deleted words stay in a segment until then
         self._database.vacuum(BUSY_SECONDS)
 
