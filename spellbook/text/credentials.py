@@ -114,7 +114,7 @@ _OF = (
 )
 _PARTICLE = "(?:은|는|이|가|は|是)"
 _IS = (
-    rf"{_PARTICLE}?[ \t]{{0,8}}(?::=|=>|->|=(?![=>])|[:：|→]|[-–—](?=[ \t]))(?:[ \t]{{0,8}}\r?\n)?"
+    rf"{_PARTICLE}?[ \t]{{0,8}}(?::=|=>|->|=(?![=>])|[:：|→]|[-–—](?=[ \t]))(?:[ \t*_]{{0,8}}\r?\n)?"
     rf"|{_PARTICLE}[ \t]|['’]s[ \t]|[ \t](?:is|was|to)[ \t](?:(?:still|now|just|set to|changed to)[ \t]){{0,2}}"
 )
 _WORD = r"[!#-&(-+\--:=?-_a-z{}~]"  # what is ASCII, without blanks, quotes and signs that end a word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -26,7 +27,7 @@ from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
 from tests.helpers import finished, from_scratch, python, told
 from tests.server.agent import talk
-from tests.trees import files, tree
+from tests.trees import files, is_killed, tree
 
 CHUNK = {
     "text": "The lighthouse keeper rotates the keys every Monday.",
@@ -368,6 +369,21 @@ def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_
     assert len(book.search("harbours").hits) > 0
     book.close()
     assert not {(name, word) for name, word in found(book.config.state, vault) if word in gone}
+
+
+@pytest.mark.slow
+def test_a_repeated_erasing_finishes_one_that_was_killed(vault):
+    """After erase --hard was killed anywhere, repeating it leaves no trace of the note in the state folder."""
+    one, two, three, *_ = TOLD
+    chunk = {"text": f"Said: {two}.", "metadata": {"topic": "t", "title": one, "keywords": [three]}}
+    for at in (1, 3, 5, 8, 12):
+        with books.open(vault, embedder="hash") as book:
+            [written] = book.scribe(chunk).written
+        is_killed(vault, vault, f"book.erase({written.chunk_id!r}, hard=True)", at)
+        with books.open(vault, embedder="hash") as book, contextlib.suppress(MemoryNotFound):
+            book.erase(written.chunk_id, hard=True)
+        # Only now: whoever reads the file of an open database in its own process gives up the locks on it.
+        assert not found(book.config.state), at
 
 
 # -- restore

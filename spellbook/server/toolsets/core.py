@@ -167,8 +167,8 @@ def register(mcp: MCPServer, book: Reader) -> None:
             else book.whole.erase(chunk_id, hard=hard, whole=whole)
         )
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
-        lists |= {"hint": LEFT} if hard else {}
-        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
+        hint = {"hint": LEFT} if hard else {}
+        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation, **hint)
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""
