@@ -28,7 +28,6 @@ from spellbook.vault.folder import digest
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
-
 LEFT = "Earlier snapshots and git's history still have it."
 _NAMELESS = "erased"
 """The name in the journal of notes that are erased for good and have no id in their frontmatter."""
