@@ -208,7 +208,8 @@ def erase(book: Spellbook, id: str, is_topic: bool, hard: bool, whole: bool, yes
         output.as_json({"status": "erased", **output.fields(done)})
     else:
         places = ", ".join(map(one_line, done.trash))
-        output.say(f"Erased {done.erased}. It is in {places}." if places else f"Erased {done.erased}.")
+        gone = f"Erased {done.erased} for good. Earlier snapshots and git's history still have it."
+        output.say(f"Erased {done.erased}. It is in {places}." if places else gone)
 
 
 @command(

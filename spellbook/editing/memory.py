@@ -32,16 +32,11 @@ MAX_KEYWORDS = 10
 """Keywords of a memory between which it needs no remark."""
 ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
-_MOST_SLUG_WORDS = 6
-_MOST_SLUG_LETTERS = 40
-"""Words and letters of the name of a file whose note was given no title. By hand."""
-_MOST_NAME_BYTES = 90
-"""Bytes of a file's name; a longer name is cut at the end of a word."""
-_OPAQUE = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{16,}", re.A)
-"""A word that may be a key or an id of something: no name of a file."""
+_MOST_NAME_WORDS = 4
+"""Words of a title that name the file. By hand: a path is read as a fact, and stays when the note is corrected."""
 _ODD = re.compile(r"\W+")
+_EDGE = re.compile(r'^[#:;,|/\\=…"\[-]+|[:;,.?!|/\\=…"\]-]+$')
 _ID_LETTERS = 26  # of a ULID
-_OTHERWISE = str.maketrans('"[]', "'()")
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
 """What stands before the words of a list's item, a quote or a callout."""
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
@@ -92,16 +87,14 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """The name of its note's file: the given title as files may be called, else a few words of its sentence."""
+        """The name of its note's file: a few words of its title or first sentence, without digits, codes or secrets."""
+        words = [_EDGE.sub("", word) for word in self.title.split()]
         if not self.given_title:
-            return _slug(self.title) or self.title
-        # What no file may be called, written otherwise: "Keys: [draft] of #3" is "Keys - (draft) of 3".
-        name = re.sub(r"[:?|/\\]+ ", " - ", " ".join(self.title.split()).translate(_OTHERWISE))
-        name = " ".join(re.sub(r"#(?=\w)", "", name).split())
-        if len(name.encode()) > _MOST_NAME_BYTES:
-            cut = name.encode()[:_MOST_NAME_BYTES].decode("utf-8", "ignore")
-            name = cut[: cut.rfind(" ")] if " " in cut.strip() else name
-        return name.rstrip(" ,;:")
+            words = [_ODD.sub("-", word.replace("'", "").replace("’", "")).strip("-_") for word in words]
+        words = [word for word in words if any(map(str.isalpha, word)) and not any(map(str.isdigit, word))]
+        if self.given_title:
+            return " ".join(words[:_MOST_NAME_WORDS])
+        return "-".join(([word for word in words if word.lower() not in STOP_WORDS] or words)[:_MOST_NAME_WORDS])
 
     def note(self, id: str, now: dt.datetime) -> str:
         """Return the text of its note."""
@@ -133,20 +126,6 @@ def _first_passage(text: str) -> str:
 def made_title(text: str) -> str:
     """Return the title of a memory that was given none: its first sentence or heading, without markup or secrets."""
     return first_sentence(" ".join(_first_passage(credentials.masked(text[:_MOST_READ])).split()))
-
-
-def _slug(title: str) -> str:
-    """Return a few words of a title as a short name of a file, joined by hyphens; "" if it has no letters."""
-    words = [_ODD.sub("-", word).strip("-_") for word in title.replace("'", "").replace("’", "").split()]
-    words = [word for word in words if word and not _OPAQUE.fullmatch(word)]
-    words = [word for word in words if word.lower() not in STOP_WORDS] or words
-    kept: list[str] = []
-    for word in words[:_MOST_SLUG_WORDS]:
-        longer = "-".join([*kept, word])
-        if kept and (len(longer) > _MOST_SLUG_LETTERS or len(longer.encode()) > _MOST_NAME_BYTES):
-            break
-        kept.append(word)
-    return "-".join(kept)[:_MOST_SLUG_LETTERS].rstrip("-_")
 
 
 @dataclass(slots=True)

@@ -28,6 +28,9 @@ from spellbook.vault.folder import digest
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
+LEFT = "Earlier snapshots and git's history still have it."
+_NAMELESS = "erased"
+"""The name in the journal of notes that are erased for good and have no id in their frontmatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +197,26 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     Erase a note (by id or path) or one chunk (by its own id). The only chunk of a note stands for the note, and with
     `whole` each of its chunks does.
 
-    Erased text goes to the trash unless `hard`. One section of a longer note is cut out, and kept in the trash as a
-    file of its own.
+    Erased text goes to the trash unless `hard`; then no file of the state folder holds it any more, which a repeated
+    call completes after a kill. One section of a longer note is cut out, and kept in the trash as a file of its own.
     """
-    chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
-    siblings = index.catalog.at(chunk.path)
-    if is_note or whole or len(siblings) == 1:
-        with index.vault.change("erase", id if is_note else chunk.note, for_good=hard):
-            [kept] = _remove(index, [chunk.path], hard)
-        gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
-        erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
-    else:
-        kept, gone, erased = _erase_section(index, chunk, hard), [chunk], _place_of(chunk, siblings)
-    sync.scan_paths(index, [chunk.path])
-    if not hard:
-        embed_note(index, chunk.path)
-    return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
+    with contextlib.ExitStack() as after:
+        if hard:
+            after.callback(index.forget)
+        chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+        siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
+        what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
+        if is_note or whole or len(siblings) == 1:
+            with index.vault.change("erase", what or called, for_good=hard):
+                kept = next(iter(_remove(index, [chunk.path], hard)), None)
+            gone, sections, title = siblings, _sections(siblings), flat(chunk.title)
+            erased = f"the note {title} ({sections} sections)" if sections > 1 else f"the note {title}"
+        else:
+            kept, gone, erased = _erase_section(index, chunk, what, hard), [chunk], _place_of(chunk, siblings)
+        sync.scan_paths(index, [chunk.path])
+        if not hard:
+            embed_note(index, chunk.path)
+        return Erased(erased, tuple(row.id for row in gone), (kept,) if kept else (), index.catalog.generation)
 
 
 def _sections(siblings: Sequence[StoredChunk]) -> int:
@@ -244,15 +251,18 @@ def erase_notes(
     `called` names them in the result, `verb` and `what` in the log.
     """
     paths = list(dict.fromkeys(chunk.path for chunk in stored))
-    with index.vault.change(verb, what, for_good=hard):
+    with index.vault.change(verb, _NAMELESS if hard else what, for_good=hard):
         kept = _remove(index, paths, hard)
+    if hard:
+        index.forget()
     return Erased(called, tuple(chunk.id for chunk in stored), tuple(filter(None, kept)), index.catalog.generation)
 
 
 def _remove(index: Index, paths: Sequence[str], hard: bool) -> list[str | None]:
     """Remove whole notes if all are as the index knows them, else none."""
     known = index.catalog.notes.known(paths)
-    there = [path for path in paths if index.vault.stamp(path)] or [paths[0]]  # the others were deleted in the meantime
+    there = [path for path in paths if index.vault.stamp(path)]  # the others were deleted in the meantime
+    there = there or ([] if hard else [paths[0]])
     changed = [path for path in there if digest(index.vault.read(path)[0]) != known[path].sha256]
     if changed:
         sync.scan_paths(index, paths)
@@ -275,7 +285,7 @@ def embed_note(index: Index, path: str) -> None:
         embed.embed_labels(index, [path])
 
 
-def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
+def _erase_section(index: Index, chunk: StoredChunk, what: str, hard: bool) -> str | None:
     for _ in range(_TRIES):
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
@@ -286,7 +296,7 @@ def _erase_section(index: Index, chunk: StoredChunk, hard: bool) -> str | None:
         copy = note.encode(("\ufeff" if note.encoding != "utf-8" else "") + kept_text)
         name = f"{chunk.path.rpartition('/')[2].removesuffix('.md')} {piece.suffix.strip('#')}".strip()
         try:
-            with index.vault.change("erase", chunk.id, for_good=hard):
+            with index.vault.change("erase", what or chunk.id, for_good=hard):
                 kept = None if hard else index.vault.trash.keep(chunk.path, name, copy)
                 index.vault.write(chunk.path, left, digest(data))
             return kept

@@ -8,22 +8,24 @@ time.
 from __future__ import annotations
 
 import contextlib
+import shutil
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from spellbook.index import privacy, scopes
 from spellbook.index.catalog.catalog import FILE, Catalog
 from spellbook.index.catalog.tables import FORM
 from spellbook.index.filters import Condition
 from spellbook.index.seal import LOOKED
-from spellbook.index.vectors.chroma import Chroma
+from spellbook.index.vectors.chroma import Chroma, Unavailable
 from spellbook.index.vectors.server import Server, vector_index
 from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
-from spellbook.system.errors import EmbeddingError, SpellbookError
-from spellbook.system.sqlite import expect
+from spellbook.system.errors import EmbeddingError, SpellbookError, StorageError
+from spellbook.system.sqlite import BUSY_SECONDS, expect
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
@@ -33,6 +35,8 @@ _CALIBRATIONS = "calibration"
 """The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
 
 _MB = 1_000_000
+_COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.damaged-*", "*seal")
+"""Files and folders of the state folder that repeat what is in notes, and are made anew."""
 """Bytes of a megabyte, as in `journal_mb`."""
 
 
@@ -170,6 +174,19 @@ class Index:
         with contextlib.suppress(OSError):
             return (self.config.state / LOOKED).stat().st_mtime
         return None
+
+    def forget(self) -> None:
+        """Leave nothing of notes that are there no more in the state folder; copies databases. Raises StorageError."""
+        self.vault.journal.compact()
+        self.catalog.forget()
+        chroma = self.chroma.locked(BUSY_SECONDS) if isinstance(self.chroma, Chroma) else contextlib.nullcontext()
+        try:
+            with disk.explain_errors(str(self.config.state)), chroma:
+                self.chroma.close()
+                for copy in chain(*map(self.config.state.glob, _COPIES)):
+                    shutil.rmtree(copy) if copy.is_dir() else copy.unlink(missing_ok=True)
+        except Unavailable as error:
+            raise StorageError(f"Chroma could not be deleted: {error}.", "Try again in a moment.") from error
 
     def close(self) -> None:
         """Release files and connections."""

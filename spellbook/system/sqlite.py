@@ -146,14 +146,14 @@ class Database:
         """Return the bytes of the file that it no longer needs."""
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
-    def vacuum(self) -> None:
+    def vacuum(self, patience: float = _HURRIED_SECONDS) -> None:
         """
         Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.
 
         Others can read meanwhile. Raises StorageError if another process is writing, or if the disk is full.
         """
         connection = self.connection()
-        with self._translate_errors(connection), _wait_up_to(connection, _HURRIED_SECONDS):
+        with self._translate_errors(connection), _wait_up_to(connection, patience):
             connection.execute("PRAGMA temp_store = FILE")  # a copy of the whole file would be much for memory
             try:
                 connection.execute("VACUUM")

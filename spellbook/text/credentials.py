@@ -1,22 +1,20 @@
 """
 Credentials: what in a text looks like a key, a password or a resident's number, which a note should not hold.
 
-The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. This is a table
-instead of the library detect-secrets. The last release of that library is of May 2024. It needs an HTTP client. It
-knows no keys of Anthropic, Google or Hugging Face, no fine-grained tokens of GitHub, and only English labels.
-Placeholders of documentation are no secrets. Pure; every pattern takes time in proportion to the text.
+The prefixes are those that the issuers publish, as the rules of gitleaks and detect-secrets list them. The library
+detect-secrets knows fewer of them, and only English labels. Placeholders of documentation are no secrets. Pure; every
+pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
-import operator
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from spellbook.text.unicode import composed
 
 HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
 """What to do after a refusal. An argument is named as tools and the API take it; see `cli.app.as_typed`."""
@@ -33,9 +31,7 @@ class Secret:
 
 _KEYS: tuple[tuple[str, str, str], ...] = (
     ("an Anthropic key", "sk-ant-", r"[\w-]{20,}"),
-    ("an OpenAI key", "sk-proj-", r"[\w-]{20,}"),
-    ("an OpenAI key", "sk-svcacct-", r"[\w-]{20,}"),
-    ("an OpenAI key", "sk-admin-", r"[\w-]{20,}"),
+    *(("an OpenAI key", f"sk-{kind}-", r"[\w-]{20,}") for kind in ("proj", "svcacct", "admin")),
     ("an OpenRouter key", "sk-or-v1-", r"[0-9a-f]{40,}"),
     ("an API key (sk-…)", "sk-", r"[A-Za-z0-9]{20,}"),
     *(("a GitHub token", f"gh{kind}_", r"[A-Za-z0-9]{36,}") for kind in "pousr"),
@@ -78,71 +74,107 @@ _KEY_LETTERS = 4_000
 """The most letters of a private key."""
 
 _RESIDENT = re.compile(
-    r"(?<![\dA-Za-z_/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\dA-Za-z_-]|[.,:/]\d)"
+    r"(?a)(?<![\w/-])(?<!\d\.)(?P<born>\d{6})(?P<mark> ?[-–—−] ?)?(?P<sex>[1-8])\d{6}(?![\w-]|[.,:/]\d)"
 )
 _RESIDENT_LABEL = re.compile(r"(?i)(?:주민|외국인) ?(?:등록)? ?번호|(?:resident|alien) registration|\brrn\b")
 _BEFORE = 30
 """Letters before a number without a hyphen in which its label must be."""
 
-_WEIGHTS = (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5)
-"""Weights of the old checksum of resident numbers; those since October 2020 have none."""
+_BORN_SINCE = 1930
+"""Year of birth from which a number is a resident's: that of an order, such as 240315-1000234, reads older. By hand."""
 
-_CHECKED_UNTIL = 1930
-"""
-Year of birth before which the checksum must hold: few so old have a number without it, and that of an order, such as
-240315-1000234, reads like theirs. By hand.
-"""
-
-_CARD = re.compile(r"(?<![\dA-Za-z_-])(?:[2-6]\d{3}(?:[ -]\d{4}){3}|3[47]\d\d[ -]\d{6}[ -]\d{5})(?![\dA-Za-z_-])")
-_LEAST_OF_CARD = 2.3
-"""Bits a digit that a card's number has at least: those of documentation, such as 4242 4242 …, have fewer. By hand."""
-
-_ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
-_IN_ADDRESS = re.compile(r"://[^\s/:@]{0,64}:(?P<value>[^\s/@]{6,100})@[\w\[]")
-
-_LABEL = (
-    r"pass(?:word|wd|phrase|code)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|token|credential"
-    r"|(?:api|access|private|auth|account)[_ -]?key"
-    "|비밀번호|비번|암호|패스워드|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키|パスワード|密码|密碼"
+_CARD = re.compile(
+    r"(?a)(?<![\w-])(?:(?P<grouped>[2-6]\d{3}(?:(?:[ -]\d{4}){3}|[ -]\d{6}[ -]\d{5}))|\d(?:[ -]?\d){12,18})(?![\w-])"
 )
-_VALUE = re.compile(
-    r"""s?["'`\])*_]{0,4}[ \t]{0,8}(?:(?:은|는|이|가)?[ \t]{0,8}(?::=|=>|[:=：|])|(?:은|는|이|가)[ \t]|[ \t]is[ \t])"""
-    r"""[ \t]{0,8}["'`*(]{0,4}(?P<value>[^\s"'`|,;<>]{8,200})"""
+_CARD_LABEL = re.compile(r"(?i)카드|\bcard ?(?:number|no\b|is|[:=#])|visa|master ?card|\bamex")
+_ENCODED = re.compile(r"[A-Za-z0-9+/=]{40,}")
+_IN_ADDRESS = re.compile(r"://(?P<user>[^\s/:@]{0,64}):(?P<value>[^\s/@]{2,100})@[\w\[]")
+
+_LABELS = {
+    "totp": r"(?:2fa|mfa|t?otp|authenticator)[ \w]{0,12}(?:secret|seed|key|시크릿|키)|[?&]secret(?==)",
+    "phrase": "(?:recovery|seed|backup|wallet)[ -](?:phrase|words?)|mnemonic|(?:복구|시드|니모닉) ?(?:문구|구문|단어)",
+    "passport": "passport|여권",
+    "password": r"pass(?:word|wd|phrase|code|(?=\s?[=:]\s?[\"']?\w*[a-z]))|(?<![a-z])p(?:wd?|sw)(?![a-z])"
+    "|비밀 ?번호|비번|암호(?!화|문)|패스워드|パスワード|密码|密碼|passwort|пароль|mot de passe|contraseña",
+    "pin": r"(?<![a-z])(?:pin|otp|cvc|cvv)(?: ?(?:code|number))?(?![a-z])|(?:핀|인증) ?(?:번호|코드)"
+    r"|(?:door|gate|alarm|entry|access|unlock|lock|safe|security|verification|authentication|garage|building) code",
+    "bearer": "bearer|authorization: basic",
+    "key": r"secret(?:[_-]?(?:access[_-]?)?key)?|token|credential|(?:api|access|private|auth|account)[_ -]?key"
+    "|토큰|시크릿|인증 ?키|(?:api|접근|액세스|비밀) ?키",
+    "login": r"(?<![a-z])(?:log-?in|router|nas|account|admin\w{0,10}|root|user(?:name)?|id)(?![a-z])"
+    "|계정|아이디|로그인|공유기|관리자",
+}
+"""Words before a secret, by the form of what follows; the first that fits counts."""
+
+_LABEL = "|".join(f"(?P<{kind}>{label})" for kind, label in _LABELS.items())
+_CLOSING = r"""s?["'`\])*_”’]{0,4}(?:[ \t]{0,4}\([^()\n]{0,40}\))?"""
+_OF = (
+    r"(?:,?[ \t]{1,4}(?:of|for|to|on|in|at|from|that|which|we|you|I|he|she|they|here)"
+    r"(?:[ \t]{1,4}[^\s=:：→|]{0,29}[^\s=:：→|.!?;]){1,8}?|(?:[ \t][가-힣]{1,6}){1,2})?"
+)
+_PARTICLE = "(?:은|는|이|가|は|是)"
+_IS = (
+    rf"{_PARTICLE}?[ \t]{{0,8}}(?::=|=>|->|=(?![=>])|[:：|→]|[-–—](?=[ \t]))(?:[ \t*_]{{0,8}}\r?\n)?"
+    rf"|{_PARTICLE}[ \t]|['’]s[ \t]|[ \t](?:is|was|to)[ \t](?:(?:still|now|just|set to|changed to)[ \t]){{0,2}}"
+)
+_WORD = r"[!#-&(-+\--:=?-_a-z{}~]"  # what is ASCII, without blanks, quotes and signs that end a word
+_VALUE = (
+    r"""[ \t>*_(]{0,8}(?:["'`“‘「](?P<quoted>[^\s"'`“”‘’「」]{4,100})["'`”’」]"""
+    rf"""|["'`]{{0,2}}(?P<value>{_WORD}{{4,200}})(?P<rest>[ \t]?\w{{0,4}}))"""
+)
+_AFTER = re.compile(rf"(?i){_CLOSING}{_OF}[ \t]{{0,8}}(?:{_IS}){_VALUE}")
+_BESIDE = re.compile(rf"{_CLOSING}{_PARTICLE}?[ \t]{{1,8}}(?P<between>(?:[가-힣]{{1,8}}[ \t]{{1,4}}){{0,3}}){_VALUE}")
+_EACH = r"[\s,]{1,3}(?:\d{1,2}[.)] ?)?(?:[a-z]{3,8}|[가-힣]{2,5})"
+_FORMS = {
+    "passport": r"[^\n!?]{0,40}?(?<!\w)(?P<value>[A-Z]{1,2}\d{7,8}|[A-Z]\d{3}[A-Z]\d{4}|\d{9})(?![\w-])",
+    "totp": r"[^\n]{0,40}?(?<!\w)(?P<value>[A-Z2-7]{4}(?:[ -]?[A-Z2-7]{4}){3,15})(?!\w)",
+    "phrase": rf"[^\n]{{0,40}}?(?:[:=→]|is\b|은|는)(?P<value>(?:{_EACH}){{12,24}})(?!\w)",
+    "login": rf"[^\n/]{{0,30}}?[/:][ \t]{{0,2}}(?P<value>{_WORD}{{6,100}})",
+}
+"""How a secret reads that has a form of its own."""
+
+_SIGN = re.compile("[A-Za-z0-9][!@#$%^&*+=~?]+[A-Za-z0-9]")
+_NUMBER = re.compile(r"\d{4,12}[#*]?")
+_ENDING = re.compile(r"[^가-힣]|$|이(?!상|하|후|전|내)|예요|입니|야|임|인데|다|로|으로|라고|래|였|를|을|니까")
+"""What may follow a value directly: no Korean but its particles and the verb to be."""
+_UNIT = re.compile(
+    r"(?i)\s?(?:bit|byte|char|lett|digit|word|day|hour|minu|seco|week|mont|year|time|entr|user|won|px|[mgk]b|ms)|\s?[자회일번개분명건원년]"
 )
 _PLACEHOLDER = re.compile(
-    r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…|[<>{}$%]"
-    r"|12345|abcdef|qwerty|(.)\1{4}"
+    r"(?i)example|sample|dummy|placeholder|your|change.?me|redacted|insert|fake|mysecret|p[a@]ssw[o0]rd|xxxx|\*\*\*|\.\.\.|…"
+    r"|[<>{}]|^\$\w+$|^%\w+%$|\$\(|eyJzdWIiOiIxMjM0NTY3ODkw|^(?:pass|secret|user|postgres|root|admin|test|guest|token|pwd|redis)$"
 )
-_SAMPLE_JWT = "eyJzdWIiOiIxMjM0NTY3ODkw"  # {"sub":"1234567890…: the example token that documentation shows
-# A name of code (`nextToken2`, `req.body.token`), a call, a path, an address, a date or a version.
+_SEQUENCE = re.compile("(?i)12345|abcdef|qwerty")
+# A name of code (`req.body.token`), a call, a path, an address, a date or a version.
 _NO_VALUE = re.compile(
-    r"[A-Za-z_$-]+\d{0,2}|[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
+    r"[A-Za-z_$][\w$-]*(?:\.[A-Za-z_$][\w$-]*)+|[\w$.]+[(\[].*|[~.]{0,2}/[\w./@-]*|\w+:/.*|[\dTZ:.,+/-]+|v?\d+(?:\.\w+)+"
 )
-_LEAST_ENTROPY = 3.0
-"""Bits a letter that a secret has at least. By hand."""
-
-_SHORT = 12
-"""Letters below which a value is a secret only if it holds three kinds of them."""
-
-_LEAST_SHORT = 2.75
-"""Bits a letter that such a short secret has at least. By hand."""
+_NAME = re.compile(r"[A-Za-z_$-]+\d{0,2}")
+# Names of code again, of tickets, of algorithms, and measures.
+_NO_PASSWORD = re.compile(
+    r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+|\d+(?:[-~]\d+)?[-~]?[a-z]{1,3}|\d{1,3}[-~]?[a-z]+"
+    r"|(?i:(?:sha|md|aes|rsa|argon|pbkdf|oauth|base|utf|ed|hmac|tls|http|webauthn|scrypt|bcrypt|id|v)[-_]?\d+\w{0,4}(?:-\w+)*)"
+)
+_LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
+"""Letters of a password, of a key with three kinds of them or two digits, and different ones of a key. By hand."""
 
 
 def find(text: str) -> list[Secret]:
     """Return what in `text` looks like a secret, in order, each place once."""
     secrets: list[Secret] = []
-    end = -1
+    text, end, line = composed(text), 0, 1
     for start, stop, kind, value in sorted(_candidates(text), key=lambda candidate: (candidate[0], -candidate[1])):
         if start >= end:
-            secrets.append(Secret(kind, text.count("\n", 0, start) + 1, value))
-            end = stop
+            line += text.count("\n", end, start)
+            secrets.append(Secret(kind, line, value))
+            line, end = line + text.count("\n", start, stop), stop
     return secrets
 
 
 def masked(text: str) -> str:
     """Return `text` with `…` in place of what looks like a secret."""
     kept: list[str] = []
-    at = 0
+    text, at = composed(text), 0
     for start, stop, _, _ in sorted(_candidates(text)):
         if start >= at:
             kept += [text[at:start], "…"]
@@ -209,29 +241,61 @@ def _candidates(text: str) -> Iterator[tuple[int, int, str, str]]:
         # Not inside a longer word: else `eyJeyJeyJ…` would be read anew from each of its letters.
         for match in re.finditer(rf"(?<![\w-]){re.escape(prefix)}{rest}", text, re.A):
             key = match[0][len(prefix) :]
-            if _entropy(key) >= _LEAST_ENTROPY and not _PLACEHOLDER.search(key) and _SAMPLE_JWT not in key:
+            if not (_PLACEHOLDER.search(key) or _SEQUENCE.search(key)):
                 yield *match.span(), kind, match[0]
     for match in _PRIVATE.finditer(text) if "PRIVATE KEY" in text else ():
         block = text[match.end() : match.end() + _KEY_LETTERS].partition("-----END")[0]
         body = _ENCODED.search(block)
-        if body and _entropy(body[0]) >= _LEAST_ENTROPY:
+        if body and not _PLACEHOLDER.search(body[0]):
             yield match.start(), match.end() + len(block), "a private key", body[0]
     for match in _IN_ADDRESS.finditer(text) if "://" in text else ():
-        if _is_secret(match["value"]):
-            yield *match.span("value"), "a password in an address", match["value"]
+        value = match["value"]
+        if value != match["user"] and not _PLACEHOLDER.search(value):
+            yield *match.span("value"), "a password in an address", value
     for match in _RESIDENT.finditer(text):
         label = match["mark"] or _RESIDENT_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
         if label and _is_resident(match):
             yield *match.span(), "a Korean resident number", match[0]
     for match in _CARD.finditer(text):
         digits = re.sub(r"\D", "", match[0])
-        if _entropy(digits) >= _LEAST_OF_CARD and _passes_luhn(digits):
+        label = _CARD_LABEL.search(text, max(0, match.start() - _BEFORE), match.start())
+        if (label or (match["grouped"] and len(set(digits)) >= _DIFFERENT)) and _passes_luhn(digits):
             yield *match.span(), "a card number", match[0]
+    yield from _labelled(text)
+
+
+def _labelled(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Yield each secret after a word that names it, as `_candidates` does."""
     lowered = text.lower()  # twice as fast as a search that ignores case
+    end = 0
     for label in re.finditer(_LABEL, lowered if len(lowered) == len(text) else text):  # `İ` becomes two letters
-        assigned = _VALUE.match(text, label.end())
-        if assigned and _is_secret(value := assigned["value"].rstrip(").]*_:!?")):
-            yield *assigned.span("value"), f"a secret after {label[0].casefold()!r}", value
+        if label.start() < end:
+            continue
+        for form in (_FORMS.get(str(label.lastgroup), _AFTER), _BESIDE):
+            said = re.compile(form).match(text, label.end())
+            group = "quoted" if said and said.groupdict().get("quoted") else "value"
+            value = said[group].rstrip(").]*_:!?") if said else ""
+            if said and _is_told(label, said, value, is_beside=form is _BESIDE):
+                start, end = said.start(group), said.start(group) + len(value)
+                yield start, end, f"a secret after {label[0].casefold()!r}", value
+                break
+
+
+def _is_told(label: re.Match[str], said: re.Match[str], value: str, *, is_beside: bool) -> bool:
+    """Say whether what is `said` after a label, or right beside it without a verb or a sign, tells its secret."""
+    kind, parts = label.lastgroup, said.groupdict()
+    if "rest" not in parts:  # a form of its own
+        return kind != "login" or (bool(_SIGN.search(value)) and _is_password(value))
+    is_plain = label[0].isascii() and not parts["quoted"]
+    if not _ENDING.match(parts["rest"] or ""):
+        return False
+    if kind in {"key", "bearer", "totp"}:
+        return is_beside is (kind == "bearer") and _is_secret(value)
+    if _NUMBER.fullmatch(value):
+        is_near = not is_beside or (not parts["between"] and (kind == "pin" or not is_plain))
+        return is_near and not _UNIT.match(parts["rest"] or "")
+    is_sure = not (is_beside and is_plain) or _SIGN.search(value) or re.search(r"\d\D*\d", value)
+    return kind == "password" and bool(is_sure) and _is_password(value)
 
 
 def _is_resident(match: re.Match[str]) -> bool:
@@ -241,11 +305,7 @@ def _is_resident(match: re.Match[str]) -> bool:
         born = dt.date(century + int(match["born"][:2]), int(match["born"][2:4]), int(match["born"][4:]))
     except ValueError:
         return False
-    digits = [int(digit) for digit in match[0] if digit.isdigit()]
-    check = (11 - sum(map(operator.mul, _WEIGHTS, digits)) % 11) % 10
-    if match["sex"] in "5678":  # a foreigner's
-        check = (check + 2) % 10
-    return born <= dt.date.today() and (born.year >= _CHECKED_UNTIL or check == digits[-1])
+    return born.year >= _BORN_SINCE and born <= dt.date.today()
 
 
 def _passes_luhn(digits: str) -> bool:
@@ -254,21 +314,17 @@ def _passes_luhn(digits: str) -> bool:
     return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
 
 
+def _is_password(value: str) -> bool:
+    """Say whether a value reads like a password: letters with digits or with signs among them, and no name of code."""
+    if len(value) < _LEAST_OF_PASSWORD or any(form.fullmatch(value) for form in (_NO_VALUE, _NO_PASSWORD)):
+        return False
+    has_both = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return (has_both or bool(_SIGN.search(value))) and not _PLACEHOLDER.search(value)
+
+
 def _is_secret(value: str) -> bool:
-    """Say whether a value is random enough to be a secret, and no placeholder."""
-    if _NO_VALUE.fullmatch(value) or _PLACEHOLDER.search(value):
+    """Say whether a value is random enough to be a key, and no placeholder."""
+    if not _is_password(value) or _NAME.fullmatch(value) or _SEQUENCE.search(value) or len(set(value)) < _DIFFERENT:
         return False
-    digits, letters = (sum(map(kind, value)) for kind in (str.isdigit, str.isalpha))
-    if not digits or not letters or not value.isascii():
-        return False
-    if len(value) >= _SHORT and digits > 1:
-        return _entropy(value) >= _LEAST_ENTROPY
-    kinds = [
-        any(map(kind, value)) for kind in (str.islower, str.isupper, str.isdigit, lambda letter: not letter.isalnum())
-    ]
-    return sum(kinds) >= 3 and _entropy(value) >= _LEAST_SHORT
-
-
-def _entropy(value: str) -> float:
-    """Bits a letter, after Shannon, by how often the letters of `value` are in it."""
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
+    kinds = sum(bool(re.search(kind, value)) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+    return (len(value) >= _LEAST_OF_KEY and kinds > 2) or (len(value) >= _LONG and len(re.findall(r"\d", value)) > 1)

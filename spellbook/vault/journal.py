@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from spellbook.system.errors import MemoryNotFound, StorageError
-from spellbook.system.sqlite import Database, run_script
+from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 from spellbook.vault.folder import digest
 
 FILE = "journal.db"
@@ -219,8 +219,6 @@ class Journal:
         if draft is None:
             with self.entry("change"):
                 return self.note(changes)
-        if draft.for_good:
-            self._database.rows("PRAGMA secure_delete = ON")
         traces = [Trace(change.path, _hash(change.before), _hash(change.after), change.mode) for change in changes]
         try:
             numbers = self._record(draft, changes, traces)
@@ -241,6 +239,9 @@ class Journal:
             for change, trace in zip(changes, traces, strict=True):
                 if draft.for_good:
                     self._forget(connection, change.path)
+                    if change.after is None:
+                        self._rename(connection, change.path, draft.what)
+                        trace = replace(trace, path=draft.what)
                 else:
                     texts = ((trace.before, change.before), (trace.after, change.after))
                     rows = [(sha256, zlib.compress(data, 1)) for sha256, data in texts if isinstance(data, bytes)]
@@ -285,8 +286,6 @@ class Journal:
                 if draft.id is None:
                     draft.id = self._begin(connection, draft)
                 connection.execute("UPDATE entries SET whole = 1 WHERE entry = ?", (draft.id,))
-            if draft.for_good:
-                self._database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
             self.prune()
 
     def _drop(self, entry: int) -> None:
@@ -308,6 +307,19 @@ class Journal:
             """,
             {"path": path},
         )
+
+    @staticmethod
+    def _rename(connection: Any, path: str, label: str) -> None:
+        """Call the file at `path` and at its earlier paths `label` in all entries, which say nothing else of it."""
+        values = {"path": path, "label": label}
+        connection.execute(f"{_LINEAGE} UPDATE changes SET path = :label WHERE path IN (SELECT path FROM line)", values)
+        own = "NOT EXISTS (SELECT 1 FROM changes WHERE changes.entry = entries.entry AND path <> :label)"
+        sql = f"UPDATE entries SET what = iif({own}, :label, '') WHERE entry IN "
+        connection.execute(f"{sql} (SELECT entry FROM changes WHERE path = :label)", values)
+
+    def compact(self) -> None:
+        """Write the file anew, so that nothing is left of deleted texts. Raises StorageError."""
+        self._database.vacuum(BUSY_SECONDS)
 
     # -- reading
 

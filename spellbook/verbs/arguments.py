@@ -31,7 +31,7 @@ FORCE = flag("Write even a duplicate or a likely secret.")
 FORCE_SECRET = flag("Write even a likely secret.")
 HARD = flag(
     "Delete for good, no trash.",
-    typed="Delete permanently instead of moving to the trash; only earlier snapshots still have it.",
+    typed="Delete permanently instead of moving to the trash; only earlier snapshots and git's history still have it.",
 )
 MODE = choice("How to search.", "search memorize find", "search")
 ONLY_CATEGORY = text("Only this category.", 200)

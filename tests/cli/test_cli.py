@@ -484,7 +484,7 @@ def test_erase(notes: Path) -> None:
     assert "Tuesdays" in (notes / told["trash"][0]).read_text()
     before = len(list((notes / ".trash").rglob("*.md")))
     assert (
-        "Erased the topic decision/infra (2 notes)."
+        "Erased the topic decision/infra (2 notes) for good. Earlier snapshots and git's history still have it."
         in spellbook("--vault", notes, "erase", "decision/infra", "--topic", "--hard", "--yes").stdout
     )
     assert len(list((notes / ".trash").rglob("*.md"))) == before

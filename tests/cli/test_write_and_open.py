@@ -68,7 +68,7 @@ def test_scribe_takes_a_title_and_questions(vault: Path) -> None:
     path = done.stdout.partition("  ")[0]
     assert "questions" not in done.stderr
     note = read(vault, path)
-    assert (path, note.title) == ("knowledge/deploy/배포 - 금요일.md", "배포: 금요일?")
+    assert (path, note.title) == ("knowledge/deploy/배포 금요일.md", "배포: 금요일?")
     assert (note.questions, note.keywords) == (("When?", "Why not?"), ("Friday",))
 
 

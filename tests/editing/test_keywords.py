@@ -69,7 +69,7 @@ def test_a_memory_without_labels(book, vault):
     [written], [warnings] = done.written, done.warnings
     note = parse(written.path, (vault / written.path).read_bytes())
     assert (note.keywords, note.questions, note.tags, warnings) == (("ops", "PostgreSQL"), (), ("ops",), ())
-    assert written.path == "knowledge/inbox/Mina-moved-staging-database-port-5433.md"
+    assert written.path == "knowledge/inbox/Mina-moved-staging-database.md"
     assert [hit.path for hit in book.find("PostgreSQL").hits] == [written.path]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -16,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spellbook.editing.edits import merged
+from spellbook.index.vectors import follow
 from spellbook.library import book as books
+from spellbook.library.limited import seen_by
 from spellbook.system.errors import Conflict, MemoryNotFound, SpellbookError, StorageError
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Change, Journal
@@ -24,7 +27,7 @@ from tests.commands import spellbook_in as spellbook
 from tests.editing.conftest import NOTE
 from tests.helpers import finished, from_scratch, python, told
 from tests.server.agent import talk
-from tests.trees import files, tree
+from tests.trees import files, is_killed, tree
 
 CHUNK = {
     "text": "The lighthouse keeper rotates the keys every Monday.",
@@ -309,6 +312,78 @@ def test_a_section_erased_for_good_is_not_in_the_journal(book, harbour):
     book.erase("harbour#two", hard=True)
     assert book.index.vault.journal.text(digest(before)) is None
     assert [(entry.verb, entry.traces[0].kind) for entry in book.log()] == [("erase", "changed"), ("revise", "changed")]
+
+
+TOLD = ["Zanzibar", "Quokka", "Flummox", "Gribble", "Wombatish", "Narwhals", "Xylophonic", "Budgerigar", "코끼리울음"]
+
+
+def found(*folders: Path) -> set[tuple[str, str]]:
+    """The files, and the words of TOLD that are in their names or their bytes."""
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return {
+        (file.name, word)
+        for file in files
+        for word in TOLD
+        if word.lower() in file.name.lower() or word.lower().encode() in file.read_bytes().lower()
+    }
+
+
+@pytest.mark.parametrize("way", ["note", "topic", "moved", "section"])
+def test_no_file_of_the_state_holds_what_was_erased_for_good(book, vault, write_note, way):
+    """
+    After erase --hard no name, log, table, free page or vector index holds title, text, labels or path, while the book
+    is open and after.
+    """
+    one, two, three, four, five, six, seven, eight, nine = TOLD
+    for number in range(30):
+        write_note(f"other/{number}.md", f"# Other {number}\n\nA note about harbours, number {number}.")
+    book.reindex()
+    meta = {
+        "topic": "t",
+        "title": f"{one} {two}",
+        "tags": [three],
+        "keywords": [four],
+        "questions": [f"Who is {five}?"],
+    }
+    meta["privacy_scope"] = "team"
+    [written] = book.scribe({"text": f"Said: {six}.\n\n## {seven}\n\n{eight}.", "metadata": meta}).written
+    book.revise(written.chunk_id, replace=(six, f"{six} {nine}"))
+    book.revise(written.chunk_id, replace=(nine, "nobody"))
+    book.show(written.chunk_id)
+    book.reindex()
+    follow.catch_up(book.index.catalog, book.index.chroma)
+    assert seen_by(book, "team").search(eight).hits
+    if way == "moved":
+        book.move(written.path, f"t/{one} again.md")
+    assert {word for _, word in found(book.config.state, vault)} >= {one, two, three, four, five, seven}
+    if way == "section":
+        sections = [chunk.id for chunk in book.show(written.chunk_id)]
+        book.erase(sections[-1], hard=True)
+        gone = {seven, eight}
+    else:
+        book.erase_topic("t", hard=True) if way == "topic" else book.erase(written.chunk_id, hard=True)
+        gone = set(TOLD)
+    assert not {(name, word) for name, word in found(book.config.state, vault) if word in gone}
+    assert [entry.what for entry in book.log(1)] == ["erased" if way == "topic" else written.chunk_id]
+    assert not gone & set(" ".join(str(entry.as_dict()) for entry in book.log(99)).split())
+    assert len(book.search("harbours").hits) > 0
+    book.close()
+    assert not {(name, word) for name, word in found(book.config.state, vault) if word in gone}
+
+
+@pytest.mark.slow
+def test_a_repeated_erasing_finishes_one_that_was_killed(vault):
+    """After erase --hard was killed anywhere, repeating it leaves no trace of the note in the state folder."""
+    one, two, three, *_ = TOLD
+    chunk = {"text": f"Said: {two}.", "metadata": {"topic": "t", "title": one, "keywords": [three]}}
+    for at in (1, 3, 5, 8, 12):
+        with books.open(vault, embedder="hash") as book:
+            [written] = book.scribe(chunk).written
+        is_killed(vault, vault, f"book.erase({written.chunk_id!r}, hard=True)", at)
+        with books.open(vault, embedder="hash") as book, contextlib.suppress(MemoryNotFound):
+            book.erase(written.chunk_id, hard=True)
+        # Only now: whoever reads the file of an open database in its own process gives up the locks on it.
+        assert not found(book.config.state), at
 
 
 # -- restore

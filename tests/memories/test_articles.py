@@ -62,7 +62,7 @@ def test_a_page_becomes_a_note(book, vault, site):
     names = ["longblack", "business", "Business"]
     done = tool(book, "save", source=site.url("/note/123?utm_source=x"), categories=names, metadata=given)
     assert done["status"] == "saved", done
-    assert done["path"] == "article/longblack/9.81파크, 중력으로 달리는 테마파크.md"
+    assert done["path"] == "article/longblack/중력으로 달리는 테마파크.md"
     assert (done["title"], done["categories"]) == ("9.81파크, 중력으로 달리는 테마파크", ["longblack", "business"])
     note = parse(done["path"], (vault / done["path"]).read_bytes())
     assert done["id"] == note.meta["id"]

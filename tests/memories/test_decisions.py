@@ -35,7 +35,7 @@ def test_a_decision_is_a_note_that_reads_well(book, vault):
         "16에서는 부리와 볏이 구분되지 않는다.",
     )
     done = save(book, said, "voxel:chicken_design", reasoning=reason, confidence=0.8)
-    assert done["path"] == "decision/voxel-chicken_design/닭 모델은 복셀 32×32×32로 만든다.md"
+    assert done["path"] == "decision/voxel-chicken_design/닭 모델은 복셀 만든다.md"
     note = parse(done["path"], text_of(vault, done["path"]).encode())
     assert note.body.strip() == f"{said}\n\n이유: {reason}"
     assert (note.topic, note.category, note.meta["confidence"]) == ("voxel:chicken_design", "decision", 0.8)

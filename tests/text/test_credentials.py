@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import string
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,41 @@ def test_what_is_none(text: str) -> None:
     assert credentials.find(f"Words before: {text}\nand after.") == []
 
 
+SENTENCES = Path(__file__).parent / "secrets"
+
+
+@pytest.mark.parametrize("half", [0, 1])  # the patterns were chosen on the first half
+@pytest.mark.parametrize(("file", "least", "most"), [("told.txt", 18, 20), ("harmless.txt", 0, 1)])
+def test_secrets_as_people_say_them(file: str, least: int, most: int, half: int) -> None:
+    """At least 9 of 10 sentences that tell a secret are found, and at most 1 of 100 harmless ones."""
+    sentences = (SENTENCES / file).read_text("utf-8").splitlines()[half::2]
+    found = [sentence for sentence in sentences if credentials.find(sentence)]
+    assert least <= len(found) <= most, set(sentences) ^ set(found)
+    assert not any(secret.value in credentials.masked(each) for each in found for secret in credentials.find(each))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("비밀번호:\nkestrel!2024", "kestrel!2024"),
+        ("> **wifi password:**\r\n> `kestrel!2024`", "kestrel!2024"),
+        ("| wifi | pw | sunny1958 |", "sunny1958"),
+        ("the password we use at the office is Lantern-55-oak", "Lantern-55-oak"),
+        ("I changed the NAS password to green-Tea#41", "green-Tea#41"),
+        ("비번 바꿈 -> hanul2288", "hanul2288"),
+        (unicodedata.normalize("NFD", "비밀번호는 kestrel2024 입니다"), "kestrel2024"),
+        ("카드번호: 4539148803436467", "4539148803436467"),
+        ("여권 번호: M123A4567", "M123A4567"),
+        ("amqp://svc:plainword@mq:5672", "plainword"),
+        ("sk-proj-" + "a" * 28, "sk-proj-" + "a" * 28),
+        ("otpauth://totp/a?" + "secret=JBSWY3DPEHPK3PXP&issuer=a", "JBSWY3DPEHPK3PXP"),
+    ],
+)
+def test_the_forms_of_a_sentence(text: str, value: str) -> None:
+    """A label and its value may be in a table, on two lines, apart by words, decomposed, or have a form of their own."""
+    assert [each.value for each in credentials.find(f"Words.\n\n{text}\nMore.")] == [value]
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -193,6 +229,11 @@ def test_it_takes_time_in_proportion() -> None:
         "a" * 9,
         "900101-",
         "4539 ",
+        "password is is is ",
+        "pw=",
+        "pw is a1a1a1a1",
+        "seed phrase is aaa bbb ccc ddd ",
+        "id/",
     ):
         began = time.process_time()
         credentials.find(part * (200_000 // len(part)))
@@ -284,10 +325,10 @@ def test_the_command_line(note: Path, vault: Path, monkeypatch: pytest.MonkeyPat
 
     revise = ["revise", "ops/keys#rotation", "-", "--append"]
     scribe = ["scribe", "-", "--topic", "t", "-k", "k"]
-    for command in (revise, scribe):
+    for command in (revise, scribe, ["add", "-"]):
         assert "--force" in run(*command, code=2).stderr
         run(*command, "--force", code=0)
-    assert sum(PASSWORD in file.read_text("utf-8") for file in vault.rglob("*.md")) == 2
+    assert sum(PASSWORD in file.read_text("utf-8") for file in vault.rglob("*.md")) == 3
 
 
 def test_tools(book: Spellbook, note: Path) -> None:

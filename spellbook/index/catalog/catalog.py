@@ -36,7 +36,7 @@ from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, mo
 from spellbook.models.base import label_key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
-from spellbook.system.sqlite import Database
+from spellbook.system.sqlite import BUSY_SECONDS, Database
 
 FILE = "catalog.db"
 
@@ -442,6 +442,16 @@ class Catalog:
                 for table in tables:
                     connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         return len(tables)
+
+    def forget(self) -> None:
+        """Leave nothing of notes that are there no more in the file, free pages included. Raises StorageError."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM uses WHERE note NOT IN (SELECT id FROM notes)")
+            connection.execute("DELETE FROM moves WHERE new LIKE '%.md' AND new NOT IN (SELECT path FROM notes)")
+        self.vectors.evict(0)
+        self.second.evict()
+        self.optimize("index")  # deleted words stay in a segment until then
+        self._database.vacuum(BUSY_SECONDS)
 
     def average_bytes(self) -> int:
         """Return the mean size of a note's file."""

@@ -11,6 +11,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.editing import guides
 from spellbook.editing.rest_sessions import when
+from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
 from spellbook.library.reader import Reader
 from spellbook.memories import briefing
@@ -166,7 +167,8 @@ def register(mcp: MCPServer, book: Reader) -> None:
             else book.whole.erase(chunk_id, hard=hard, whole=whole)
         )
         lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
-        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
+        hint = {"hint": LEFT} if hard else {}
+        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation, **hint)
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""

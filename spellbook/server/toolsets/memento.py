@@ -17,6 +17,7 @@ from mcp.server.mcpserver.prompts.base import Message
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
+from spellbook.editing.revise import LEFT
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.server import consent, searches
@@ -77,7 +78,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             return as_json(success=False, memory_id=memory.note, message=consent.DECLINED)
         path = book.memories.forget(memory.note, hard=hard)
         deleted_at = dt.datetime.now().astimezone().isoformat(timespec="seconds")
-        trash = {"trash": path} if path else {}
+        trash = {"trash": path} if path else {"hint": LEFT}
         return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
 
     add = adder(mcp)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from spellbook.editing.revise import LEFT
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.search.presentation import note_fields
@@ -105,7 +106,8 @@ def erase(call: Call, hard: bool) -> dict[str, Any]:
     """Erase a note or a section: it goes to .trash, from where restore and undo bring it back, unless `hard`."""
     done = call.book.whole.erase(call.id, hard=hard)
     path = done.trash[0] if done.trash else ""
-    return {"status": "erased", **asdict(done), "entry": entry_of(call.book, "erase", path) if path else None}
+    hint = {"hint": LEFT} if hard else {}
+    return {"status": "erased", **asdict(done), **hint, "entry": entry_of(call.book, "erase", path) if path else None}
 
 
 ENDPOINTS = (
