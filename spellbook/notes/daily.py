@@ -23,7 +23,7 @@ Formats = Sequence[tuple[str, str]]
 _MOST_FORMAT = 100
 """Letters of a format; a longer one is not used."""
 
-_ANY = dates.pattern(
+_DAY = dates.pattern(
     r"Y(?P<mark>[-._])MM(?P=mark)DD",
     # With a time after it, as Obsidian names unique notes.
     r"YMMDD(?:[01]\d[0-5]\d(?:[0-5]\d)?|2[0-3][0-5]\d(?:[0-5]\d)?)?",
@@ -31,8 +31,8 @@ _ANY = dates.pattern(
     *dates.SPELLED,
 )
 # A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
-_FIRST = re.compile(rf"(?:{_ANY})(?![0-9A-Za-z])(?!\.\d)", re.I)
-_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_ANY})\Z", re.I)
+_FIRST = re.compile(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)
+_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})\Z", re.I)
 
 _TOKEN = re.compile(
     r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Y|MMMM|MMM|MM|M|DDDD|DDD|DD|Do|D|dddd|ddd|dd|d|gggg|gg|GGGG|GG"

@@ -18,12 +18,9 @@ from typing import Any
 from spellbook.notes.relations import label_of
 from spellbook.text.unicode import composed
 
-CREATED = ("created", r"(?:date)?creat(?:ed|ion)(?:at|on|date|time)?|작성일|생성일", "date|날짜")
-UPDATED = (
-    "updated",
-    r"(?:date|last)?updated?(?:at|on|date|time)?|수정일",
-    r"(?:date|last)?(?:mod|modified|edited)(?:at|on|date|time)?",
-)
+CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|생성일", "date|날짜")
+_CHANGED = "(?:date|last){0}(?:at|on|date|time)?|{0}(?:at|on|date|time)|{1}"
+UPDATED = ("updated", _CHANGED.format("updated?", "수정일"), _CHANGED.format("(?:mod|modified|modification|edited)", "modified"))
 """Patterns of keys without blanks, `-`, `_` and capitals, the most telling first."""
 
 _MONTHS = (

@@ -221,9 +221,10 @@ def _survey(root: yaml.Node) -> _Lines:
         elif isinstance(node, yaml.MappingNode):
             seen: set[str] = set()
             for key, item in node.value:
-                names_label = is_label or (depth == 0 and str(key.value).casefold() in LABELS)
-                stack += [(key, depth + 1, False), (item, depth + 1, names_label)]
-                if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge":
+                is_name = isinstance(key, yaml.ScalarNode)
+                is_text = is_label or (is_name and depth == 0 and key.value.casefold() in LABELS)
+                stack += [(key, depth + 1, False), (item, depth + 1, is_text)]
+                if is_name and key.tag != f"{_TAG}merge":
                     key.tag = f"{_TAG}str"
                     if key.value in seen:
                         repeated[key.value, key.start_mark.line] = None

@@ -19,7 +19,7 @@ RELATIONS = (SUPERSEDES, "derived_from", "contradicts")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
 _NAMED = re.compile(r"[^#|]*")
 _NO_NAMES = frozenset({"", "~", "null", "true", "false"})
-_WIKILINK = re.compile(r"!?\[\[([^\[\]#|]+)[^\[\]]*\]\]")
+_WIKILINK = re.compile(r"!?\[\[([^\[\]#|]++)[^\[\]]*+\]\]")
 _MOST_NAMED = 1_000
 """Letters of an id or a path under a key of RELATIONS; longer text is prose."""
 
