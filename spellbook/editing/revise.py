@@ -27,7 +27,6 @@ from spellbook.vault.folder import digest
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
-_MOST_DATE = 40  # letters
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
 
 
@@ -336,8 +335,8 @@ def _dated(value: object, old: object) -> object:
     """Return the date that a text is, which stands in frontmatter without quotes, unless `old` is a text too."""
     if isinstance(value, list):
         return [_dated(each, old[0] if isinstance(old, list) and old else old) for each in value]
-    is_new = isinstance(value, str) and len(value) < _MOST_DATE and not isinstance(old, str)
-    return read if is_new and isinstance(read := load_value(str(value)), dt.date) else value
+    read = load_value(value) if isinstance(value, str) and not isinstance(old, str) else value
+    return read if isinstance(read, dt.date) else value
 
 
 def date_of_change(note: Note) -> dict[str, object]:

@@ -20,7 +20,7 @@ from spellbook.text.unicode import composed
 
 CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|생성일", "date|날짜")
 _CHANGED = "(?:date|last){0}(?:at|on|date|time)?|{0}(?:at|on|date|time)|{1}"
-UPDATED = ("updated", _CHANGED.format("updated?", "수정일"), _CHANGED.format("(?:mod|modified|modification|edited)", "modified"))
+UPDATED = ("updated", _CHANGED.format("updated?", "수정일"), _CHANGED.format("(?:mod|modifi[a-z]+|edited)", "modified"))
 """Patterns of keys without blanks, `-`, `_` and capitals, the most telling first."""
 
 _MONTHS = (
