@@ -20,6 +20,7 @@ from typing import Literal
 from spellbook.editing.merged_labels import LISTS, as_list, unite
 from spellbook.index import privacy
 from spellbook.index.filters import fold, instant
+from spellbook.notes.frontmatter import load_value
 from spellbook.notes.links import replaced
 from spellbook.notes.note import MERGED, Block, Note, lines, newline, parse
 from spellbook.notes.splitter import sentences
@@ -379,7 +380,7 @@ def metadata(first: Note, other: Note) -> tuple[dict[str, object], dict[str, tup
     if "importance" in other.meta and other.importance > first.importance:
         wanted["importance"] = other.meta["importance"]
     if (instant(other.created) or math.inf) < (instant(first.created) or math.inf):
-        wanted["created"] = other.meta.get("created", other.meta.get("date"))
+        wanted["created"] = load_value(str(other.created))
     more = {key: value for key, value in other.meta.items() if key not in _OWN and fold(key) not in privacy.RULED}
     wanted |= {key: value for key, value in more.items() if key not in first.meta}
     wanted |= privacy.needed({**first.meta, **wanted}, first.meta, other.meta)

@@ -13,12 +13,13 @@ from itertools import accumulate
 
 from spellbook.notes import links
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import FRONTMATTER, dump, fast_loader, line_at
+from spellbook.notes.frontmatter import FRONTMATTER, LABELS, as_label, dump, fast_loader, known_key, line_at
 from spellbook.notes.markdown import REST
 from spellbook.notes.note import Block, Note, blocks, lines, newline, parse
 from spellbook.system.errors import Conflict, InvalidInput
 from spellbook.system.lazy import yaml
 from spellbook.text.diff import woven
+from spellbook.text.unicode import folded
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
@@ -33,7 +34,8 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
     if not note.editable:
         raise InvalidInput(f"{note.faults[-1]}.", "Mend the line first; nothing was changed.")
 
-    # A value that is there already keeps its spelling.
+    # A value that is there already keeps its spelling. Numbers and dates of labels are texts.
+    changes = {key: as_label(value) if key in LABELS else value for key, value in changes.items()}
     changes = {key: value for key, value in changes.items() if not (key in note.meta and same(note.meta[key], value))}
     text = note.text
     expected = {
@@ -54,6 +56,12 @@ def with_meta(note: Note, changes: Mapping[str, object]) -> str:
             "Edit it by hand; nothing was changed.",
         )
     return text
+
+
+def written(note: Note, key: str) -> str:
+    """Return a key as `note.meta` has it, whatever its case; as it is to be written if it is not there."""
+    alike = (each for each in note.meta if folded(each) == folded(key))
+    return key if key in note.meta else next(alike, known_key(key))
 
 
 def rewrite(note: Note, chunk: Chunk, content: str) -> str:
@@ -250,7 +258,8 @@ def _root(header: str) -> yaml.MappingNode | None:
 
 def _find(root: yaml.MappingNode | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:
     pairs: list[tuple[yaml.Node, yaml.Node]] = root.value if root is not None else []
-    return next((pair for pair in pairs if pair[0].value == key), None)
+    exact = (pair for pair in pairs if pair[0].value == key)
+    return next(exact, None) or next((pair for pair in pairs if known_key(str(pair[0].value)) == key), None)
 
 
 def _end(key: yaml.Node, value: yaml.Node) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from spellbook.index import privacy
 from spellbook.index.filters import fold
 from spellbook.notes.decisions import title as first_sentence
-from spellbook.notes.frontmatter import compose
+from spellbook.notes.frontmatter import compose, known_key
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
@@ -202,7 +202,8 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     """Return metadata as it goes into a frontmatter; what cannot be kept is an error in `findings`. None stays None."""
     meta: dict[str, Any] = {}
     for name, value in values.items():
-        key = {"question_this_answers": "questions", "topic_id": "topic"}.get(str(name), str(name))
+        key = known_key(str(name))
+        key = {"question_this_answers": "questions", "topic_id": "topic"}.get(key, key)
         own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
         if key in own or fold(key) == privacy.TRUST:
             findings.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")

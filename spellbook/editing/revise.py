@@ -15,9 +15,9 @@ from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import note_chunks, resolve
 from spellbook.index.opened import Index
-from spellbook.notes import chunks
+from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
-from spellbook.notes.frontmatter import compose
+from spellbook.notes.frontmatter import compose, load_value
 from spellbook.notes.note import Note, parse
 from spellbook.system.errors import Conflict, EmbeddingError, InvalidInput, MemoryNotFound
 from spellbook.text import credentials
@@ -333,15 +333,25 @@ def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) ->
     if text != before.text or changes:
         wanted |= date_of_change(before)
     note = parse(path, before.encode(text))
+    named = {edits.written(note, key): value for key, value in wanted.items()}
+    wanted = {key: _dated(value, note.meta.get(key)) for key, value in named.items()}
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
     wanted |= privacy.kept_label(after, before.meta)
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 
 
+def _dated(value: object, old: object) -> object:
+    """Return the date that a text is, which stands in frontmatter without quotes, unless `old` is a text too."""
+    if isinstance(value, list):
+        return [_dated(each, old[0] if isinstance(old, list) and old else old) for each in value]
+    read = load_value(value) if isinstance(value, str) and not isinstance(old, str) else value
+    return read if isinstance(read, dt.date) else value
+
+
 def date_of_change(note: Note) -> dict[str, object]:
     """Return the key that says when a note was changed, with the time now; {} if it has none that holds a time."""
-    key = "updated" if "updated" in note.meta else "modified"
+    key, _ = dates.find(note.meta, dates.UPDATED)
     now = _now_like(note.meta.get(key))
     return {key: now} if now else {}
 
@@ -353,12 +363,15 @@ def _now_like(old: object) -> object:
         return now if old.tzinfo else now.replace(tzinfo=None)
     if isinstance(old, dt.date):
         return now.date()
+    if isinstance(old, int):
+        return int(now.timestamp()) * 1000 ** (old >= 10**12)
     if not isinstance(old, str):
         return None
     try:
         then = dt.datetime.fromisoformat(old)
     except ValueError:
-        return None
+        day = dates.iso(old) or ""
+        return old.replace(day, now.date().isoformat()) if day in old else now.isoformat(" ", "minutes")[:16]
     if len(old) <= 10:
         return now.date().isoformat()
     precise = "seconds" if re.match(r"\d\d:\d\d:\d\d", old[11:]) else "minutes"

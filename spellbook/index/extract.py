@@ -24,7 +24,7 @@ from spellbook.index.catalog.words import checksum, shared_words
 from spellbook.index.filters import flat, fold
 from spellbook.index.scopes import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
-from spellbook.notes import chunks, daily, links, properties
+from spellbook.notes import chunks, daily, dates, links, properties
 from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
@@ -190,7 +190,9 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield a fault for each part of a note that is too large to be indexed as it is written."""
+    """Yield a fault for each date that cannot be read, and each part that is too large to be indexed as written."""
+    for key in dates.unread(note.meta):
+        yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
         if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
             yield Fault(note.path, 1, f"only the first {most:,} of its {len(values):,} {name} are indexed")

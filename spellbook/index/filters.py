@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from spellbook.notes.frontmatter import LABELS
 from spellbook.notes.note import LEVELS
+from spellbook.notes.relations import label_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 
@@ -157,8 +159,8 @@ def flat(key: str, value: Any) -> Iterator[tuple[str, str]]:
         return  # each value in it would be stored with the key
     if isinstance(value, str):  # most are
         yield key, fold(value)
-        if value.startswith("[[") and value.endswith("]]"):
-            yield key, fold(value[2:-2].partition("|")[0])
+        if (name := label_of(value)) != value:
+            yield key, fold(name)
     elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from flat(f"{key}.{fold(name)}", item)
@@ -242,6 +244,8 @@ def _condition(name: str, value: object) -> Condition:
 def _bare(key: str, value: object) -> object:
     if not isinstance(value, str):
         return value
+    if key in LABELS:
+        value = label_of(value)
     # The id of what a note begins with, as a hit names it, is that of the note and a `#`.
     return value.lstrip("#") if key == "tags" else value.removesuffix("#") if key == "id" else value
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spellbook.index.filters import Condition, fold, path_glob
 from spellbook.notes.note import Note
+from spellbook.notes.relations import label_of
 from spellbook.settings import paths
 
 AUTO = "auto"
@@ -35,7 +36,7 @@ def scopes_of(note: Note, rules: Mapping[str, str]) -> tuple[str, ...]:
     """
     written = note.meta.get(_KEY)
     if written is not None:
-        named = [str(each) for each in written] if isinstance(written, list) else [str(written)]
+        named = [label_of(str(each)) for each in (written if isinstance(written, list) else [written])]
     elif (ruled := next((scope for glob, scope in rules.items() if path_glob(note.path, glob)), None)) is not None:
         named = [ruled]
     elif note.path.startswith(_FOLDER) and note.path.count("/") > 1:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from spellbook.notes import dates
 from spellbook.text.unicode import composed
 
-RULE = 1
+RULE = 2
 """The version of the rule; a new one has every note read again, and none embedded."""
 
 Formats = Sequence[tuple[str, str]]
@@ -22,53 +23,52 @@ Formats = Sequence[tuple[str, str]]
 _MOST_FORMAT = 100
 """Letters of a format; a longer one is not used."""
 
-_YEAR = r"(?:19|20)\d\d"
-_DAY = (
-    rf"(?P<y1>{_YEAR})(?P<mark>[-._])(?P<m1>\d\d)(?P=mark)(?P<d1>\d\d)",
+_DAY = dates.pattern(
+    r"Y(?P<mark>[-._])MM(?P=mark)DD",
     # With a time after it, as Obsidian names unique notes.
-    rf"(?P<y2>{_YEAR})(?P<m2>\d\d)(?P<d2>\d\d)(?:[01]\d[0-5]\d(?:[0-5]\d)?|2[0-3][0-5]\d(?:[0-5]\d)?)?",
-    rf"(?P<y3>{_YEAR})년 ?(?P<m3>\d\d?)월 ?(?P<d3>\d\d?)일",
-    rf"(?P<y4>{_YEAR})\. (?P<m4>\d\d?)\. (?P<d4>\d\d?)\.?",
+    r"YMMDD(?:[01]\d[0-5]\d(?:[0-5]\d)?|2[0-3][0-5]\d(?:[0-5]\d)?)?",
+    r"Y\. M\. D\.?",
+    *dates.SPELLED,
 )
-_ANY = "|".join(_DAY)
 # A number goes on behind it (2026.10.15.3), or ends before it (010-2026-10-15): then it is no date.
-_FIRST = re.compile(rf"(?:{_ANY})(?![0-9A-Za-z])(?!\.\d)")
-_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_ANY})\Z")
+_FIRST = re.compile(rf"(?:{_DAY})(?![0-9A-Za-z])(?!\.\d)", re.I)
+_LAST = re.compile(rf"(?<![0-9A-Za-z])(?<!\d[-.])(?:{_DAY})\Z", re.I)
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_LONG = "january|february|march|april|may|june|july|august|september|october|november|december"
 _TOKEN = re.compile(
     r"\[(?P<quoted>[^\]]*)\]|(?P<token>YYYY|YY|Y|MMMM|MMM|MM|M|DDDD|DDD|DD|Do|D|dddd|ddd|dd|d|gggg|gg|GGGG|GG"
     r"|ww|w|WW|W|Q|HH|H|hh|h|mm|m|ss|s|A|a|E|e)|(?P<literal>.)",
     re.S,
 )
 _TWO, _ONE = r"\d\d", r"\d\d?"
-_NAME = r"[^\W\d_]{1,12}"
 _PARTS = {
     **dict.fromkeys(("YYYY", "Y", "gggg", "GGGG"), ("year", r"\d{4}")),
     **dict.fromkeys(("YY", "gg", "GG"), ("short", _TWO)),
-    **dict.fromkeys(("MMMM", "MMM"), ("named", rf"{_LONG}|{'|'.join(_MONTHS)}|\d\d?월")),
+    **dict.fromkeys(("MMMM", "MMM"), ("named", rf"tháng \d\d?|\d\d?[월月]|{dates.WORD}")),
     "MM": ("month", _TWO),
     "M": ("month", _ONE),
     "DD": ("day", _TWO),
     "D": ("day", _ONE),
-    "Do": ("day_th", r"\d\d?(?:st|nd|rd|th|일)"),
+    "Do": ("day_th", r"\d\d?(?:st|nd|rd|th|er|e|[.ºª일日号])"),
     "DDDD": ("of_year", r"\d{3}"),
     "DDD": ("of_year", r"\d{1,3}"),
     **dict.fromkeys(("ww", "WW"), ("week", _TWO)),
     **dict.fromkeys(("w", "W"), ("week", _ONE)),
     "Q": ("quarter", "[1-4]"),
+    "E": ("weekday", "[1-7]"),
+    "e": ("after_monday", "[0-6]"),
+    "d": ("after_sunday", "[0-6]"),
 }
 """For each token the part of a date that it names, and its pattern."""
 
 _OTHERS = {
-    **dict.fromkeys(("dddd", "ddd", "dd"), _NAME),
-    **dict.fromkeys(("d", "E", "e"), r"\d"),
+    **dict.fromkeys(("dddd", "ddd", "dd"), dates.WORD),
     **dict.fromkeys(("HH", "hh", "mm", "ss"), _TWO),
     **dict.fromkeys(("H", "h", "m", "s"), _ONE),
     **dict.fromkeys(("A", "a"), "am|pm|오전|오후"),
 }
 """Patterns of tokens that do not decide the day."""
+
+_SHORT = {"MMM", "ddd", "dd"}  # names that some languages end in a full stop
 
 
 def day_in(path: str, formats: Formats = ()) -> str | None:
@@ -88,11 +88,8 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
         match = pattern and (pattern.fullmatch(inside) or (folder and pattern.fullmatch(name)))
         if match and (day := _day(match)):
             return day
-    for match in filter(None, (_FIRST.match(name), _LAST.search(name))):
-        parts = [int(part) for key, part in match.groupdict().items() if part and key != "mark"]
-        if day := _valid(*parts):
-            return day
-    return None
+    found = (dates.day(match) for match in (_FIRST.match(name), _LAST.search(name)) if match)
+    return next(filter(None, found), None)
 
 
 @lru_cache(maxsize=100)
@@ -115,29 +112,25 @@ def _pieces(format: str, seen: set[str]) -> Iterator[str]:
             seen.add(part)
         else:
             yield f"(?>{_OTHERS[token]})" if token else re.escape(match["quoted"] or match["literal"] or "")
+        if token in _SHORT:
+            yield r"\.?"
 
 
 def _day(match: re.Match[str]) -> str | None:
     """Return the first day of what a match names: a day, a week, a month, a quarter or a year."""
-    parts = {key: value.lower() for key, value in match.groupdict().items() if value}
-    year = int(parts["year"]) if "year" in parts else 2000 + int(parts["short"])
+    parts = {key: value for key, value in match.groupdict().items() if value}
+    numbers = {key: int(digits) for key, value in parts.items() if (digits := re.sub(r"\D", "", value))}
+    year = numbers["year"] if "year" in numbers else 2000 + numbers["short"]
+    month = 3 * numbers.get("quarter", 1) - 2
+    if named := parts.get("named"):
+        month = numbers.get("named") or dates.month(named)
+    weekday = numbers.get("weekday", numbers.get("after_monday", 0) + 1)
     try:
         if "week" in parts:
-            return dt.date.fromisocalendar(year, int(parts["week"]), 1).isoformat()
+            return dt.date.fromisocalendar(year, numbers["week"], numbers.get("after_sunday", weekday) or 7).isoformat()
         if "of_year" in parts:
-            day = dt.date(year, 1, 1) + dt.timedelta(days=int(parts["of_year"]) - 1)
+            day = dt.date(year, 1, 1) + dt.timedelta(days=numbers["of_year"] - 1)
             return day.isoformat() if day.year == year else None
+        return dt.date(year, numbers.get("month", month), numbers.get("day") or numbers.get("day_th", 1)).isoformat()
     except (ValueError, OverflowError):
-        return None
-    month = 3 * int(parts["quarter"]) - 2 if "quarter" in parts else 1
-    if named := parts.get("named"):
-        month = int(named.rstrip("월")) if named.endswith("월") else _MONTHS.index(named[:3]) + 1
-    month = int(parts.get("month", month))
-    return _valid(year, month, int(parts.get("day") or re.sub(r"\D", "", parts.get("day_th", "1"))))
-
-
-def _valid(year: int, month: int, day: int) -> str | None:
-    try:
-        return dt.date(year, month, day).isoformat()
-    except ValueError:
         return None

@@ -42,7 +42,31 @@ _MOST_NUMBER = 2**63
 
 _OF_TEMPLATE = "the frontmatter cannot be read: put the {{…}} of a template into quotes"
 
-_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = {f"{_TAG}int", f"{_TAG}float"}
+_PLAIN = {*_NUMBERS, f"{_TAG}bool", f"{_TAG}timestamp"}
+
+_FRACTION = r"(?:\.[0-9]+|{0}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_WHOLE = "(?:0|[1-9][0-9]*)"  # 0755 is a text: readers of YAML differ in its number
+_CORE = (
+    ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", "null|Null|NULL|~|", ("n", "N", "~", "")),
+    ("int", rf"[-+]?{_WHOLE}|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", rf"[-+]?(?:{_FRACTION.format(_WHOLE)}|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)", "-+.0123456789"),
+)
+"""What plain scalars are by the core schema of YAML 1.2, by their first characters; dates are added, as in 1.1."""
+
+LABELS = {
+    *("title", "topic", "category", "categories", "kind", "keywords", "tags", "tag", "aliases", "alias", "questions"),
+    *("question_this_answers", "entities", "scope"),
+}
+"""Keys whose values are texts, as they are written: `1.10`, `2024`, `true`."""
+
+KEYS = {
+    *(*LABELS, "id", "importance", "created", "updated", "date", "modified", "type", "status", "pinned", "review"),
+    *("source", "author", "published", "language", "lang", "supersedes", "derived_from", "contradicts"),
+}
+"""Keys that are read whatever their case, and stand in small letters in a note's values."""
 
 _Lines = list[tuple[str, int]]  # a message or a finding, and its 0-based line in the header
 
@@ -64,7 +88,16 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     """
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
-    return _plain(values), handler.repeated, handler.odd
+    named: dict[str, Any] = {}
+    for key, value in _plain(values).items():
+        name = known_key(key)
+        named[key if name in values or name in named else name] = value
+    return named, handler.repeated, handler.odd
+
+
+def known_key(key: str) -> str:
+    """Return a key as a note's values have it: one of KEYS in small letters, any other as it is."""
+    return name if (name := key.casefold()) in KEYS else key
 
 
 def load_value(text: str) -> object:
@@ -127,6 +160,11 @@ def fast_loader() -> Any:
 def _loader() -> Any:
 
     class Loader(fast_loader()):  # type: ignore[misc]
+        yaml_implicit_resolvers = {  # noqa: RUF012
+            first: [(tag, form) for tag, form in forms if tag in {f"{_TAG}timestamp", f"{_TAG}merge"}]
+            for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
         def __init__(self, text: str, repeated: _Lines, odd: _Lines) -> None:
             super().__init__(text)
             self.repeated, self.odd = repeated, odd
@@ -145,6 +183,8 @@ def _loader() -> Any:
                 self.odd.append((f"the value {node.value!r:.40} is read as text ({error})", node.start_mark.line))
                 return str(node.value)
 
+    for kind, form, first in _CORE:
+        Loader.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"(?:{form})\Z"), first)
     return Loader
 
 
@@ -158,30 +198,34 @@ def _refuse_depth(events: Iterable[yaml.Event]) -> None:
 
 def _survey(root: yaml.Node) -> _Lines:
     """
-    Turn every key of the tree into text, as written, and return the repeated ones.
+    Turn every key of the tree and the LABELS into text, as written, and return the repeated keys.
 
     Aliases are followed each time they are used, so a value that would grow huge or endless is refused. Raises
     BadHeader.
     """
     repeated: dict[tuple[str, int], None] = {}  # a node with aliases is met more than once
     left, letters = _MOST_NODES, _MOST_LETTERS
-    stack = [(root, 0)]
+    stack = [(root, 0, False)]
     while stack:
-        node, depth = stack.pop()
+        node, depth, is_label = stack.pop()
         left -= 1
         letters -= len(node.value) if isinstance(node, yaml.ScalarNode) else 0
         if min(left, letters) < 0 or depth > _MOST_DEPTH:
             raise BadHeader(
                 "the frontmatter holds too many or too deep values", node.start_mark.line if node.start_mark else 0
             )
+        if is_label and node.tag in _PLAIN:
+            node.tag = f"{_TAG}str"
         if isinstance(node, yaml.SequenceNode):
-            stack += [(item, depth + 1) for item in node.value]
+            stack += [(item, depth + 1, is_label) for item in node.value]
         elif isinstance(node, yaml.MappingNode):
             seen: set[str] = set()
             for key, item in node.value:
-                stack += [(key, depth + 1), (item, depth + 1)]
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    key.tag = "tag:yaml.org,2002:str"
+                is_name = isinstance(key, yaml.ScalarNode)
+                is_text = is_label or (is_name and depth == 0 and key.value.casefold() in LABELS)
+                stack += [(key, depth + 1, False), (item, depth + 1, is_text)]
+                if is_name and key.tag != f"{_TAG}merge":
+                    key.tag = f"{_TAG}str"
                     if key.value in seen:
                         repeated[key.value, key.start_mark.line] = None
                     seen.add(key.value)
@@ -200,6 +244,12 @@ def _plain(value: object) -> Any:
     if value is None or isinstance(value, bool | int | float | dt.datetime | dt.date):
         return value
     return str(value)
+
+
+def as_label(value: object) -> Any:
+    """Return a value as it is read under a key of LABELS: numbers, dates, true and false as texts."""
+    listed = [as_label(each) for each in value] if isinstance(value, list) else value
+    return listed if value is None or isinstance(value, str | Mapping | list) else dump(value)
 
 
 def as_json(meta: Mapping[str, Any]) -> Any:
@@ -248,8 +298,11 @@ def _dumper(style: str | None) -> type[yaml.SafeDumper]:
             # Only double quotes keep a line break on one line. Obsidian writes links in them.
             broken = bool(data) and data.splitlines() != [data]
             chosen = '"' if broken or (style is None and _PLAIN_LINK.fullmatch(data)) else style
-            return self.represent_scalar("tag:yaml.org,2002:str", data, style=chosen)
+            return self.represent_scalar(f"{_TAG}str", data, style=chosen)
 
+    # Readers of YAML 1.2 take 0899, 1e3 and 0o7 for numbers.
+    number = re.compile(rf"(?:[-+]?{_FRACTION.format('[0-9]+')}|0o[0-7]+)\Z")
+    Dumper.add_implicit_resolver(f"{_TAG}float", number, "-+.0123456789")
     Dumper.add_representer(str, Dumper.represent_text)
     return Dumper
 

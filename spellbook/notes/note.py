@@ -7,7 +7,6 @@ requested characters. Pure: bytes in, values out; no file is opened here.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import re
 from bisect import bisect_left, bisect_right
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from spellbook.notes import dates
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.markdown import Block as Block
@@ -22,6 +22,7 @@ from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
 from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
+from spellbook.notes.relations import label_of
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer
 from spellbook.text.unicode import composed
@@ -173,7 +174,7 @@ class Note:
     @property
     def tags(self) -> tuple[str, ...]:
         """Frontmatter `tags` and the body's `#tags`, without `#`, as Obsidian reads them."""
-        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r"[,\s]+")]
+        declared = [tag.lstrip("#") for tag in _many(self.meta.get("tags", self.meta.get("tag")), split=r",\s")]
         return tuple(dict.fromkeys([*filter(None, declared), *self._inline_tags()]))
 
     @property
@@ -191,13 +192,13 @@ class Note:
 
     @property
     def created(self) -> str | None:
-        """Frontmatter `created` (or `date`) in ISO 8601."""
-        return iso(self.meta.get("created", self.meta.get("date")))
+        """The date of its frontmatter by `dates.CREATED`, in ISO 8601."""
+        return dates.find(self.meta, dates.CREATED)[1] or None
 
     @property
     def updated(self) -> str | None:
-        """Frontmatter `updated` (or `modified`) in ISO 8601."""
-        return iso(self.meta.get("updated", self.meta.get("modified")))
+        """The date of its frontmatter by `dates.UPDATED`, in ISO 8601."""
+        return dates.find(self.meta, dates.UPDATED)[1] or None
 
     def encode(self, text: str | None = None) -> bytes:
         """Return `text` (the note's own by default) as the bytes of a file like this one."""
@@ -298,21 +299,6 @@ def newline(text: str) -> str:
     return match[0] if match else "\n"
 
 
-def iso(value: object) -> str | None:
-    """Return a YAML date, a datetime or a text of one in ISO 8601, None for anything else."""
-    if isinstance(value, dt.datetime | dt.date):
-        return value.isoformat()
-    if isinstance(value, str):
-        text = value.strip()
-        for form in (text, text.replace("/", "-").replace(". ", "-").rstrip(".")):
-            try:
-                kind = dt.datetime if len(form) > 10 else dt.date
-                return kind.fromisoformat(form).isoformat()
-            except ValueError:
-                continue
-    return None
-
-
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of inline code, with their backticks. Linear, which a regex is not."""
     runs = [match.span() for match in re.finditer("`+", text)]
@@ -364,11 +350,11 @@ def _looks_like(data: bytes) -> str:
 
 
 def _one(value: object) -> str:
-    if isinstance(value, list):
+    while isinstance(value, list):  # YAML reads `[[Books]]` without quotes as a list in a list
         value = next(iter(value), None)
     if value is None or isinstance(value, bool | dict):
         return ""
-    return composed(str(value).strip())
+    return composed(label_of(str(value)).strip())
 
 
 def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:
@@ -377,8 +363,8 @@ def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:
     return _many([value] if isinstance(value, str) else value)
 
 
-def _many(value: object, split: str = r",") -> tuple[str, ...]:
+def _many(value: object, split: str = ",") -> tuple[str, ...]:
     if isinstance(value, str):
-        value = re.split(split, value)
+        value = re.findall(rf"(?:\[\[[^\[\]]*\]\]|[^{split}])+", value)
     listed = value if isinstance(value, list) else [value]
     return tuple(dict.fromkeys(filter(None, map(_one, listed))))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spellbook.editing.edits import rewrite, with_meta, without
 from spellbook.notes.chunks import cut
+from spellbook.notes.frontmatter import LABELS, as_label
 from spellbook.notes.note import lines, parse
 from spellbook.system.errors import Conflict, InvalidInput
 
@@ -126,7 +127,7 @@ def test_with_meta_changes_one_key(parts, body, end, bom, key, value):
     except Conflict:
         return
     after = parse("a.md", text.encode())
-    expected = {**note.meta, key: value}
+    expected = {**note.meta, key: as_label(value) if key in LABELS else value}
     assert after.meta == {name: each for name, each in expected.items() if name != key or each is not None}
     assert after.body == note.body
     assert text.startswith(bom + "---" + end)
@@ -140,7 +141,7 @@ def test_with_meta_hardly_ever_refuses(parts, body, end, key, value):
     note = parse("a.md", file_of(parts, body, end, "").encode())
     if not any("&" in each or "!!" in each for _, each, _ in parts):
         after = parse("a.md", with_meta(note, {key: value}).encode())
-        assert after.meta.get(key) == value
+        assert after.meta.get(key) == (as_label(value) if key in LABELS else value)
 
 
 @given(files)
@@ -171,6 +172,17 @@ def test_the_same_value_changes_nothing(text):
         pytest.param("---\na: 1.10\nb: yes\n---\n", {"c": 1}, "---\na: 1.10\nb: yes\nc: 1\n---\n", id="spellings stay"),
         pytest.param("---\na: 'x' # c\n---\n", {"a": "y"}, "---\na: 'y' # c\n---\n", id="quotes and comment stay"),
         pytest.param("---\na:\n---\n", {"a": "y"}, "---\na: y\n---\n", id="empty value"),
+        pytest.param(
+            "---\na: 1\n---\n",
+            {"a": ["no", "12:30", "0755", "0899", "1e3", "0o7", "1_0"]},
+            "---\na: ['no', '12:30', '0755', '0899', '1e3', '0o7', '1_0']\n---\n",
+            id="a text that YAML 1.1 or 1.2 takes for something else",
+        ),
+        pytest.param(
+            "---\nTags: [a] # c\n---\n", {"tags": ["a", "b"]}, "---\nTags: [a, b] # c\n---\n", id="another case"
+        ),
+        pytest.param("---\nTITLE: a\n---\n", {"title": None}, "---\n---\n", id="another case, removed"),
+        pytest.param("---\ntags: [1.0]\n---\n", {"tags": ["1.0", 2]}, "---\ntags: [1.0, '2']\n---\n", id="labels"),
         pytest.param("---\na: [x, y, z]\n---\n", {"a": ["x", "z"]}, "---\na: [x, z]\n---\n", id="out of a flow list"),
         pytest.param(
             "---\na: [x] # c\n---\n", {"a": ["x", "y: z"]}, "---\na: [x, 'y: z'] # c\n---\n", id="onto a flow list"

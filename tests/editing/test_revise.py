@@ -197,9 +197,11 @@ def test_a_dry_run_shows_and_writes_nothing(book, harbour):
         ("2020-01-02T03:04", r"\d{4}-\d\d-\d\dT\d\d:\d\d"),
         ("'2020-01-02 03:04:05'", r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d'"),
         ('"2020-01-02"', r'"\d{4}-\d\d-\d\d"'),
+        ("'[[2020-01-02]]'", r"'\[\[\d{4}-\d\d-\d\d\]\]'"),
+        ("January 2, 2020", r"\d{4}-\d\d-\d\d \d\d:\d\d"),
     ],
 )
-@pytest.mark.parametrize("key", ["updated", "modified"])
+@pytest.mark.parametrize("key", ["updated", "modified", "Updated", "date modified", "lastmod"])
 def test_updated_keeps_its_form(book, write_note, key, old, form):
     """`updated` keeps its form (date, quoted text, minutes); no other line changes."""
     file = write_note("a.md", f"---\nx: 1  # one\n{key}: {old}\n---\ntext\n")
@@ -207,6 +209,30 @@ def test_updated_keeps_its_form(book, write_note, key, old, form):
     found = re.fullmatch(rf"---\nx: 1  # one\n{key}: ({form})\n---\nnew text\n", file.read_text())
     assert found, file.read_text()
     assert str(dt.date.today().year) in found[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        ("birthday: 1990-05-12  # c", {"birthday": "1990-05-13"}, "birthday: 1990-05-13  # c"),
+        ("birthday: '1990-05-12'", {"birthday": "1990-05-13"}, "birthday: '1990-05-13'"),
+        ("Birthday: 1990-05-12", {"birthday": "1990-05-13"}, "Birthday: 1990-05-13"),
+        ("due: [1990-05-12]", {"due": ["1990-05-12", "1990-05-13"]}, "due: [1990-05-12, 1990-05-13]"),
+        ("a: 1", {"due": "1990-05-13"}, "a: 1\ndue: 1990-05-13"),
+        ("at: 1990-05-12 10:00:00", {"at": "1990-05-12 11:00:00"}, "at: 1990-05-12T11:00:00"),
+        ("country: no", {"country": "off"}, "country: 'off'"),
+        ("event: 10:30", {"event": "12:30"}, "event: '12:30'"),
+        ("title: 2024-01-05", {"title": "2024-01-06"}, "title: '2024-01-06'"),
+        ("Tags: [a]", {"tags": ["a", "no"]}, "Tags: [a, 'no']"),
+        ("TAGS: a\nb: 1", {"Tags": None}, "b: 1"),
+        ("생일: 1", {"생일": 2}, "생일: 2"),
+    ],
+)
+def test_a_changed_value_is_written_as_its_readers_take_it(book, write_note, before, asked, after):
+    """A date stands without quotes, a text that readers of YAML may take for something else in them; keys stay."""
+    file = write_note("a.md", f"---\n{before}\n---\ntext\n")
+    book.revise("a", metadata=asked)
+    assert file.read_text() == f"---\n{after}\n---\ntext\n"
 
 
 @pytest.mark.parametrize("value", ["yesterday", "[2020, 1]", "12", ""])
