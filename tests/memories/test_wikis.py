@@ -155,7 +155,7 @@ def test_a_search_that_finds_nothing_looks_once_more(book: Spellbook, project: P
     assert found(book, '"heron waits"') == ["zywiki/new/queue.md"]
     told = talk(
         book,
-        lambda agent: agent.json("wiki_search", query="which heron sends the parcels away?", format="json"),
+        lambda agent: agent.json("wiki_search", query="sign the contract", format="json"),
         toolsets=["wiki"],
     )
     assert told["results"] == []
