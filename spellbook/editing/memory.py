@@ -19,14 +19,18 @@ from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.stop_words import STOP_WORDS
-from spellbook.text.terms import estimate_tokens
+from spellbook.text.terms import estimate_tokens, word_count
 
 CATEGORY = "knowledge"
 """The category of a memory that names none."""
+PREFERENCE = "preference"
+"""The category of preferences, which may be of a few words."""
 
 MIN_TOKENS = 100
 MAX_TOKENS = 512
-"""Tokens of a memory between which it needs no remark."""
+"""Tokens of a memory that are best; the guides say so, and a longer one is to be divided."""
+_LEAST_WORDS = 8
+"""Words from which on a text is a sentence that may stand alone. By hand."""
 MIN_KEYWORDS = 3
 MAX_KEYWORDS = 10
 """Keywords of a memory between which it needs no remark."""
@@ -303,9 +307,14 @@ def _plain(value: object, depth: int = 0) -> bool:
     return value is None or isinstance(value, float | dt.date)
 
 
+def is_short(text: str) -> bool:
+    """Say whether a text has fewer words than a sentence that may stand alone."""
+    return word_count(text[:_MOST_READ]) < _LEAST_WORDS
+
+
 def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
     tokens = estimate_tokens(text)
-    if text and tokens < MIN_TOKENS:
+    if text and is_short(text) and fold(meta.get("category")) != PREFERENCE:
         findings.warnings.append(
             f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
             "does it stand alone, with names and reasons?"

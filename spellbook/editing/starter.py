@@ -36,7 +36,7 @@ _CONFIG = """\
 
 # [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180
-# episodic = 90
+# episodic = 365
 
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
@@ -17,10 +16,10 @@ from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
 from spellbook.notes.chunks import cut
-from spellbook.notes.decisions import DECISION
+from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
-from spellbook.search.duplicates import DUPLICATE, LIKELY
+from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
@@ -41,8 +40,8 @@ _MOST_NEAR = 10
 
 _SAME_THING = 0.78
 """
-Score of the text alone from which on a memory is about the same thing. Of 20 memories that overturn an older one 15
-name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
+Score of the text below its headings from which on a memory is about the same thing. Of 20 memories that overturn an
+older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
 _MOST_OVERTURNED = 3
 """Older memories that a new one is said to overturn perhaps."""
@@ -136,6 +135,14 @@ class Scribed:
     duplicates: tuple[tuple[Duplicate, ...], ...]
     warnings: tuple[tuple[str, ...], ...]
     may_supersede: tuple[tuple[Overturned, ...], ...] = ()
+
+
+class _NearChunk(NamedTuple):
+    """A chunk near to a draft's: the score of their whole texts, and how much they are `about` the same thing."""
+
+    chunk: StoredChunk
+    value: float
+    about: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,23 +278,27 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
 
 
-def _find_overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
-    """Return the notes whose text is about the same thing, without the chunks `same`, what is outside or superseded."""
-    old = related.superseded(index, {chunk.path for chunk, _ in near}, index.visible) if near else {}
+def _find_overturned(index: Index, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
+    """
+    Return the notes whose text is about the same thing, without the chunks `same`, checkpoints, what is outside or
+    superseded.
+    """
+    old = related.superseded(index, {one.chunk.path for one in near}, index.visible) if near else {}
     older: dict[str, Overturned] = {}
-    for chunk, value in near:
-        if value >= _SAME_THING and chunk.id not in same and chunk.path not in old and not is_outside(chunk):
-            older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(value, 3)))
+    for chunk, _, about in near:
+        is_left_out = chunk.id in same or chunk.path in old or chunk.category == CHECKPOINT or is_outside(chunk)
+        if about >= _SAME_THING and not is_left_out:
+            older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return list(older.values())[:_MOST_OVERTURNED]
 
 
-def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
+def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
     for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
-    for chunk, value in near:
+    for chunk, value, _ in near:
         if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
             continue
         if value >= DUPLICATE:
@@ -303,7 +314,7 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[Store
     return repeated
 
 
-def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tuple[StoredChunk, float]]:
+def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_NearChunk]:
     """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
     near = [
         (chunk, draft.texts[key], value)
@@ -312,12 +323,24 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tupl
         if value >= _NEAR
     ]
     near = sorted(near, key=lambda row: -row[2])[:_MOST_NEAR]
-    texts = list(dict.fromkeys(text for chunk, own, _ in near for text in (chunk.text.strip(), own)))
-    with contextlib.suppress(EmbeddingError):
+    whole = [text for chunk, own, _ in near for text in (chunk.text.strip(), own)]
+    texts = list(dict.fromkeys((*whole, *map(below_headings, whole))))
+    try:
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
-        scale = index.embedder.scale
-        near = [(chunk, own, score(float(vectors[chunk.text.strip()] @ vectors[own]), scale)) for chunk, own, _ in near]
-    return sorted(((chunk, value) for chunk, _, value in near), key=lambda row: -row[1])
+    except EmbeddingError:
+        return [_NearChunk(chunk, value, 0.0) for chunk, _, value in near]
+    scale, compared = index.embedder.scale, []
+    for chunk, own, _ in near:
+        pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
+        value, inner = (score(float(vectors[a] @ vectors[b]), scale) for a, b in pairs)
+        compared.append(_NearChunk(chunk, value, _about(*pairs[1], min(value, inner))))
+    return sorted(compared, key=lambda one: -one.value)
+
+
+def _about(own: str, text: str, likeness: float) -> float:
+    """Return the likeness of a new text and an old one; 0 for a short new one, unless they are nearly equal."""
+    nearly = LIKELY if overturns(own, text) else DUPLICATE
+    return likeness if likeness >= nearly or not memory.is_short(own) else 0.0
 
 
 def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:

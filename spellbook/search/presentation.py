@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.index import privacy
+from spellbook.search import weights
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
     told = []
     if meaning >= _LEAST_TOLD:
         best = max(by_meaning, key=lambda part: by_meaning[part], default="text")
-        told.append({"title": "by its title", "question": "by a question that it answers"}.get(best, "by meaning"))
+        asked = "by a question that it answers" if _is_asked(hit) else "near a question of this note"
+        told.append({"title": "by its title", "question": asked}.get(best, "by meaning"))
     if named:
         spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
         listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]
@@ -124,6 +126,14 @@ def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:
     """Return the share of a leg in a hit's score, and its parts."""
     leg = hit.why.get(name, {})
     return leg.get("share", 0.0), leg.get("parts", {})
+
+
+def _is_asked(hit: Hit) -> bool:
+    """Say whether a question of the hit's note is the one that was asked, by its part of the score by meaning."""
+    leg = hit.why["semantic"]
+    part = leg["score"] * leg["parts"].get("question", 0.0) / leg["share"]
+    whole = weights.SCORE.whole if "note" in leg["parts"] else 0.0
+    return part / (1 - whole) + weights.QUESTION_COST >= weights.SAME_QUESTION
 
 
 def _translations(hit: Hit) -> list[str]:
