@@ -141,7 +141,7 @@ RERANK_WEIGHT = 0.6
 # -- adjust
 
 HALF_LIVES: Mapping[str, float] = MappingProxyType(
-    {"": 365.0, "project": 180.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
+    {"": 365.0, "project": 180.0, "checkpoint": 14.0, "system": math.inf, "preference": math.inf, "decision": math.inf}
 )
 """Days after which half of the loss by age has come, by category; "" is for all others. By hand; settings change it."""
 
@@ -270,3 +270,6 @@ NEAR = 0.25
 Score and evidence from which on a note is among them. Of loose questions over memories .86 are shown an answer among
 five, with 0.3 .83 (half for choosing); of 40 questions off topic 28 are shown some notes, with 0.3 16.
 """
+
+FAR = 0.05
+"""The same on the command line, where a person sees at once what is of no use. By hand."""
