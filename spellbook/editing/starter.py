@@ -44,6 +44,9 @@ _CONFIG = """\
 # [categories]             # what a category is for, as the table of contents says it; what stands for a category
 # decision = "What we decided, and why"
 # "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it
+
+# [folders]                # without it agents write into the folder that stands for a category, or one of its name
+# memories = "Agent/"      # the folder below which they write
 """
 
 

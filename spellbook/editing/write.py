@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from spellbook.editing import keywords, memory
 from spellbook.editing.memory import Findings, Labels, Memory
@@ -26,6 +26,7 @@ from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
+from spellbook.text.terms import is_short
 
 _NEAREST = 10
 """Chunks that are looked at for each chunk of a memory. By hand."""
@@ -52,6 +53,9 @@ _EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
 
 _OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
+
+_NearChunk = tuple[StoredChunk, float, float]
+"""A chunk near to a new text: the score of the two, and the likeness by which they are about the same thing."""
 
 _RARE = 20
 """Chunks in which a name may be that becomes a keyword, however small the vault is. By hand."""
@@ -80,11 +84,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Overturned:
-    """
-    An older memory about the same thing, which a new one may overturn; `score` compares their texts alone.
-
-    One that would be a duplicate but for a number or a negation is among them.
-    """
+    """An older memory about the same thing, which a new one may overturn; `score` compares their texts alone."""
 
     id: str
     path: str
@@ -135,14 +135,6 @@ class Scribed:
     duplicates: tuple[tuple[Duplicate, ...], ...]
     warnings: tuple[tuple[str, ...], ...]
     may_supersede: tuple[tuple[Overturned, ...], ...] = ()
-
-
-class _NearChunk(NamedTuple):
-    """A chunk near to a draft's: the score of their whole texts, and how much they are `about` the same thing."""
-
-    chunk: StoredChunk
-    value: float
-    about: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +234,11 @@ def _write(
     if any(duplicate.how != "labels" for listed in repeats for duplicate in listed) and not force:
         return [], repeats, older
     for checked in memories:
-        index.vault.check_new(checked.folder, checked.name)
+        index.vault.check_new(checked.folder_in(index), checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("scribe", what, session=session or ""):  # all or nothing: the disk may fill up half-way
         paths = [
-            index.vault.create(checked.folder, checked.name, draft.text.encode())
+            index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
         ]
     for draft in drafts:
@@ -265,7 +257,7 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     from ulid import ULID  # slow to import, and most processes write nothing
 
     text = checked.note(str(ULID()), now)
-    note = parse(f"{checked.folder}/{checked.name}.md", text.encode("utf-8"))
+    note = parse(f"{checked.folder_in(index)}/{checked.name}.md", text.encode("utf-8"))
     decided = sync.rules(index)
     entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
     pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
@@ -279,11 +271,8 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
 
 
 def _find_overturned(index: Index, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
-    """
-    Return the notes whose text is about the same thing, without the chunks `same`, checkpoints, what is outside or
-    superseded.
-    """
-    old = related.superseded(index, {one.chunk.path for one in near}, index.visible) if near else {}
+    """Return the notes about the same thing, but the chunks `same`, checkpoints, what is outside or superseded."""
+    old = related.superseded(index, {chunk.path for chunk, *_ in near}, index.visible) if near else {}
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
         is_left_out = chunk.id in same or chunk.path in old or chunk.category == CHECKPOINT or is_outside(chunk)
@@ -328,19 +317,19 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     try:
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
     except EmbeddingError:
-        return [_NearChunk(chunk, value, 0.0) for chunk, _, value in near]
-    scale, compared = index.embedder.scale, []
+        return [(chunk, value, 0.0) for chunk, _, value in near]
+    compared: list[_NearChunk] = []
     for chunk, own, _ in near:
         pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
-        value, inner = (score(float(vectors[a] @ vectors[b]), scale) for a, b in pairs)
-        compared.append(_NearChunk(chunk, value, _about(*pairs[1], min(value, inner))))
-    return sorted(compared, key=lambda one: -one.value)
+        value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
+        compared.append((chunk, value, _about(*pairs[1], min(value, inner))))
+    return sorted(compared, key=lambda row: -row[1])
 
 
 def _about(own: str, text: str, likeness: float) -> float:
     """Return the likeness of a new text and an old one; 0 for a short new one, unless they are nearly equal."""
     nearly = LIKELY if overturns(own, text) else DUPLICATE
-    return likeness if likeness >= nearly or not memory.is_short(own) else 0.0
+    return likeness if likeness >= nearly or not is_short(own) else 0.0
 
 
 def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:

@@ -103,7 +103,8 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
     told = []
     if meaning >= _LEAST_TOLD:
         best = max(by_meaning, key=lambda part: by_meaning[part], default="text")
-        asked = "by a question that it answers" if _is_asked(hit) else "near a question of this note"
+        nearness = by_meaning[best] * hit.why["semantic"]["score"] / meaning + weights.QUESTION_COST
+        asked = "by a question that it answers" if nearness >= weights.SAME_QUESTION else "near a question of this note"
         told.append({"title": "by its title", "question": asked}.get(best, "by meaning"))
     if named:
         spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
@@ -126,14 +127,6 @@ def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:
     """Return the share of a leg in a hit's score, and its parts."""
     leg = hit.why.get(name, {})
     return leg.get("share", 0.0), leg.get("parts", {})
-
-
-def _is_asked(hit: Hit) -> bool:
-    """Say whether a question of the hit's note is the one that was asked, by its part of the score by meaning."""
-    leg = hit.why["semantic"]
-    part = leg["score"] * leg["parts"].get("question", 0.0) / leg["share"]
-    whole = weights.SCORE.whole if "note" in leg["parts"] else 0.0
-    return part / (1 - whole) + weights.QUESTION_COST >= weights.SAME_QUESTION
 
 
 def _translations(hit: Hit) -> list[str]:

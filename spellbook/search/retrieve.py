@@ -31,12 +31,10 @@ _MOST_KINDS = 4
 _SAMPLED = 800
 """Letters of a chunk that its scripts are told from. By hand, for speed."""
 _STEP = 4
-"""Of these, every fourth is looked at, if they are more than `_FEW`. By hand, for speed."""
-_FEW = 200
+"""Of these, every fourth is looked at, if they are not few. By hand, for speed."""
 _NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
-"""A word that may be a name: "to Los Angeles" is not Spanish."""
 _CERTAIN = 1.5
-"""Weight of words, so two at least, from which on a chunk is said to be in their language. By hand."""
+"""Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""
 _SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
 _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
 """
@@ -315,7 +313,7 @@ class ChunkScripts:
     def __init__(self, chunk: StoredChunk) -> None:
         text = chunk.text
         sample = f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"
-        scripts = terms.scripts(sample[:: _STEP if len(sample) > _FEW else 1])
+        scripts = terms.scripts(sample[:: _STEP if len(sample) > _SAMPLED // _STEP else 1])
         self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
         self._is_ascii = text.isascii()
         self._language: str | None = None

@@ -94,10 +94,7 @@ it would outrank texts that say it.
 """
 
 SAME_QUESTION = 0.95
-"""
-Nearness from which on a question of a note counts as the one that is asked. Of 59 spellings of the questions in
-`memories.yaml` 53 reach it; of 25 questions near to them, and of two questions of different notes, none reaches .88.
-"""
+"""From here on a note's question is the one asked: 53 of 59 other spellings reach it, 25 near questions at most .87."""
 
 NOTE_WORDS = 0.3
 """
@@ -148,10 +145,7 @@ HALF_LIVES: Mapping[str, float] = MappingProxyType(
 HALF_LIVES_OF_TYPES: Mapping[str, float] = MappingProxyType(
     {"working": 2.0, "episodic": 365.0, "semantic": math.inf, "procedural": math.inf}
 )
-"""
-The same by a note's `type`, which goes before its category. By hand; settings change it. A year for what happened:
-it was kept on purpose, so only `working` memories fade within days.
-"""
+"""The same by a note's `type`, which goes before its category. By hand; settings change it."""
 
 FADED = 0.15
 """Largest share of a score that age takes. By hand."""
@@ -272,4 +266,4 @@ five, with 0.3 .83 (half for choosing); of 40 questions off topic 28 are shown s
 """
 
 FAR = 0.05
-"""The same on the command line, where a person sees at once what is of no use. By hand."""
+"""The same on the command line, where a person is the judge. By hand."""

@@ -202,11 +202,7 @@ def _in_form(code: str) -> str:
 
 
 def language(text: str, enough: float = _ENOUGH) -> str:
-    """
-    Return the language (ISO 639-1) of the first 300 letters, in a script that several languages share, or "".
-
-    `enough` is the weight of its words from which on a language counts.
-    """
+    """Return the language (ISO 639-1) of 300 letters in a script that several share, if its words weigh `enough`."""
     return _language(text[:_SAMPLED], enough)
 
 

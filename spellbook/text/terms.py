@@ -221,10 +221,10 @@ def idf(total: int, frequency: int) -> float:
     return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
 
 
-def word_count(text: str) -> int:
-    """Return about how many words `text` has in English: two letters of Hangul, Han, Kana or Thai count as one."""
-    rest, dense = _DENSE.subn(" ", unicodedata.normalize("NFC", text))
-    return (dense + 1) // 2 + sum(any(map(str.isalnum, word)) for word in rest.split())
+def is_short(text: str) -> bool:
+    """Say whether `text` has fewer than eight words; two letters of Hangul, Han, Kana or Thai count as one."""
+    rest, dense = _DENSE.subn(" ", unicodedata.normalize("NFC", text[:1_000]))
+    return (dense + 1) // 2 + sum(any(map(str.isalnum, word)) for word in rest.split()) < 8
 
 
 def estimate_tokens(text: str) -> int:
