@@ -390,7 +390,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
             wanted = _WANTED.get(kind, f"a whole number from {least} to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
     if unknown := raw.get("folders", {}).keys() - {"memories"}:
-        raise InvalidInput(f"{file}: there is no setting {'folders.' + min(unknown)!r:.80}.", "folders has memories.")
+        raise InvalidInput(f"{file}: folders has no setting {min(unknown)!r:.80}.", "folders has memories.")
     for key in ("scopes", "categories"):
         globs = raw.get(key, {})
         if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
