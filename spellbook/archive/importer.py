@@ -24,6 +24,7 @@ from spellbook.archive.placing import Planned
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import privacy, sync
 from spellbook.index.embed import Progress
+from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
 from spellbook.notes.note import MOST_BYTES, Fault
 from spellbook.settings import config
@@ -272,6 +273,9 @@ def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tu
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, options.on_conflict
     name = _into(options, incoming.path)
+    if incoming.category == "memory" and not options.into:
+        own, topic, file = name.split("/")
+        name = f"{folder_of(index, incoming.category, topic, own)}/{file}"
     if incoming.id:  # two conversations of one title are no conflict, and any name will do
         return "", _fitting(index.vault, name), "rename"
     return name, _fitting(index.vault, name), options.on_conflict

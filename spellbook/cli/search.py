@@ -17,6 +17,7 @@ from spellbook.cli.app import (
     scope_option,
     warn_of_unmatched,
 )
+from spellbook.search import weights
 from spellbook.search.presentation import note_fields
 from spellbook.verbs import table
 
@@ -46,7 +47,7 @@ def memorize(book: Reader, query: str, as_json: bool, **options: Any) -> None:
     spellbook memorize "왜 PostgreSQL로 옮겼나?"
     """
     show = partial(output.answer, explain=options["explain"])
-    output.result(book.memorize(query, **options), as_json, show)
+    output.result(book.memorize(query, near=weights.FAR, **options), as_json, show)
 
 
 @command(
@@ -89,7 +90,7 @@ def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> No
     """
     if query is not None:
         show = partial(output.answer, explain=options["explain"])
-        output.result(book.search(query, **options), as_json, show)
+        output.result(book.search(query, near=weights.FAR, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
     elif options["also"]:

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from spellbook.index import privacy
 from spellbook.index.filters import fold
+from spellbook.index.lookup import folder_of
+from spellbook.index.opened import Index
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose, known_key
 from spellbook.notes.markdown import heading_text, lines
@@ -19,14 +21,14 @@ from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
 from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.stop_words import STOP_WORDS
-from spellbook.text.terms import estimate_tokens
+from spellbook.text.terms import estimate_tokens, is_short
 
 CATEGORY = "knowledge"
 """The category of a memory that names none."""
 
 MIN_TOKENS = 100
 MAX_TOKENS = 512
-"""Tokens of a memory between which it needs no remark."""
+"""Tokens of a memory that are best; the guides say so, and a longer one is to be divided."""
 MIN_KEYWORDS = 3
 MAX_KEYWORDS = 10
 """Keywords of a memory between which it needs no remark."""
@@ -64,10 +66,9 @@ class Memory:
     text: str
     meta: Mapping[str, Any]
 
-    @property
-    def folder(self) -> str:
-        """The folder of its note in the vault."""
-        return f"{self.meta['category']}/{self.meta['topic']}"
+    def folder_in(self, index: Index) -> str:
+        """Return the folder of its note in a vault. Raises InvalidInput for settings that name none."""
+        return folder_of(index, self.meta["category"], self.meta["topic"])
 
     @cached_property
     def given_title(self) -> str:
@@ -285,7 +286,7 @@ def _plain(value: object, depth: int = 0) -> bool:
 
 def _warn(text: str, meta: Mapping[str, Any], findings: Findings) -> None:
     tokens = estimate_tokens(text)
-    if text and tokens < MIN_TOKENS:
+    if text and is_short(text) and fold(meta.get("category")) != "preference":
         findings.warnings.append(
             f"about {counted(tokens, 'token')}; {MIN_TOKENS} to {MAX_TOKENS} are best: "
             "does it stand alone, with names and reasons?"

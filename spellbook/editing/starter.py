@@ -36,7 +36,7 @@ _CONFIG = """\
 
 # [half_lives]             # days in which a dated note loses half of what age can take, by type or category; inf: never
 # project = 180
-# episodic = 90
+# episodic = 365
 
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"
@@ -44,6 +44,9 @@ _CONFIG = """\
 # [categories]             # what a category is for, as the table of contents says it; what stands for a category
 # decision = "What we decided, and why"
 # "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it
+
+# [folders]                # without it agents write into the folder that stands for a category, or one of its name
+# memories = "Agent/"      # the folder below which they write
 """
 
 

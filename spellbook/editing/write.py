@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import re
 from collections.abc import Sequence
@@ -17,16 +16,17 @@ from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
 from spellbook.notes.chunks import cut
-from spellbook.notes.decisions import DECISION
+from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
-from spellbook.search.duplicates import DUPLICATE, LIKELY
+from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
 from spellbook.text import credentials
 from spellbook.text.diff import contradiction, overturns, unified
+from spellbook.text.terms import is_short
 
 _NEAREST = 10
 """Chunks that are looked at for each chunk of a memory. By hand."""
@@ -41,8 +41,8 @@ _MOST_NEAR = 10
 
 _SAME_THING = 0.78
 """
-Score of the text alone from which on a memory is about the same thing. Of 20 memories that overturn an older one 15
-name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
+Score of the text below its headings from which on a memory is about the same thing. Of 20 memories that overturn an
+older one 15 name it, of 20 that only resemble one 7, and none of them any other (half for choosing).
 """
 _MOST_OVERTURNED = 3
 """Older memories that a new one is said to overturn perhaps."""
@@ -53,6 +53,9 @@ _EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
 
 _OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
+
+_NearChunk = tuple[StoredChunk, float, float]
+"""A chunk near to a new text: the score of the two, and the likeness by which they are about the same thing."""
 
 _RARE = 20
 """Chunks in which a name may be that becomes a keyword, however small the vault is. By hand."""
@@ -81,11 +84,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Overturned:
-    """
-    An older memory about the same thing, which a new one may overturn; `score` compares their texts alone.
-
-    One that would be a duplicate but for a number or a negation is among them.
-    """
+    """An older memory about the same thing, which a new one may overturn; `score` compares their texts alone."""
 
     id: str
     path: str
@@ -235,11 +234,11 @@ def _write(
     if any(duplicate.how != "labels" for listed in repeats for duplicate in listed) and not force:
         return [], repeats, older
     for checked in memories:
-        index.vault.check_new(checked.folder, checked.name)
+        index.vault.check_new(checked.folder_in(index), checked.name)
     what = memories[0].name if len(memories) == 1 else f"{len(memories)} memories"
     with index.vault.change("scribe", what, session=session or ""):  # all or nothing: the disk may fill up half-way
         paths = [
-            index.vault.create(checked.folder, checked.name, draft.text.encode())
+            index.vault.create(checked.folder_in(index), checked.name, draft.text.encode())
             for checked, draft in zip(memories, drafts, strict=True)
         ]
     for draft in drafts:
@@ -258,7 +257,7 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     from ulid import ULID  # slow to import, and most processes write nothing
 
     text = checked.note(str(ULID()), now)
-    note = parse(f"{checked.folder}/{checked.name}.md", text.encode("utf-8"))
+    note = parse(f"{checked.folder_in(index)}/{checked.name}.md", text.encode("utf-8"))
     decided = sync.rules(index)
     entry = extract.entry(note, decided, Stamp(0, 0, 0), 0, "")
     pieces = [(row, piece) for row, piece in zip(entry.chunks, cut(note, decided.chunk_tokens), strict=True)]
@@ -271,23 +270,24 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
 
 
-def _find_overturned(index: Index, near: Sequence[tuple[StoredChunk, float]], same: set[str]) -> list[Overturned]:
-    """Return the notes whose text is about the same thing, without the chunks `same`, what is outside or superseded."""
-    old = related.superseded(index, {chunk.path for chunk, _ in near}, index.visible) if near else {}
+def _find_overturned(index: Index, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
+    """Return the notes about the same thing, but the chunks `same`, checkpoints, what is outside or superseded."""
+    old = related.superseded(index, {chunk.path for chunk, *_ in near}, index.visible) if near else {}
     older: dict[str, Overturned] = {}
-    for chunk, value in near:
-        if value >= _SAME_THING and chunk.id not in same and chunk.path not in old and not is_outside(chunk):
-            older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(value, 3)))
+    for chunk, _, about in near:
+        is_left_out = chunk.id in same or chunk.path in old or chunk.category == CHECKPOINT or is_outside(chunk)
+        if about >= _SAME_THING and not is_left_out:
+            older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return list(older.values())[:_MOST_OVERTURNED]
 
 
-def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[StoredChunk, float]]) -> list[Duplicate]:
+def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
     for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
-    for chunk, value in near:
+    for chunk, value, _ in near:
         if value >= LIKELY and len(body) <= _MOST_COMPARED and overturns(body, chunk.text):
             continue
         if value >= DUPLICATE:
@@ -303,7 +303,7 @@ def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[tuple[Store
     return repeated
 
 
-def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tuple[StoredChunk, float]]:
+def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_NearChunk]:
     """Return the chunks nearest to a draft's, best first, with the scores of their texts without title and labels."""
     near = [
         (chunk, draft.texts[key], value)
@@ -312,12 +312,24 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[tupl
         if value >= _NEAR
     ]
     near = sorted(near, key=lambda row: -row[2])[:_MOST_NEAR]
-    texts = list(dict.fromkeys(text for chunk, own, _ in near for text in (chunk.text.strip(), own)))
-    with contextlib.suppress(EmbeddingError):
+    whole = [text for chunk, own, _ in near for text in (chunk.text.strip(), own)]
+    texts = list(dict.fromkeys((*whole, *map(below_headings, whole))))
+    try:
         vectors = dict(zip(texts, index.embedder.embed_passages(texts) if texts else (), strict=True))
-        scale = index.embedder.scale
-        near = [(chunk, own, score(float(vectors[chunk.text.strip()] @ vectors[own]), scale)) for chunk, own, _ in near]
-    return sorted(((chunk, value) for chunk, _, value in near), key=lambda row: -row[1])
+    except EmbeddingError:
+        return [(chunk, value, 0.0) for chunk, _, value in near]
+    compared: list[_NearChunk] = []
+    for chunk, own, _ in near:
+        pairs = (own, text := chunk.text.strip()), (below_headings(own), below_headings(text))
+        value, inner = (score(float(vectors[a] @ vectors[b]), index.embedder.scale) for a, b in pairs)
+        compared.append((chunk, value, _about(*pairs[1], min(value, inner))))
+    return sorted(compared, key=lambda row: -row[1])
+
+
+def _about(own: str, text: str, likeness: float) -> float:
+    """Return the likeness of a new text and an old one; 0 for a short new one, unless they are nearly equal."""
+    nearly = LIKELY if overturns(own, text) else DUPLICATE
+    return likeness if likeness >= nearly or not is_short(own) else 0.0
 
 
 def _has_like_labels(chunk: StoredChunk, note: Note) -> bool:

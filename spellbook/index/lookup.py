@@ -1,5 +1,5 @@
 """
-Looking up chunks by what a person or an agent calls them: ids of notes and of sections, paths, and unique titles.
+Looking up chunks by ids of notes and of sections, by paths and unique titles; and the folder of an agent's new note.
 
 An id or a path goes before a title, so that no note can take the place of another by its title.
 """
@@ -11,12 +11,14 @@ import unicodedata
 from collections.abc import Iterable
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import conditions
+from spellbook.index.filters import conditions, fold
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import counted, exact
+from spellbook.text.unicode import composed
+from spellbook.vault.names import safe_parts
 
 _MOST_NAMED = 5
 """Notes of one title that an error names."""
@@ -102,3 +104,19 @@ def _merged_into(index: Index, name: str) -> StoredChunk | None:
 def chunks_of(index: Index, id: str) -> list[StoredChunk]:
     """Return the chunk with this id, or all chunks of the note with this id, path or title; raise as `resolve` does."""
     return note_chunks(index, id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing
+
+
+def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
+    """
+    Return the folder of an agent's note: below the one that settings choose, else the first that stands for its
+    category, else `own` or what its category is called. Raises InvalidInput for a choice that cannot hold notes.
+    """
+    own, config = own or category, index.config
+    chosen = composed(config.folders.get("memories", "")).removesuffix("/")
+    home = "/".join(safe_parts(chosen))
+    if chosen and not (chosen == home and index.vault.is_note(f"{home}/x.md")):
+        wrong = f"folders.memories = {chosen!r:.80} is no folder for notes inside the vault."
+        raise InvalidInput(wrong, "Write one that is neither hidden nor excluded into .spellbook/config.toml.")
+    rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
+    home = f"{home}/{own}" if home else next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), own)
+    return f"{home}/{topic.removeprefix(f'{home}/')}"

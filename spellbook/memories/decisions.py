@@ -173,12 +173,15 @@ class Decisions(Opened):
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
         own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
-        before = self.answer("memorize", summary, limit=1, filter=own, min_score=_SAME_WORK).hits
+        near = self.answer("memorize", summary, filter=own, min_score=_SAME_WORK).hits
+        # All checkpoints name the same questions: one of them says nothing about the work.
+        before = [hit for hit in near if "question" not in hit.why.get("semantic", {}).get("parts", ())][:1]
         chunk = {
             "text": form.checkpoint_text(summary, next_steps or (), open_files or ()),
             "metadata": {
                 "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
                 "topic": topic,
+                "questions": [*form.QUESTIONS],
                 **replacing([hit.chunk for hit in before]),
             },
         }

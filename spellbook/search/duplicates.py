@@ -101,9 +101,7 @@ class ComparedChunk:
     @classmethod
     def of(cls, chunk: StoredChunk, note: Note) -> ComparedChunk | None:
         """Return what is compared of a chunk of `note`, None if it has next to no text below its headings."""
-        lines = (line for line in chunk.text.split("\n") if not _HEADING.match(line))
-        words = (word for line in lines for word in _WORD.finditer(line))
-        if len([*islice(words, _LEAST_WORDS)]) < _LEAST_WORDS:
+        if len([*islice(_WORD.finditer(below_headings(chunk.text)), _LEAST_WORDS)]) < _LEAST_WORDS:
             return None
         # A person's title for a note is its file's name; that of a memory is made from its text, unless it was given.
         file = chunk.path.rpartition("/")[2].removesuffix(".md")
@@ -118,6 +116,11 @@ class ComparedChunk:
     def content(self) -> tuple[str, tuple[str, ...]]:
         """Words and numbers, which are equal in equal texts. The numbers tell `1.5` from `15`."""
         return self.words, self.numbers
+
+
+def below_headings(text: str) -> str:
+    """Return a text without the lines of its headings, which many notes share."""
+    return "\n".join(line for line in text.split("\n") if not _HEADING.match(line)).strip()
 
 
 class _Languages:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spellbook.index import privacy
 from spellbook.notes.properties import own
+from spellbook.search import weights
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
     told = []
     if meaning >= _LEAST_TOLD:
         best = max(by_meaning, key=lambda part: by_meaning[part], default="text")
-        told.append({"title": "by its title", "question": "by a question that it answers"}.get(best, "by meaning"))
+        nearness = by_meaning[best] * hit.why["semantic"]["score"] / meaning + weights.QUESTION_COST
+        asked = "by a question that it answers" if nearness >= weights.SAME_QUESTION else "near a question of this note"
+        told.append({"title": "by its title", "question": asked}.get(best, "by meaning"))
     if named:
         spelt = partial(_as_spelt, text=f"{titles(hit)} {hit.chunk.text}")
         listed = [" = ".join((name, *map(spelt, others))) for name, *others in named[:_MOST_WORDS]]

@@ -14,6 +14,7 @@ from spellbook.index.catalog.schema import Counts
 from spellbook.index.filters import Filter, Unmatched
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors
+from spellbook.search import weights
 from spellbook.search.ranking import Candidate, Hit, Mode
 from spellbook.settings.limits import MOST_ALSO, MOST_HITS, MOST_KEYWORDS, MOST_QUERY
 from spellbook.system import processes
@@ -125,7 +126,8 @@ class Question:
     is for the whole answer. `min_score`, 0..1, is the least score of a hit; without it `ranking.related` decides, with
     a filter too. `per_note` is the most chunks of one note among the hits; 0 is no bound. `also` are further texts that
     the answer may resemble, such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and
-    words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score.
+    words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score. `near`,
+    0..1, is the least score and evidence of the closest notes where there are no hits.
     """
 
     text: str
@@ -139,6 +141,7 @@ class Question:
     per_note: int = 0
     also: tuple[str, ...] = ()
     explain: bool = False
+    near: float = weights.NEAR
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -174,6 +177,7 @@ class SearchOptions(TypedDict, total=False):
     per_note: int
     also: str | Sequence[str]
     explain: bool
+    near: float
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:

@@ -31,7 +31,10 @@ _MOST_KINDS = 4
 _SAMPLED = 800
 """Letters of a chunk that its scripts are told from. By hand, for speed."""
 _STEP = 4
-"""Of these, every fourth is looked at. By hand, for speed."""
+"""Of these, every fourth is looked at, if they are not few. By hand, for speed."""
+_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
+_CERTAIN = 1.5
+"""Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""
 _SCRIPTS = {"latin", "hangul", "han", "thai", "arabic", "cyrillic"}
 _LANGUAGES = {"", "ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh"}
 """
@@ -285,9 +288,9 @@ class TextScripts:
 
     def foreign(self, chunk: StoredChunk, written: ChunkScripts, words: float) -> float:
         """Return how much, 0..1, of a chunk is in another script or language; `words` is its score by words."""
-        if not self.scripts:
-            return 0.0
         own = written.scripts
+        if not (self.scripts and own):  # without letters nothing is sure
+            return 0.0
         foreign = 1 - sum([min(share, weights.PRESENT * own.get(name, 0.0)) for name, share in self.scripts.items()])
         is_open = self.language and foreign < 1 and words < weights.ITS_WORDS
         return 1.0 if is_open and written.language(chunk) not in {"", self.language} else foreign
@@ -309,7 +312,8 @@ class ChunkScripts:
 
     def __init__(self, chunk: StoredChunk) -> None:
         text = chunk.text
-        scripts = terms.scripts(f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"[::_STEP])
+        sample = f"{chunk.title} {chunk.heading} {text[:_SAMPLED]}"
+        scripts = terms.scripts(sample[:: _STEP if len(sample) > _SAMPLED // _STEP else 1])
         self.key, self.scripts = chunk.key, _LATIN if scripts == _LATIN else scripts
         self._is_ascii = text.isascii()
         self._language: str | None = None
@@ -317,7 +321,7 @@ class ChunkScripts:
     def language(self, chunk: StoredChunk) -> str:
         """Return the language of the chunk, if several have its script."""
         if self._language is None:
-            self._language = languages.language(chunk.text)
+            self._language = languages.language(_NAME.sub("", chunk.text[:_SAMPLED]), _CERTAIN)
         return self._language
 
     def is_read(self, chunk: StoredChunk) -> bool:

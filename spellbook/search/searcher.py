@@ -334,7 +334,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
     best: dict[str, Candidate] = {}
     for candidate in ranked.candidates:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
-        if candidate.score >= weights.NEAR and candidate.evidence() >= weights.NEAR:
+        if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
             best.setdefault(candidate.chunk.path, candidate)
     near = translations.merge([*best.values()], question.text, ranked.alike)
     return ranking.choose(near, min(weights.CLOSEST, question.limit))

@@ -35,6 +35,7 @@ _KINDS: dict[str, type] = {
     "threads": int,
     "half_lives": dict,
     "categories": dict,
+    "folders": dict,
     "count_use": bool,
     "second_encoder": bool,
     "scopes": dict,
@@ -96,6 +97,7 @@ class Config:
     `half_lives`: for each type or category, the days after which a note has lost half of what age can take from its
     score; inf for never.
     `categories`: for each category, what it is for; for a tag or a folder, the category that it stands for.
+    `folders`: `memories` is the folder below which the notes of agents are written.
     `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
     `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
@@ -132,6 +134,7 @@ class Config:
     threads: int = 2
     half_lives: Mapping[str, float] = field(default_factory=dict)
     categories: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
     count_use: bool = True
     second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
@@ -386,6 +389,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         if not (is_number if kind is int else isinstance(value, kind)):
             wanted = _WANTED.get(kind, f"a whole number from {least} to {most:,}")
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
+    if unknown := raw.get("folders", {}).keys() - {"memories"}:
+        raise InvalidInput(f"{file}: folders has no setting {min(unknown)!r:.80}.", "folders has memories.")
     for key in ("scopes", "categories"):
         globs = raw.get(key, {})
         if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
@@ -403,6 +408,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     for key, hint in (
         ("categories", "Write what the category is for, or the category that a tag or a folder stands for."),
         ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
+        ("folders", 'Write a folder of the vault: memories = "Agent/".'),
     ):
         for name, text in raw.get(key, {}).items():
             if not isinstance(text, str):

@@ -201,13 +201,13 @@ def _in_form(code: str) -> str:
     return f"{_SCRIPTS.get(code, 'latin')}:{code}" if code in _CODES else ""
 
 
-def language(text: str) -> str:
-    """Return the language (ISO 639-1) of the first 300 letters, in a script that several languages share, or ""."""
-    return _language(text[:_SAMPLED])
+def language(text: str, enough: float = _ENOUGH) -> str:
+    """Return the language (ISO 639-1) of 300 letters in a script that several share, if its words weigh `enough`."""
+    return _language(text[:_SAMPLED], enough)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _language(text: str) -> str:
+def _language(text: str, enough: float = _ENOUGH) -> str:
     if not text.isascii() and len(han := _HAN.findall(text)) >= 2:
         return "ja" if len(_KANA.findall(text)) * 5 > len(han) else "zh"
     weights: Counter[str] = Counter()
@@ -215,4 +215,4 @@ def _language(text: str) -> str:
         for name, weight in _WEIGHED[word]:
             weights[name] += weight
     [(best, most), (_, next_most)] = [*weights.most_common(2), ("", 0), ("", 0)][:2]
-    return best if most >= _ENOUGH and most >= _CLEARLY * next_most else ""
+    return best if most >= enough and most >= _CLEARLY * next_most else ""

@@ -36,6 +36,7 @@ _PAIRS = re.compile(f"[{HANGUL}{HAN_KANA}]{{2}}(?: [{HANGUL}{HAN_KANA}]{{2}})+")
 _OTHER_RUN, _ANY_OTHER = re.compile(f"[{THAI}]+|[{_EMOJI}]"), re.compile(f"[{THAI}{_EMOJI}]")
 _IS_EMOJI = re.compile(f"[{_EMOJI}]")
 _CLUSTER = re.compile("[\u0e40-\u0e44]?[\u0e01-\u0e2e][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*|.")
+_DENSE = re.compile(f"[{HANGUL}{HAN_KANA}{THAI}]")
 _LONE = re.compile(f"[{HANGUL}{HAN_KANA}]|[\u0e40-\u0e44]?[{THAI}][\u0e30-\u0e3a\u0e45\u0e47-\u0e4e]*")
 
 # Signs that one writer sets and another leaves out: combining accents that NFC has no letter for, Hebrew and Arabic
@@ -218,6 +219,12 @@ def script(letter: str) -> str:
 def idf(total: int, frequency: int) -> float:
     """Return the inverse document frequency as FTS5's bm25 computes it, with its lower bound."""
     return max(1e-6, math.log((total - frequency + 0.5) / (frequency + 0.5)))
+
+
+def is_short(text: str) -> bool:
+    """Say whether `text` has fewer than eight words; two letters of Hangul, Han, Kana or Thai count as one."""
+    rest, dense = _DENSE.subn(" ", unicodedata.normalize("NFC", text[:1_000]))
+    return (dense + 1) // 2 + sum(any(map(str.isalnum, word)) for word in rest.split()) < 8
 
 
 def estimate_tokens(text: str) -> int:

@@ -12,7 +12,7 @@ STRINGS = {"type": "array", "items": LINE, "maxItems": 50}
 
 CHUNK: dict[str, Any] = {
     "type": "object",
-    "description": "Stands alone, one idea, 100 to 512 tokens.",
+    "description": "Stands alone, one idea: a sentence, or up to 512 tokens.",
     "properties": {
         "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "Markdown."},
         "metadata": {

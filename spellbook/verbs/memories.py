@@ -31,8 +31,8 @@ REMEMBER = verb(
     "write",
     content=needed("What to remember, in Markdown.", MOST_TEXT),
     type=choice(
-        "semantic: a fact, preference or decision, which lasts; episodic: what happened, which fades; procedural: how "
-        "to do something; working: for some days.",
+        "semantic: a fact, preference or decision, which lasts; episodic: what happened, which keeps its rank for a "
+        "year; procedural: how to do something; working: for some days, then it fades.",
         "working episodic semantic procedural",
         "episodic",
     ),

