@@ -95,6 +95,14 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
     return None
 
 
+def is_day(target: str, formats: Formats = ()) -> bool:
+    """Say whether the target of a link is the name of a daily note and nothing more, written or not."""
+    target = composed(target).removesuffix(".md")
+    patterns = [_FIRST, *filter(None, (_pattern(format) for _, format in formats))]
+    whole = any(pattern.fullmatch(name) for pattern in patterns for name in (target, target.rpartition("/")[2]))
+    return whole and day_in(f"{target}.md", [("", format) for _, format in formats]) is not None
+
+
 @lru_cache(maxsize=100)
 def _pattern(format: str) -> re.Pattern[str] | None:
     """Return what matches the names of a format; None for a format without a year, or a long one."""

@@ -81,6 +81,11 @@ def after_move(path: str, old: str, new: str) -> str:
     return new + path[len(old) :] if f"{path}/".startswith(f"{old}/") else path
 
 
+def is_canvas(path: str) -> bool:
+    """Say whether `path` names a canvas of Obsidian, whose links a move rewrites as those of notes."""
+    return path.lower().endswith(".canvas")
+
+
 def is_note(path: str) -> bool:
     """Say whether `path` names a note: Markdown, no dot-folder, no conflict copy, no temporary file of an editor."""
     if path[-3:].lower() != ".md" or path[0] == "." or "/." in path:
