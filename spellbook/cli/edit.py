@@ -246,8 +246,10 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     metadata = {**_metadata(options.pop("pairs")), **dict.fromkeys(options.pop("keys"))}
     options = {**options, "append" if is_added else "content": text, "replace": options["replace"] or None}
     done = book.revise(id, metadata=metadata or None, **options)
-    for warning in (*done.warnings, *(f"does it still answer this? {each}" for each in done.questions_to_check)):
+    for warning in done.warnings:
         output.say(f"spellbook: {warning}.", err=True)
+    for question in done.questions_to_check:
+        output.say(f"Does it still answer this? {one_line(question)}", err=True)
     if as_json:
         output.as_json(output.fields(done))
     elif done.difference:

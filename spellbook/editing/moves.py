@@ -139,7 +139,7 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     aliases = index.catalog.links.aliases()
     plan = _MovePlan(old, new, Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved))
     known = index.catalog.notes.known().keys()
-    others = {path for path in files if names.is_canvas(path) or (names.is_note(path) and path not in known)}
+    others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     plan.others |= set(map(plan.shift.now, others))
     # The links in what a symbolic link leads to are rewritten there.
     for source in sorted((_find_concerned(index, plan.shift) & set(files) | others) - set(index.vault.symlinks())):
@@ -185,7 +185,7 @@ def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
         if not note.editable and path in plan.others:  # a template may have `{{date}}` in its frontmatter
             head = note.text[: note.text.find("\n") + 1]
             note = parse(path, note.encode(note.text[len(head) :]))
-        mended = mend_cards(path, note.text, source, plan.shift) if names.is_canvas(path) else None
+        mended = mend_cards(path, note.text, source, plan.shift) if path.endswith(names.CANVAS) else None
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Fault(path, 0, error.message))
         return

@@ -60,7 +60,7 @@ def _beside(index: Index) -> Iterator[Linked]:
     is_left_out = settings.leaves_out() or index.vault.ignores
     for path in index.vault.files():
         is_template = names.is_note(path) and composed(path).lower().startswith(settings.templates)
-        is_canvas = names.is_canvas(path) and not is_left_out(path)
+        is_canvas = path.endswith(names.CANVAS) and not is_left_out(path)
         if (is_template or is_canvas) and not index.vault.ignores(path):
             with contextlib.suppress(SpellbookError):
                 note = parse(path, index.vault.read(path)[0])
@@ -151,7 +151,7 @@ class _KnownFiles:
         if reached:
             return None
         moved = next(self._moved(source, link.target, link.is_markdown), None)
-        if names.is_canvas(source):
+        if source.endswith(names.CANVAS):
             moved = None  # it is named and not mended
         elif moved is None and daily.is_day(link.target, self._formats):
             return None  # a daily note that is not written is no fault

@@ -11,7 +11,7 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +24,8 @@ from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import counted, exact
 from spellbook.text.unicode import folded
 
-_MOST_NAMED = 5
-"""Notes or sections that an error names."""
-_MOST_MARKS = 8
-"""Places of a `#` in an id after which a heading may stand."""
+_MOST_NAMED = 5  # notes or sections that an error names
+_MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
 _WIKILINK = re.compile(r"!?\[\[([^\[\]|]+?)\\?(?:\|[^\[\]]*)?\]\]")
 
 
@@ -38,7 +36,7 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
     It is an id, a path (also without `.md`, or with the vault's folder), a title, the name of a file, an alias, or a
     wikilink; and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several are meant.
     """
-    written, hint = bare(index, id), "Search for it: ids are in every hit; it may have been erased or renamed."
+    written, there = bare(index, id), ""
     marks = [at for at, letter in enumerate(written) if letter == "#"][:_MOST_MARKS]
     for find in (_exact, partial(_called, is_link="[[" in id)):
         for end in (len(written), *marks):
@@ -47,13 +45,15 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
                 return chunks, True
             if chunks and (section := _section(chunks, id, written[end + 1 :])):
                 return section, False
-            if chunks:
-                hint = f"Sections there: {', '.join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])}."
+            there = there or ", ".join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])
     for fault in index.catalog.notes.faults():
         is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
         if is_meant and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    raise MemoryNotFound(f"There is no memory {id[:200]!r}.", hint)
+    said = f"There is no memory {id[:200]!r}."
+    if there:
+        raise MemoryNotFound(said, f"Sections there: {there}.")
+    raise MemoryNotFound(said, "Search for it: ids are in every hit; it may have been erased or renamed.")
 
 
 def resolve(index: Index, id: str) -> StoredChunk:
@@ -119,12 +119,12 @@ def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
 
 def _section(chunks: Sequence[StoredChunk], id: str, heading: str) -> list[StoredChunk]:
     """Return the chunk of this anchor, or the one section with this heading. Raises InvalidInput for several."""
-    last = heading.rpartition("#")[2]
-    reads: tuple[Callable[[str], str], ...] = (lambda text: " ".join(folded(text).split()), slug)
+    last = folded(heading.rpartition("#")[2])
+    tops = [(chunk, folded(chunk.heading or chunk.title)) for chunk in chunks if "~" not in chunk.suffix]
     found = [chunk for chunk in chunks if chunk.suffix == f"#{heading}"]
-    for read in reads:
-        tops = [chunk for chunk in chunks if "~" not in chunk.suffix and (last or chunk.heading)]
-        found = found or [chunk for chunk in tops if read(chunk.heading or chunk.title) == read(last)]
+    found = found or [chunk for chunk, text in tops if text.split() == last.split()]
+    if slug(last) != slug(""):  # which nothing is left of
+        found = found or [chunk for chunk, text in tops if slug(text) == slug(last)]
     _check_one(id, "section", [chunk.id for chunk in found])
     return found
 

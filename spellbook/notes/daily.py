@@ -97,10 +97,11 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
 
 def is_day(target: str, formats: Formats = ()) -> bool:
     """Say whether the target of a link is the name of a daily note and nothing more, written or not."""
-    target = composed(target).removesuffix(".md")
+    target, anywhere = composed(target).removesuffix(".md"), [("", format) for _, format in formats]
     patterns = [_FIRST, *filter(None, (_pattern(format) for _, format in formats))]
-    whole = any(pattern.fullmatch(name) for pattern in patterns for name in (target, target.rpartition("/")[2]))
-    return whole and day_in(f"{target}.md", [("", format) for _, format in formats]) is not None
+    names = (target, target.rpartition("/")[2])
+    whole = (name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
+    return any(day_in(f"{name}.md", anywhere) for name in whole)
 
 
 @lru_cache(maxsize=100)

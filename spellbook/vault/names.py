@@ -23,6 +23,7 @@ _MOST_STORED = 255
 _MOST_PATH = 4_000
 """The most bytes of a path below the vault: PATH_MAX is 4,096 in all."""
 
+CANVAS = ".canvas"  # how the name of a canvas of Obsidian ends
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # What shows nothing, or turns the text after it round: soft hyphen, controls, zero-width and bidirectional marks. The
 # joiners of emoji and of Persian stay.
@@ -79,11 +80,6 @@ def numbered(path: str) -> Iterator[str]:
 def after_move(path: str, old: str, new: str) -> str:
     """Return `path` once `old`, a file or a folder, is at `new`."""
     return new + path[len(old) :] if f"{path}/".startswith(f"{old}/") else path
-
-
-def is_canvas(path: str) -> bool:
-    """Say whether `path` names a canvas of Obsidian, whose links a move rewrites as those of notes."""
-    return path.lower().endswith(".canvas")
 
 
 def is_note(path: str) -> bool:

@@ -186,7 +186,7 @@ class Vault(Folder):
             changes: list[Change] = []
             for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote, MemoryNotFound):  # a symbolic link may lead nowhere
-                    if names.is_note(note) or names.is_canvas(note):
+                    if names.is_note(note) or note.endswith(names.CANVAS):
                         data = self.read(note)[0]
                         new = Change(to + note[len(path) :], None, data)
                         changes += [Change(note, data, None, mode_of(self.locate(note))), new]

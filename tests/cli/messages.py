@@ -117,7 +117,7 @@ SENTENCES = {
     "search/ranking.py": {"costs", "_old"},
     "search/presentation.py": {"why", "_translations", "reasons", "shares", "standing", "superseded", "outside"},
     "search/when.py": {"reason"},
-    "editing/revise.py": {"_place_of", "erase"},
+    "editing/revise.py": {"_place_of", "erase", "_remark_name"},
     "vault/journal.py": {"state"},
     "library/doctor.py": {
         "unseen",
