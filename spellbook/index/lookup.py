@@ -89,6 +89,8 @@ def _exact(index: Index, name: str) -> list[StoredChunk]:
 
 def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
     """Return all chunks of the one note of this name, none if there is none. Raises InvalidInput for several."""
+    if name and index.vault.spelled(f"{name.removesuffix('.md')}.md"):  # saved just now: the next scan finds it
+        return []
     for paths in _ways(index, name.strip(), is_link):
         seen = sorted(index.catalog.among(paths, index.visible))
         _check_one(name, "note", [index.catalog.where_is(path) or path for path in seen])

@@ -99,3 +99,12 @@ def test_what_names_none_or_two_is_refused(
             act()
         assert expected is Exception or told in str(raised.value)
     assert before == {path: path.read_bytes() for path in vault.rglob("*.md")}
+
+
+def test_a_note_that_was_just_saved_goes_first(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """A path that the index does not know yet names its file, and no other note of that name."""
+    write_note("x/keys.md", "other\n")
+    book.refresh()
+    write_note("keys.md", "new\n")
+    book.revise("keys", append="more")
+    assert ((vault / "keys.md").read_text(), (vault / "x/keys.md").read_text()) == ("new\n\nmore\n", "other\n")
