@@ -249,6 +249,8 @@ def revise(book: Spellbook, id: str, file: bytes | None, is_added: bool, as_json
     done = book.revise(id, metadata=metadata or None, **options)
     for warning in done.warnings:
         output.say(f"spellbook: {warning}.", err=True)
+    for question in done.questions_to_check:
+        output.say(f"Does it still answer this? {one_line(question)}", err=True)
     if as_json:
         output.as_json(output.fields(done))
     elif done.difference:

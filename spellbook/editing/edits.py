@@ -8,6 +8,7 @@ characters are replaced and the result is parsed again. Unless it reads exactly 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
@@ -21,6 +22,7 @@ from spellbook.system.lazy import yaml
 from spellbook.text.diff import woven
 from spellbook.text.unicode import folded
 
+_MOST_COMPARED = 200  # letters of a phrase that are looked for with other blanks
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
@@ -118,9 +120,13 @@ def replaced(note: Note, start: int, end: int, phrase: tuple[str, str], *, every
     body = note.text[start:end]
     places = [start + match.start() for match in re.finditer(re.escape(old), body)] if old else []
     if not places:
-        raise InvalidInput(
-            f"{note.path}: {old!r:.200} is not there.", "Copy it from the text as it stands; nothing was changed."
-        )
+        words = [re.escape(word) for word in old[:_MOST_COMPARED].split()]
+        said = f"{note.path}: {old!r:.200} is not there."
+        if words and (near := re.search(r"\s+".join(words), body)):
+            odd = (unicodedata.name(letter, "line end").lower() for letter in near[0] if letter not in f"{old} ")
+            blanks = ", ".join(dict.fromkeys(odd)) or "other blanks"
+            said = f"{note.path}: {old!r:.200} is not there; {near[0]!r:.200} is, with {blanks}."
+        raise InvalidInput(said, "Copy it from the text as it stands; nothing was changed.")
     if len(places) > 1 and not every:
         where = ", ".join(str(line_at(note.text, at)) for at in places[:20])
         raise InvalidInput(

@@ -9,34 +9,40 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spellbook.editing.canvas import mend_cards
 from spellbook.editing.relink import Shift, mend
 from spellbook.index import sync
-from spellbook.index.lookup import note_chunks
+from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
 from spellbook.notes import links
 from spellbook.notes.links import Files
 from spellbook.notes.note import Fault, decode, parse
 from spellbook.system import disk
-from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, StorageError, UnreadableNote
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.text.diff import unified
+from spellbook.text.unicode import folded
 from spellbook.vault import names
 from spellbook.vault.folder import digest
 from spellbook.vault.journal import Entry, Journal
 from spellbook.vault.vault import Vault
+from spellbook.vault.writer import mode_of
 
 VERB = "mv"
 _TO = " → "
 _LOCK = "moving.lock"
 _TRIES = 20
 """Attempts to rewrite a note that an editor saves at the same moment."""
+_BOOKMARKS = ".obsidian/bookmarks.json"
+_NAMED = re.compile(r"""["'\[(]([^"'\[\]()|#\r\n]{1,1000})""")  # a file, perhaps, in a base or in bookmarks
 
 
 @dataclass(frozen=True, slots=True)
 class RelinkedNote:
-    """A note with rewritten links: its new path, the number of links, and a unified diff."""
+    """A file with rewritten links: its new path, their number, and a unified diff; of no note its two heads alone."""
 
     path: str
     links: int
@@ -57,7 +63,10 @@ class Moved:
 
 @dataclass(slots=True)
 class _MovePlan:
-    """A planned move: texts before and after by new path, and the number of rewritten links in each."""
+    """
+    A planned move: texts before and after by new path, and the number of rewritten links in each; `others` are canvases
+    and the notes that the catalog does not know: templates and excluded ones.
+    """
 
     old: str
     new: str
@@ -65,6 +74,7 @@ class _MovePlan:
     texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
+    others: set[str] = field(default_factory=set)
 
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
@@ -128,24 +138,30 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
     plan = _MovePlan(old, new, Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved))
-    for source in sorted((_find_concerned(index, plan.shift) & set(files)) - _doubles(index)):
+    known = index.catalog.notes.known().keys()
+    others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
+    plan.others |= set(map(plan.shift.now, others))
+    # The links in what a symbolic link leads to are rewritten there.
+    for source in sorted((_find_concerned(index, plan.shift) & set(files) | others) - set(index.vault.symlinks())):
         _plan_note(index, plan, source, source)
+    for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
+        _name_mention(index, plan, path)
     return plan
+
+
+def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
+    """Say that the base or the bookmarks at `path` name what is moved, if so: Spellbook rewrites neither."""
+    moved = plan.shift.moved
+    renamed = {links.key(old) for old, new in moved.items() if links.key(old) != links.key(new)}
+    wanted = renamed | {folded(old).removesuffix(".md") for old in (plan.old, *moved)}
+    with contextlib.suppress(SpellbookError):
+        named = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
+        if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in named):
+            plan.left.append(Fault(plan.shift.now(path), 0, f"it names {plan.old}, and is as it was"))
 
 
 def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
     return Files((to.get(path, path) for path in files), {name: to.get(path, path) for name, path in aliases.items()})
-
-
-def _doubles(index: Index) -> set[str]:
-    """Return the symbolic links to notes of the vault. The links in these are rewritten in the note itself."""
-    root = os.path.join(index.vault.root, "")
-    real = {path: os.path.realpath(index.vault.root / path) for path in index.vault.symlinks()}
-    return {
-        path
-        for path, place in real.items()
-        if place.startswith(root) and index.vault.stamp(place[len(root) :].replace(os.sep, "/"))
-    }
 
 
 def _find_concerned(index: Index, shift: Shift) -> set[str]:
@@ -165,17 +181,23 @@ def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
     plan.texts.pop(path, None)
     try:
         data = index.vault.read(at)[0]
-        note = parse(path, data)
+        note, head = parse(path, data), ""
+        if not note.editable and path in plan.others:  # a template may have `{{date}}` in its frontmatter
+            head = note.text[: note.text.find("\n") + 1]
+            note = parse(path, note.encode(note.text[len(head) :]))
+        mended = mend_cards(path, note.text, source, plan.shift) if path.endswith(names.CANVAS) else None
     except (MemoryNotFound, UnreadableNote) as error:
         plan.left.append(Fault(path, 0, error.message))
         return
-    done = mend(note, source, plan.shift)
+    done = mended or mend(note, source, plan.shift)
     if done.left:
         lines = ", ".join(str(link.line) for link in done.left)
         why = "no spelling leads there" if note.editable else note.faults[-1].reason
         plan.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
-    if done.count:
-        plan.texts[path], plan.counts[path] = (data, note.encode(done.text)), done.count
+    if done.count and path in plan.others and not mode_of(index.vault.locate(at)) & 0o222:
+        plan.left.append(Fault(path, 0, "it is read-only; its links are as they were"))
+    elif done.count:
+        plan.texts[path], plan.counts[path] = (data, note.encode(head + done.text)), done.count
 
 
 def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
@@ -188,16 +210,11 @@ def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
 def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
     """Return the source and target that are meant. Raises MemoryNotFound, InvalidInput, PathOutsideVault, Conflict."""
     vault = index.vault
-    source, target = old.rstrip("/"), new.rstrip("/")
+    source, target = bare(index, old).rstrip("/"), new.rstrip("/")
     if not os.path.lexists(vault.locate(source)):
-        chunks = index.catalog.meant(old) or note_chunks(index, old)
-        if not chunks:
-            raise MemoryNotFound(
-                f"There is nothing at {old[:200]!r}.",
-                "Give the path of a note or a folder in the vault, or a note's id.",
-            )
+        chunks, is_whole = named(index, old)
         source = chunks[0].path
-        if len(chunks) < len(index.catalog.at(source)):
+        if not is_whole and len(index.catalog.at(source)) > 1:
             raise InvalidInput(
                 f"{old[:200]!r} is one section of {source}.",
                 f"Move the note, {chunks[0].note!r:.200}, or its folder; nothing was moved.",
@@ -239,9 +256,13 @@ def _mend(index: Index, plan: _MovePlan) -> None:
         texts = {path: (after, digest(before)) for path, (before, after) in plan.texts.items() if path in wanted}
         failed = index.vault.write_all(texts)
         for path, error in failed.items():
-            if isinstance(error, StorageError):
+            if isinstance(error, StorageError) and path in plan.others:
+                plan.left.append(Fault(path, 0, error.message))
+                plan.texts.pop(path)
+            elif isinstance(error, StorageError):
                 raise error
-            _plan_note(index, plan, homes.get(path, path), path)
+            else:
+                _plan_note(index, plan, homes.get(path, path), path)
         wanted = failed.keys() & plan.texts.keys()
         if not wanted:
             return
@@ -254,6 +275,8 @@ def _report(index: Index, plan: _MovePlan) -> Moved:
     changed = []
     for path, pair in sorted(plan.texts.items()):
         before, after = (decode(path, data)[0] for data in pair)
-        changed.append(RelinkedNote(path, plan.counts[path], unified(before, after, f"a/{path}", f"b/{path}")))
+        heads = f"a/{path}", f"b/{path}"
+        shown = "--- {}\n+++ {}".format(*heads) if path in plan.others else unified(before, after, *heads)
+        changed.append(RelinkedNote(path, plan.counts[path], shown))
     moved = tuple(sorted(plan.shift.moved.items()))
     return Moved(plan.old, plan.new, moved, tuple(changed), tuple(plan.left), index.catalog.generation)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spellbook.editing.canvas import cards
 from spellbook.editing.moves import RelinkedNote
 from spellbook.editing.relink import rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
+from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.opened import Index
-from spellbook.notes import links
+from spellbook.notes import daily, links
 from spellbook.notes.links import By, Files, Link, Reached
 from spellbook.notes.note import Fault, parse
-from spellbook.system.errors import MemoryNotFound, UnreadableNote
+from spellbook.system.errors import MemoryNotFound, SpellbookError, UnreadableNote
 from spellbook.text.diff import unified
+from spellbook.text.unicode import composed
+from spellbook.vault import names, obsidian
 from spellbook.vault.folder import digest
 
 
@@ -43,8 +49,25 @@ def broken(index: Index) -> tuple[BrokenLink, ...]:
     """Return the links that lead nowhere, those to moved files first."""
     with index.catalog.reading():
         known = _KnownFiles(index)
-        found = [each for linked in index.catalog.links.all() if (each := known.check(linked))]
+        stored = index.catalog.links.all()
+        found = [each for linked in (*stored, *_beside(index)) if (each := known.check(linked))]
     return tuple(sorted(found, key=lambda each: (each.path is None, each.source, each.line)))
+
+
+def _beside(index: Index) -> Iterator[Linked]:
+    """Yield the links of canvases and templates, but for excluded canvases and for what a template fills in."""
+    settings = obsidian.read(index.config.vault) if index.config.obsidian else obsidian.ObsidianSettings()
+    is_left_out = settings.leaves_out() or index.vault.ignores
+    for path in index.vault.files():
+        is_template = names.is_note(path) and composed(path).lower().startswith(settings.templates)
+        is_canvas = path.endswith(names.CANVAS) and not is_left_out(path)
+        if (is_template or is_canvas) and not index.vault.ignores(path):
+            with contextlib.suppress(SpellbookError):
+                note = parse(path, index.vault.read(path)[0])
+                parts = ((at, each) for _, at, each in cards(path, note.text)) if is_canvas else [(0, note)]
+                for at, link in ((at, link) for at, part in parts for link in links.find(part)):
+                    if not re.search("{{|<%", link.target):
+                        yield Linked(path, LinkRow("", link.target, "", link.is_markdown, at or link.line))
 
 
 def mend(index: Index, *, dry_run: bool) -> Offer:
@@ -110,6 +133,7 @@ class _KnownFiles:
     def __init__(self, index: Index) -> None:
         catalog = index.catalog.links
         files = set(index.vault.files())
+        self._formats = obsidian.read(index.config.vault).formats if index.config.obsidian else ()
         self._now = Files(files, catalog.aliases(), catalog.ids())
         self._went = {old: new for old, new in catalog.went().items() if new in files and old not in files}
         self._then = Files({*files, *self._went})
@@ -127,6 +151,10 @@ class _KnownFiles:
         if reached:
             return None
         moved = next(self._moved(source, link.target, link.is_markdown), None)
+        if source.endswith(names.CANVAS):
+            moved = None  # it is named and not mended
+        elif moved is None and daily.is_day(link.target, self._formats):
+            return None  # a daily note that is not written is no fault
         return BrokenLink(source, link.line, link.target, moved)
 
     def _moved(self, source: str, target: str, is_markdown: bool) -> Iterator[str]:

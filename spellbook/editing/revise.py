@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spellbook.editing import edits
-from spellbook.editing.memory import Findings, made_title, metadata
+from spellbook.editing.memory import Findings, Memory, made_title, metadata
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
-from spellbook.index.lookup import note_chunks, resolve
+from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates
 from spellbook.notes.chunks import Chunk
@@ -24,9 +24,11 @@ from spellbook.text import credentials
 from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, flat
 from spellbook.vault.folder import digest
+from spellbook.vault.names import safe_name
 
 _TRIES = 100
 """Attempts to write a file that another program changes at the same moment."""
+_MOST_QUESTIONS = 10  # questions that an answer names
 _EMBED_AT_ONCE = 64  # chunks that a caller waits for
 LEFT = "Earlier snapshots and git's history still have it."
 _NAMELESS = "erased"
@@ -58,7 +60,8 @@ class Revised:
     """
     A changed section or note: its id, its path, and the `difference` as a unified diff.
 
-    `hash` is that of the section; of a note with several, the first 16 hex digits of the file's sha256.
+    `hash` is that of the section; of a note with several, the first 16 hex digits of the file's sha256. The note's
+    `questions_to_check` may not be answered any more.
     """
 
     chunk_id: str
@@ -67,6 +70,7 @@ class Revised:
     difference: str
     hash: str
     warnings: tuple[str, ...] = ()
+    questions_to_check: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     """
     changes = _check_request(revision)
     for _ in range(_TRIES):
-        chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+        [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]
         note = parse(chunk.path, data)
         text = _revise_text(index, chunk, (note, digest(data)), revision, is_note=is_note)
@@ -98,8 +102,11 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
         difference = unified(note.text, text, f"a/{chunk.path}", f"b/{chunk.path}")
         new = credentials.new(note.text, text)
         secrets = tuple(f"line {secret.line} looks like it holds {secret.kind}" for secret in new)
+        remarks = *secrets, *_remark_name(note, parse(note.path, note.encode(text)))
+        is_rewritten = revision.content is not None and text != note.text and "questions" not in changes
+        questions = note.questions[:_MOST_QUESTIONS] if is_rewritten else ()
         if revision.dry_run or text == note.text:
-            return _result(index, chunk, data, difference, is_note=is_note, warnings=secrets)
+            return _result(index, chunk, data, difference, is_note, remarks, questions)
         if secrets and not revision.force:
             raise InvalidInput(f"{chunk.path}: {'; '.join(secrets)}.", credentials.HINT)
         try:
@@ -109,7 +116,7 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
             continue  # changed at the same moment: check again whether the parts overlap
         sync.scan_paths(index, [chunk.path])
         embed_note(index, chunk.path)
-        return _result(index, chunk, note.encode(text), difference, is_note=is_note, warnings=secrets)
+        return _result(index, chunk, note.encode(text), difference, is_note, remarks, questions)
     raise _keeps_changing(chunk.path)
 
 
@@ -118,6 +125,17 @@ def _made_title(note: Note, text: str) -> dict[str, Any]:
     title, body = str(note.meta.get("title") or ""), parse(note.path, note.encode(text)).body.strip()
     is_made = note.kind == "memory" and chunks.begins_with(note.body.strip(), title)
     return {"title": made_title(body)} if is_made and body and not chunks.begins_with(body, title) else {}
+
+
+def _remark_name(before: Note, after: Note) -> Iterator[str]:
+    """Yield what the file of a memory would be called now, if its name was made of the title or the text before."""
+    stem = before.path.rpartition("/")[2].removesuffix(".md")
+    for made in (True, False) if before.kind == "memory" else ():  # a made title stands in a note as a given one does
+        metas = [{} if made else {"title": note.title} for note in (before, after)]
+        old = safe_name(Memory(before.body.strip(), metas[0]).name)
+        new = safe_name(Memory(after.body.strip(), metas[1]).name)
+        if stem == old != new:
+            yield f"the file is still called {stem}; {new} fits the new text, if you move it"
 
 
 def _keeps_changing(path: str) -> Conflict:
@@ -148,14 +166,14 @@ def _check_request(revision: Revision) -> dict[str, Any]:
 
 
 def _result(
-    index: Index, chunk: StoredChunk, data: bytes, difference: str, *, is_note: bool, warnings: Sequence[str] = ()
+    index: Index, chunk: StoredChunk, data: bytes, difference: str, is_note: bool, *remarks: tuple[str, ...]
 ) -> Revised:
     """Return the result for a chunk or its whole note; `data` are the bytes of the file now."""
     after = index.catalog.at(chunk.path)
     now = next((row for row in after if row.ordinal == chunk.ordinal), chunk)
     hash = now.hash if len(after) == 1 or not is_note else digest(data)[:16]
     id = now.note if is_note else now.id
-    return Revised(id, chunk.path, index.catalog.generation, difference, hash, tuple(warnings))
+    return Revised(id, chunk.path, index.catalog.generation, difference, hash, *remarks)
 
 
 def _revise_text(index: Index, chunk: StoredChunk, read: tuple[Note, str], revision: Revision, *, is_note: bool) -> str:
@@ -203,7 +221,7 @@ def erase(index: Index, id: str, *, hard: bool = False, whole: bool = False) -> 
     with contextlib.ExitStack() as after:
         if hard:
             after.callback(index.forget)
-        chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
+        [chunk, *_], is_note = named(index, id)
         siblings, called = index.catalog.at(chunk.path), id if is_note else chunk.note
         what = str(chunk.meta.get("id") or _NAMELESS) if hard else ""
         if is_note or whole or len(siblings) == 1:

@@ -224,7 +224,7 @@ def _plan_step(index: Index, entry: Entry, trace: Trace, since: Sequence[tuple[s
         raise Conflict(
             f"{trace.path}: the file was changed since entry {entry.id} ({entry.verb} {entry.what}) in the same place.",
             "Nothing was undone; undo that change first, edit the file, or undo another entry by its number.",
-            unified(_decode(trace.path, after), _decode(trace.path, data), f"then/{trace.path}", f"now/{trace.path}"),
+            _compare(index, trace.path, (after, data), f"then/{trace.path}", f"now/{trace.path}"),
         )
     if data is None or then == data:
         return None
@@ -290,7 +290,14 @@ def _difference_of(index: Index, step: Step, at: str = "") -> str:
         then = step.text or index.vault.journal.text(step.then)
     old = f"a/{step.path}" if step.now is not None else "/dev/null"
     new = f"b/{step.path}" if step.then is not None else "/dev/null"
-    return unified(_decode(step.path, now), _decode(step.path, then), old, new)
+    return _compare(index, step.path, (now, then), old, new)
+
+
+def _compare(index: Index, path: str, texts: tuple[bytes | None, bytes | None], *names: str) -> str:
+    """Return the difference of two texts of a file under two names; of canvases and excluded notes, the names alone."""
+    if path.startswith(f"{TRASH}/") or index.vault.is_note(path):
+        return unified(*(_decode(path, text) for text in texts), *names)
+    return "--- {}\n+++ {}".format(*names) if texts[1] else ""
 
 
 def _update_index(index: Index, paths: list[str]) -> None:

@@ -29,6 +29,7 @@ from spellbook.notes.frontmatter import as_json
 from spellbook.notes.note import Fault, Note, Stamp, height, parse
 from spellbook.system.errors import MemoryNotFound, PathOutsideVault, UnreadableNote
 from spellbook.text import languages, terms
+from spellbook.text.unicode import composed
 from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
@@ -103,10 +104,11 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
     """Return what the catalog keeps of a note. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
+    labels |= {name: tuple(dict.fromkeys(map(composed, labels[name]))) for name in ("keywords", "tags", "entities")}
     linking = links.find(note)
     faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
-    title, category = note.title, category_of(note, rules.categories)
+    title, category = note.title, composed(category_of(note, rules.categories))
     found_by = ((title, *aliases), (*keywords, *entities, *tags), questions)
     pieces = chunks.cut(note, rules.chunk_tokens)
     meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
@@ -125,7 +127,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "name": links.key(note.path),
         "declared": note.declared_id,
         "title": title,
-        "topic": note.topic,
+        "topic": composed(note.topic),
         "category": category,
         "kind": note.kind,
         "importance": note.importance,

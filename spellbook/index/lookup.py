@@ -1,55 +1,72 @@
 """
-Looking up chunks by ids of notes and of sections, by paths and unique titles; and the folder of an agent's new note.
+Looking up notes and sections by what a person or an agent calls them: one rule for every verb; and the folder of an
+agent's new note.
 
-An id or a path goes before a title, so that no note can take the place of another by its title.
+An id or a path goes before a title, so that no note can take the place of another by its title. After it come, as for
+links, the name of a file and an alias. A name that several notes have names none of them.
 """
 
 from __future__ import annotations
 
-import contextlib
+import os
+import posixpath
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import conditions, fold
+from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.notes import links
+from spellbook.notes.chunks import slug
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import counted, exact
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, folded
 from spellbook.vault.names import safe_parts
 
-_MOST_NAMED = 5
-"""Notes of one title that an error names."""
+_MOST_NAMED = 5  # notes or sections that an error names
+_MOST_MARKS = 8  # places of a `#` in an id after which a heading may stand
+_WIKILINK = re.compile(r"!?\[\[([^\[\]|]+?)\\?(?:\|[^\[\]]*)?\]\]")
 
 
-def note_chunks(index: Index, id: str) -> list[StoredChunk]:
+def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
     """
-    Return all chunks, in order, of the note with this id, path (with or without `.md`) or title; none if there is none.
+    Return the chunks that `id` names, in order, and whether they are a whole note, else one chunk of it.
 
-    Raises InvalidInput for a title that several notes have.
+    It is an id, a path (also without `.md`, or with the vault's folder), a title, the name of a file, an alias, or a
+    wikilink; and a heading after `#`. Raises MemoryNotFound, and InvalidInput, which names them, if several are meant.
     """
-    named = next(filter(None, map(index.catalog.note, _spellings(id))), []) or index.catalog.at(f"{id}.md")
-    return named or ([] if _meant(index, id) else _titled(index, id))
+    written, there = bare(index, id), ""
+    marks = [at for at, letter in enumerate(written) if letter == "#"][:_MOST_MARKS]
+    for find in (_exact, partial(_called, is_link="[[" in id)):
+        for end in (len(written), *marks):
+            chunks = find(index, written[:end])
+            if chunks and end == len(written):
+                return chunks, True
+            if chunks and (section := _section(chunks, id, written[end + 1 :])):
+                return section, False
+            there = there or ", ".join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])
+    for fault in index.catalog.notes.faults():
+        is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
+        if is_meant and index.catalog.where_is(fault.path) is None:
+            raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
+    said = f"There is no memory {id[:200]!r}."
+    if there:
+        raise MemoryNotFound(said, f"Sections there: {there}.")
+    raise MemoryNotFound(said, "Search for it: ids are in every hit; it may have been erased or renamed.")
 
 
-def _meant(index: Index, id: str) -> list[StoredChunk]:
-    return next(filter(None, map(index.catalog.meant, _spellings(id))), [])
+def resolve(index: Index, id: str) -> StoredChunk:
+    """Return the chunk that `id` names, or the first of the note; raise as `named` does."""
+    return named(index, id)[0][0]
 
 
-def _titled(index: Index, title: str) -> list[StoredChunk]:
-    """Return all chunks of the one note with this title, none if there is none. Raises InvalidInput for several."""
-    paths: list[str] = []
-    with contextlib.suppress(InvalidInput):  # no note has such a key
-        paths = index.catalog.paths((*conditions({"title": " ".join(title.split())}), *index.visible))
-    if len(paths) > 1:
-        ids = ", ".join(exact(chunk.note) for path in paths[:_MOST_NAMED] for chunk in index.catalog.at(path)[:1])
-        more = ", …" if len(paths) > _MOST_NAMED else ""
-        raise InvalidInput(
-            f"{counted(len(paths), 'note')} have the title {title!r:.200}.", f"Name one by its id: {ids}{more}."
-        )
-    return index.catalog.at(paths[0]) if paths else []
+def relation(index: Index, id: str) -> str:
+    """Return the wikilink that names the note `id` under a key of `relations.RELATIONS`; raise as `named` does."""
+    return links.wikilink(resolve(index, id).path)
 
 
 def body(index: Index, path: str) -> str:
@@ -57,53 +74,52 @@ def body(index: Index, path: str) -> str:
     return parse(path, index.vault.read(path)[0]).body
 
 
-def _spellings(id: str) -> Iterable[str]:
-    """Return an id or a path as it was given, then composed and decomposed: systems name files in either form."""
-    return dict.fromkeys([id, unicodedata.normalize("NFC", id), unicodedata.normalize("NFD", id)])
+def bare(index: Index, id: str) -> str:
+    """Return an id without the brackets of a wikilink, and a path without `./` or the vault's folder in front."""
+    wikilink = None if index.catalog.note(id) else _WIKILINK.fullmatch(id.strip())
+    name = wikilink[1].strip() if wikilink else id
+    for root in (index.config.vault, index.vault.lies_in) if os.path.isabs(name) else ():
+        if Path(name).is_relative_to(root):
+            name = Path(name).relative_to(root).as_posix()
+    return (posixpath.normpath(name) if name.startswith("./") else name).lstrip("/")
 
 
-def resolve(index: Index, id: str) -> StoredChunk:
-    """
-    Return the chunk with this id, or the first of the note with this id, path or title.
-
-    Raises MemoryNotFound, and InvalidInput for a title that several notes have.
-    """
-    if chunks := _meant(index, id) or note_chunks(index, id):
-        return chunks[0]
-    name = id.rpartition("#")[0] or id
-    if into := _merged_into(index, name):
-        raise MemoryNotFound(
-            f"{id[:200]!r} was merged into {into.path}.", f"Look at {into.note}, which says what it said."
-        )
-    for fault in index.catalog.notes.faults():
-        named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
-        if named and index.catalog.where_is(fault.path) is None:
-            raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    raise MemoryNotFound(
-        f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed."
-    )
+def _exact(index: Index, name: str) -> list[StoredChunk]:
+    # As it was given, then composed and decomposed: systems name files in either form.
+    names = dict.fromkeys([name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)])
+    return next(filter(None, map(index.catalog.note, names)), [])
 
 
-def relation(index: Index, id: str) -> str:
-    """
-    Return the text that names the note `id` (its id or path, or a chunk's id) under a key of `relations.RELATIONS`.
-
-    It is a wikilink with the full path. `frontmatter.compose` and `revise` quote it as YAML. Raises MemoryNotFound.
-    """
-    return links.wikilink(resolve(index, id).path)
-
-
-def _merged_into(index: Index, name: str) -> StoredChunk | None:
-    """Return the note that another one, of this id or path, was merged into."""
-    with contextlib.suppress(InvalidInput):  # no note has such a key
-        for path in index.catalog.paths(conditions({MERGED: name.removesuffix(".md")})):
-            return next(iter(index.catalog.at(path)), None)
-    return None
+def _called(index: Index, name: str, is_link: bool) -> list[StoredChunk]:
+    """Return all chunks of the one note of this name, none if there is none. Raises InvalidInput for several."""
+    if name and index.vault.spelled(f"{name.removesuffix('.md')}.md"):  # saved just now: the next scan finds it
+        return []
+    for paths in _ways(index, name.strip(), is_link):
+        seen = sorted(index.catalog.among(paths, index.visible))
+        _check_one(name, "note", [index.catalog.where_is(path) or path for path in seen])
+        if seen:
+            return index.catalog.at(seen[0])
+    return []
 
 
-def chunks_of(index: Index, id: str) -> list[StoredChunk]:
-    """Return the chunk with this id, or all chunks of the note with this id, path or title; raise as `resolve` does."""
-    return note_chunks(index, id) or [resolve(index, id)]  # which says what is wrong with an id that means nothing
+def _ways(index: Index, name: str, is_link: bool) -> Iterator[Sequence[str]]:
+    """Yield the paths of the notes of this name: by path or id, title, file name (first for a link), and alias."""
+    stored, wanted = index.catalog.links, folded(name)
+    title, whole = " ".join(wanted.split()), wanted.removesuffix(".md")
+    had = stored.having(("id", "title", "aliases"), (title, wanted, links.key(name)))
+
+    def by(key: str, value: str) -> list[str]:
+        return [path for path, *field in had if field == [key, value]]
+
+    ending = links.Files(stored.named([links.key(name)])).ending(name)
+    yield [path for path in ending if path.count("/") == name.count("/")] or by("id", wanted)
+    yield from (ending, by("title", title)) if is_link else (by("title", title), ending)
+    # The name of a note that was merged into another one is an alias of that, for links.
+    for path, _, value in stored.fields([path for path, key, _ in had if key == "aliases"], (MERGED,)):
+        if f"/{value}".endswith(f"/{whole}"):
+            hint = f"Look at {index.catalog.where_is(path)}, which says what it said."
+            raise MemoryNotFound(f"{name[:200]!r} was merged into {path}.", hint)
+    yield by("aliases", wanted)
 
 
 def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
@@ -120,3 +136,22 @@ def folder_of(index: Index, category: str, topic: str, own: str = "") -> str:
     rules = (rule[:-1] for rule, of in config.categories.items() if rule[-1:] == "/" and fold(of) == fold(category))
     home = f"{home}/{own}" if home else next((rule for rule in rules if "/".join(safe_parts(rule)) == rule), own)
     return f"{home}/{topic.removeprefix(f'{home}/')}"
+
+
+def _section(chunks: Sequence[StoredChunk], id: str, heading: str) -> list[StoredChunk]:
+    """Return the chunk of this anchor, or the one section with this heading. Raises InvalidInput for several."""
+    last = folded(heading.rpartition("#")[2])
+    tops = [(chunk, folded(chunk.heading or chunk.title)) for chunk in chunks if "~" not in chunk.suffix]
+    found = [chunk for chunk in chunks if chunk.suffix == f"#{heading}"]
+    found = found or [chunk for chunk, text in tops if text.split() == last.split()]
+    if slug(last) != slug(""):  # which nothing is left of
+        found = found or [chunk for chunk, text in tops if slug(text) == slug(last)]
+    _check_one(id, "section", [chunk.id for chunk in found])
+    return found
+
+
+def _check_one(name: str, kind: str, ids: Sequence[str]) -> None:
+    if len(ids) > 1:
+        listed = ", ".join(map(exact, ids[:_MOST_NAMED])) + ", …" * (len(ids) > _MOST_NAMED)
+        said = f"{counted(len(ids), kind)} are called {name!r:.200}."
+        raise InvalidInput(said, f"Did you mean one of these? {listed}. Nothing was changed.")

@@ -8,6 +8,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from spellbook.index import lookup
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.notes.note import MOST_BYTES
@@ -46,8 +47,11 @@ def versions(book: Reader, id: str, most: int = 20) -> dict[str, Any]:
     try:
         path = whole.resolve(id).path
     except MemoryNotFound as error:
-        path, missing = id if id.lower().endswith(".md") else f"{id}.md", error
+        path, missing = lookup.bare(whole.index, id), error
+        path += "" if path.lower().endswith(".md") else ".md"
     vault, not_read = whole.index.vault, list[str]()
+    if missing and not vault.is_note(path):
+        raise missing
     entries, commits = list[_KeptText](), list[_KeptText]()
     try:
         entries = [*_of_journal(vault, path, most)]

@@ -177,7 +177,7 @@ class Reader:
     def show(self, id: str) -> list[StoredChunk]:
         """Return the chunk with this id, or all chunks of the note of this id, path or title. Raises MemoryNotFound."""
         self.refresh()
-        chunks = lookup.chunks_of(self.index, id)
+        chunks = lookup.named(self.index, id)[0]
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(chunk.note for chunk in chunks)

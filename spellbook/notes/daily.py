@@ -92,6 +92,15 @@ def day_in(path: str, formats: Formats = ()) -> str | None:
     return next(filter(None, found), None)
 
 
+def is_day(target: str, formats: Formats = ()) -> bool:
+    """Say whether the target of a link is the name of a daily note and nothing more, written or not."""
+    target, anywhere = composed(target).removesuffix(".md"), [("", format) for _, format in formats]
+    patterns = [_FIRST, *filter(None, (_pattern(format) for _, format in formats))]
+    names = (target, target.rpartition("/")[2])
+    whole = (name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
+    return any(day_in(f"{name}.md", anywhere) for name in whole)
+
+
 @lru_cache(maxsize=100)
 def _pattern(format: str) -> re.Pattern[str] | None:
     """Return what matches the names of a format; None for a format without a year, or a long one."""

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spellbook.index import lookup
 from spellbook.index.catalog.schema import NO_TEXT, Place
 from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
-from spellbook.index.lookup import chunks_of
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.question import QueryWord, Question, Ranked
@@ -76,7 +76,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
 
     Raises MemoryNotFound for an unknown id, InvalidInput for a filter that makes no sense.
     """
-    wanted = [chunk.number for chunk in chunks_of(index, id)] if id else []
+    wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
     refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}

@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
-from spellbook.index.catalog.links import Linked, Links
+from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
@@ -168,7 +168,7 @@ def related(index: Index, path: str, limit: int = 5) -> tuple[Related, ...]:
     whole = max(2, index.catalog.counts().notes)
     labels = {label: notes for label, notes in stored.labels(path).items() if notes <= max(_FEW, _COMMON * whole)}
     common: dict[str, list[str]] = defaultdict(list)
-    for other, label in stored.labelled(labels):
+    for other, label in dict.fromkeys((path, value) for path, _, value in stored.having(LABELS, labels)):
         common[other].append(label)
     for other, held in common.items():
         held.sort(key=lambda label: labels[label])

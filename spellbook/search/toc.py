@@ -17,11 +17,13 @@ from typing import Any
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import NO_GUIDES, alike, conditions, fold, with_suggestions
 from spellbook.index.opened import Index
+from spellbook.notes import links
 from spellbook.notes.splitter import sentences
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import MemoryNotFound
 from spellbook.system.lazy import markdown_it
 from spellbook.text.quoting import shortened
+from spellbook.text.unicode import composed
 
 DESCRIBES = "category.md"
 """The note that describes a category: the one in its frontmatter, else that of its folder's name."""
@@ -99,6 +101,7 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:
     """Split `category/topic`; a topic may contain a slash itself."""
+    name = composed(name)  # as the catalog has labels
     if index.catalog.topic(name):
         return None, name
     category, slash, topic = name.partition("/")
@@ -156,7 +159,7 @@ def about(index: Index, topic: Topic) -> TopicSummary:
 def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
     """Return what categories are about, by their folded names; `settings` override what notes say."""
     described: dict[str, str] = {}
-    for path in index.catalog.named(DESCRIBES, index.visible):
+    for path in sorted(index.catalog.among(index.catalog.links.named([links.key(DESCRIBES)]), index.visible)):
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))

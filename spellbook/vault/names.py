@@ -23,6 +23,7 @@ _MOST_STORED = 255
 _MOST_PATH = 4_000
 """The most bytes of a path below the vault: PATH_MAX is 4,096 in all."""
 
+CANVAS = ".canvas"  # how the name of a canvas of Obsidian ends
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # What shows nothing, or turns the text after it round: soft hyphen, controls, zero-width and bidirectional marks. The
 # joiners of emoji and of Persian stay.

@@ -66,13 +66,15 @@ class ObsidianSettings:
     What one look at the settings found.
 
     Paths that begin with one of `prefixes`, in small letters, are no notes, nor are those that one of `expressions`
-    matches. `formats` are the folders of daily notes with the formats of their names.
+    matches; `templates` are the prefixes of templates. `formats` are the folders of daily notes with the formats of
+    their names.
     """
 
     prefixes: tuple[str, ...] = ()
     expressions: tuple[str, ...] = ()
     formats: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
 
     def leaves_out(self) -> IsLeftOut | None:
         """Return what says whether a path is no note, None if none is left out. A folder's path ends in `/`."""
@@ -142,14 +144,16 @@ def read(root: Path) -> ObsidianSettings:
             places.append((_folder(kind.get("folder")), _text(kind.get("format")) or format))
             templates.append(kind.get("template", kind.get("templatePath")))
     folders = (_folder(files[TEMPLATES].get("folder")), _folder(files[TEMPLATER].get("templates_folder")))
-    prefixes += [f"{folder}/" for folder in folders if folder]
-    prefixes += [f"{name.removesuffix('.md')}.md" for each in templates if (name := _folder(each))]
+    shapes = [f"{folder}/" for folder in folders if folder]
+    shapes += [f"{name.removesuffix('.md')}.md" for each in templates if (name := _folder(each))]
+    shapes = [composed(shape).lower() for shape in shapes]
     return ObsidianSettings(
-        tuple(dict.fromkeys(composed(prefix).lower() for prefix in prefixes)),
+        tuple(dict.fromkeys((*(composed(prefix).lower() for prefix in prefixes), *shapes))),
         tuple(dict.fromkeys(expressions)),
         # The innermost folder decides, "" last.
         tuple(sorted(dict.fromkeys(places), key=lambda place: -len(place[0]))),
         tuple(reasons),
+        tuple(shapes),
     )
 
 

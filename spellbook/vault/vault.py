@@ -184,15 +184,15 @@ class Vault(Folder):
         self.check_target(to)
         with self._writer.exclusive(), disk.explain_errors(to):
             changes: list[Change] = []
-            if not names.is_note(path) and os.path.lexists(source):
-                inode = inode_of(source)
-                changes += [Change(path, inode, None), Change(to, None, inode)]
             for note in self.files(path) if source.is_dir() else [path]:
                 with contextlib.suppress(UnreadableNote, MemoryNotFound):  # a symbolic link may lead nowhere
-                    if names.is_note(note):
+                    if names.is_note(note) or note.endswith(names.CANVAS):
                         data = self.read(note)[0]
                         new = Change(to + note[len(path) :], None, data)
                         changes += [Change(note, data, None, mode_of(self.locate(note))), new]
+            if (source.is_dir() or not changes) and os.path.lexists(source):
+                inode = inode_of(source)
+                changes = [Change(path, inode, None), Change(to, None, inode), *changes]
             try:
                 with self._writer.record(*changes):
                     self._rename(source, to)

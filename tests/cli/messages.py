@@ -126,7 +126,7 @@ SENTENCES = {
         "labels",
     },
     "search/when.py": {"reason"},
-    "editing/revise.py": {"_place_of", "erase"},
+    "editing/revise.py": {"_place_of", "erase", "_remark_name"},
     "vault/journal.py": {"state"},
     "library/doctor.py": {
         "unseen",

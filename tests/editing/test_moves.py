@@ -102,6 +102,87 @@ def test_a_folder_moves_with_all_that_is_in_it(book: Spellbook, vault: Path, wri
     assert not (vault / "projects/lantern").exists()
 
 
+BESIDE = {
+    "A.md": "# A\n",
+    "sub/C.md": "c",
+    "pic.png": "png",
+    ".obsidian/templates.json": '{"folder": "Templates"}',
+    ".obsidian/app.json": '{"userIgnoreFilters": ["private/"]}',
+    ".obsidian/bookmarks.json": '{"items": [{"type": "file", "path": "A.md"}]}',
+    ".spellbookignore": "old/\n",
+    "Templates/t.md": '---\ndate: {{date}}\nup: "[[A]]"\n---\nsee [[A|a]] [[{{yesterday}}]]\r\n',
+    "old/x.md": "[[A]] a secret",
+    "private/y.md": "[a](../A.md#x)",
+    "view.base": 'filters:\n  - file.hasLink("A")\n',
+    "bad.canvas": '{"nodes": [[A]]',
+    "new.canvas": "",
+    "board.canvas": """{
+\t"nodes":[
+\t\t{"id":"1", "type":"file","file":"A.md","subpath":"#x","k":1.0},{"file":"sub\\/C.md"},
+\t\t{"text":"\\"file\\": \\"A.md\\" [[A#x|\\u00e9]]\\n[m](A.md) `[[A]]` [[sub/C]]", "label": "A.md"},
+\t\t{"type":"group","background":"pic.png"}
+\t],   "edges":[]
+}
+""",
+}
+"""A vault with files that link to notes and are none themselves."""
+
+
+def test_canvases_templates_and_excluded_notes_follow(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Their links are rewritten and no other byte; what cannot be is named; undo restores all, and tells no text."""
+    for path, text in BESIDE.items():
+        write_note(path, text)
+    (vault / "link.canvas").symlink_to("/etc/hostname")
+    before = held(vault)
+    done = book.move("A.md", "new/한글 B.md")
+    assert {each.path: each.links for each in done.changed} == {
+        "Templates/t.md": 2,
+        "board.canvas": 3,
+        "old/x.md": 1,
+        "private/y.md": 1,
+    }
+    assert sorted(fault.path for fault in done.left) == [".obsidian/bookmarks.json", "bad.canvas", "view.base"]
+    now = {path: data.decode() for path, data in held(vault).items()}
+    assert now["Templates/t.md"] == BESIDE["Templates/t.md"].replace("[[A", "[[한글 B")
+    assert now["old/x.md"] == "[[한글 B]] a secret"
+    assert now["private/y.md"] == "[a](../new/한글%20B.md#x)"
+    board = BESIDE["board.canvas"].replace('"file":"A.md"', '"file":"new/한글 B.md"')
+    assert now["board.canvas"] == board.replace("[[A#x", "[[\\ud55c\\uae00 B#x").replace(
+        "(A.md)", "(new/\\ud55c\\uae00%20B.md)"
+    )
+    book.move("sub", "deep/sub")
+    book.move("pic.png", "pics/p.png")
+    board = (vault / "board.canvas").read_text()
+    assert all(part in board for part in ('{"file":"deep/sub/C.md"}', "[[sub/C]]", '"background":"pics/p.png"'))
+    told = [book.undo().difference for _ in range(3)]
+    assert held(vault) == before
+    assert not [text for text in (*told, *(each.difference for each in done.changed)) if "secret" in text]
+
+
+@pytest.mark.parametrize("how", ["failing", "read-only"])
+def test_a_canvas_that_cannot_be_written_is_named(
+    book: Spellbook, vault: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The note is moved all the same, and the canvas stays as it was."""
+    write_note("A.md", "a")
+    write_note("b/x.canvas", '{"nodes": [{"file": "A.md"}]}')
+    written = disk.written
+
+    def refusing(folder: Path, *rest: Any) -> Any:
+        if folder.name == "b":
+            raise PermissionError(13, "Permission denied")
+        return written(folder, *rest)
+
+    if how == "failing":
+        monkeypatch.setattr(disk, "written", refusing)
+    else:
+        (vault / "b/x.canvas").chmod(0o444)
+    done = book.move("A.md", "B.md")
+    assert ([fault.path for fault in done.left], done.changed) == (["b/x.canvas"], ())
+    assert '"A.md"' in (vault / "b/x.canvas").read_text()
+    assert (vault / "B.md").exists()
+
+
 def test_a_link_that_would_lead_elsewhere_is_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
     """If a note takes a name that others have, existing links keep their targets, in this and other notes."""
     write_note("x/plan.md", "x")
@@ -190,6 +271,7 @@ def test_a_full_disk_moves_nothing(
     """If the disk fills up half-way, the folder with its attachments goes back, and so do links that were rewritten."""
     write_note("f/a.md", "[[b]]")
     (vault / "f/p.png").write_bytes(b"png")
+    write_note("f/x.canvas", '{"nodes": [{"file": "f/a.md"}]}')
     write_note("b.md", "[[f/a]]\n")
     write_note("k/c.md", "[[f/a]]\n")
     before = held(vault)

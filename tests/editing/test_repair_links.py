@@ -98,3 +98,28 @@ def test_an_agent_mends(book: Spellbook, vault: Path, write_note: Write) -> None
         assert (vault / "b.md").read_text() == "[[z]] [[gone]]\n"
 
     talk(book, conversation, toolsets=("core", "desk"))
+
+
+def test_canvases_templates_and_days(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Broken links in canvases and templates are named, but for what is excluded, filled in, or a day to come."""
+    write_note(".obsidian/templates.json", '{"folder": "Templates"}')
+    write_note(".obsidian/app.json", '{"userIgnoreFilters": ["private/"]}')
+    write_note(".obsidian/daily-notes.json", '{"folder": "days", "format": "D MMMM YYYY"}')
+    write_note(".spellbookignore", "old/\n")
+    write_note("Templates/t.md", "---\ndate: {{date}}\n---\n[[gone]] [[{{yesterday}}]] [[<% tp.date.now() %>]]\n")
+    canvas = '{"nodes": [\n{"file": "lost.png"}, {"text": "[[a]] [[away]] \\u00e9"}]}'
+    for path in ("board.canvas", "old/x.canvas", "private/x.canvas"):
+        write_note(path, canvas)
+    write_note("bad.canvas", "{")
+    write_note("old/n.md", "[[hidden]]")
+    days = "[[2026-11-03]] [y](2026-11-02.md) [[days/3 November 2026]] [[4 November 2026]] [[2026년 11월 3일]]"
+    write_note("a.md", f"{days} [[2026-13-45]] [[2026-11-03 with Ann]]")
+    listed = {(each.source, each.line, each.target) for each in book.broken_links()}
+    assert listed == {
+        ("Templates/t.md", 4, "gone"),
+        ("board.canvas", 2, "/lost.png"),
+        ("board.canvas", 2, "away"),
+        ("a.md", 1, "2026-13-45"),
+        ("a.md", 1, "2026-11-03 with Ann"),
+    }
+    assert "board.canvas, line 2: away leads nowhere" in doctor(vault).stdout

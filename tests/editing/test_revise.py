@@ -265,7 +265,7 @@ def test_the_command(vault, book, harbour, tmp_path):
     }  # fmt: skip
     before = text(harbour)
     done = json.loads(spellbook(vault, "revise", "harbour", "--unset", "pinned", "--dry-run", "--json").stdout)
-    assert set(done) == {"chunk_id", "path", "generation", "difference", "hash", "warnings"}
+    assert set(done) == {"chunk_id", "path", "generation", "difference", "hash", "warnings", "questions_to_check"}
     assert ("-pinned: true" in done["difference"], text(harbour)) == (True, before)
     shown = spellbook(vault, "show", "harbour#two").stdout
     told = json.loads(spellbook(vault, "show", "harbour#two", "--json").stdout)["chunks"][0]["hash"]
@@ -338,3 +338,41 @@ def test_a_made_title_follows_the_text(book, vault):
     assert book.resolve(given.chunk_id).title == "Backups"
     book.revise(made.chunk_id, append="Also on Mondays.")
     assert book.resolve(made.chunk_id).title == "We rest on Sundays"
+
+
+def test_a_name_or_question_that_no_longer_fits_is_told(book, write_note):
+    """A memory whose file is called by the old title or text is told so, and which questions the text may not answer."""
+    meta = {"topic": "ops", "keywords": ["ops", "day", "deploy"], "questions": ["When do we deploy?"]}
+    [made] = book.scribe({"text": "We deploy on Tuesdays. Never on Fridays.", "metadata": meta}).written
+    [given] = book.scribe({"text": "Backups run at night.", "metadata": {**meta, "title": "Backups"}}).written
+    write_note("Tea.md", "text", title="Tea")
+    told = book.revise(made.chunk_id, content="We rest on Sundays. Always.")
+    assert told.questions_to_check == ("When do we deploy?",)
+    assert "is still called deploy-Tuesdays; rest-Sundays fits" in told.warnings[0]
+    told = book.revise(made.chunk_id, append="Also on Mondays.")
+    assert (told.warnings, told.questions_to_check) == ((), ())
+    told = book.revise(given.chunk_id, content="They run at noon.", metadata={"questions": ["When do they run?"]})
+    assert (told.warnings, told.questions_to_check) == ((), ())
+    [warning] = book.revise(given.chunk_id, metadata={"title": "Copies"}).warnings
+    assert "is still called Backups; Copies fits" in warning
+    assert book.revise("Tea", metadata={"title": "Coffee"}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("ten\u00a0km", "no-break space"),
+        ("ten\u3000km", "ideographic space"),
+        ("ten  km", "other blanks"),
+        ("ten\nkm", "line end"),
+        ("ten\u202f\u00a0km", "narrow no-break space, no-break space"),
+    ],
+)
+def test_another_blank_is_named(book, write_note, written, told):
+    """A phrase that the note has with other blanks is shown as it stands there; nothing is changed."""
+    file = write_note("a.md", f"It is {written} away.\n")
+    with pytest.raises(InvalidInput) as raised:
+        book.revise("a", replace=("ten km away", "far"))
+    assert f"with {told}." in str(raised.value)
+    assert repr(f"{written} away") in str(raised.value)
+    assert file.read_text() == f"It is {written} away.\n"

@@ -56,3 +56,26 @@ def test_a_kill_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, v
         at += 3
     assert at > 4
     assert_equal_to_scratch(vault, tmp_path / "scratch")
+
+
+def test_a_killed_move_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After SIGKILL anywhere `undo` gives every file back byte for byte: notes, canvases and excluded notes."""
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+    beside = {
+        "d/x.canvas": b'{"nodes": [{"file": "d/a.md"}, {"text": "[[c]]"}]}',
+        "y.canvas": b'{"nodes": [{"text": "[[d/a]]"}]}',
+        "old/n.md": b"[[d/a]]",
+        ".spellbookignore": b"old/",
+    }
+    at, killed = 1, True
+    while killed:
+        monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path / f"state{at}"))
+        vault = grow(tmp_path / f"v{at}", {**TEXTS, "d/a.md": b"[[c]] [r](../c.md)", **beside})
+        before = kept(vault)
+        killed = is_killed(vault, vault, "book.move('d', 'e/f')", at)
+        with books.open(vault) as book:
+            if book.log():
+                book.undo()
+        assert kept(vault) == before, at
+        at += 3
+    assert at > 4

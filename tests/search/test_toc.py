@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,20 @@ def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: s
     write_note(".spellbook/config.toml", settings)
     with pytest.raises(InvalidInput, match=r"config\.toml.*categories"):
         books.open(vault, embedder="hash")
+
+
+def test_a_label_is_one_in_either_form(book: Spellbook, write_note: Write) -> None:
+    """Topics, categories, tags and keywords that are written decomposed, as macOS does, stand there once, composed."""
+    decomposed, name = unicodedata.normalize("NFD", "회의록"), "회의록"
+    for number, each in enumerate((decomposed, name)):
+        labels = {"category": each, "tags": f"[{each}]", "keywords": f"[{each}]"}
+        write_note(f"{each}/{number}.md", f"x {number} #{each}", **labels)
+    write_note(f"{decomposed}/{decomposed}.md", "# The main note\n\nWhat was said.", category=decomposed)
+    assert tree(book) == {name: {name: 3}}
+    assert [len(book.topic(each)) for each in (decomposed, name, f"{name}/{decomposed}")] == [3, 3, 3]
+    assert {(each.tags, each.keywords) for each in book.topic(name)} == {((name,), (name,)), ((), ())}
+    assert book.tags() == [(name, 2)]
+    assert book.about(book.topics()[0]).title == "The main note"
 
 
 def test_a_topic_is_what_its_notes_say(book: Spellbook, vault: Path, write_note: Write) -> None:

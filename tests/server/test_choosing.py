@@ -211,7 +211,7 @@ def test_a_note_is_shown_by_its_title(book: Spellbook, write_note: Write) -> Non
     assert "First." in shown
     assert "Second." in shown
     assert "stranger" not in by_id
-    assert refused.startswith("INVALID_INPUT: 2 notes have the title 'Twice'.")
+    assert refused.startswith("INVALID_INPUT: 2 notes are called 'Twice'.")
     assert "first, second" in refused
     assert "a.md" in revised
     assert book.resolve("Deploy: days (of the week)").path == "a.md"

@@ -34,6 +34,7 @@ from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
 from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
+from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
 from spellbook.system.sqlite import BUSY_SECONDS, Database
@@ -240,15 +241,6 @@ class Catalog:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
         return self._find("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
 
-    def meant(self, id: str) -> list[StoredChunk]:
-        """Return the chunks of `id`: all of a note, in order, for its id or path; one for a chunk's id; else none."""
-        if chunks := self.note(id):
-            return chunks
-        for end in (i for i in range(len(id) - 1, 0, -1) if id[i] == "#"):
-            if chunks := [chunk for chunk in self.note(id[:end]) if chunk.suffix == id[end:]]:
-                return chunks
-        return []
-
     def at(self, path: str) -> list[StoredChunk]:
         """Return all chunks, in order, of the note at `path`; none if there is no such note."""
         return self._find("notes.path = :path", {"path": path})
@@ -368,25 +360,11 @@ class Catalog:
         rows = self._rows(
             f"""
             SELECT note FROM notes WHERE category = :category AND topic = :topic AND {where}
-            ORDER BY lower(substr(path, -length(:file))) <> lower(:file) AND path NOT LIKE '%/index.md'
-                     AND path NOT LIKE '%/readme.md', path LIMIT 1
+            ORDER BY name NOT IN (:name, 'index', 'readme'), path LIMIT 1
             """,
-            # No LIKE for the topic: SQLite refuses patterns of 50 kB, and a topic has no maximum length.
-            {"category": category, "topic": topic, "file": f"/{topic}.md", **values},
+            {"category": category, "topic": topic, "name": key(topic), **values},
         )
         return self._find("note = :note AND ordinal < 3", {"note": rows[0][0]}) if rows else []
-
-    def named(self, name: str, conditions: Sequence[Condition] = ()) -> list[str]:
-        """Return the paths of the notes with the file name `name`, in any case, that meet `conditions`."""
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
-            SELECT path FROM notes WHERE (lower(path) = :name OR lower(path) LIKE '%/' || :name) AND {where}
-            ORDER BY path
-            """,
-            {"name": name, **values},
-        )
-        return [path for (path,) in rows]
 
     def sizes(self) -> dict[str, int]:
         """Return figures for `status`: bytes on disk, vectors of texts stored and in use; labels are not counted."""

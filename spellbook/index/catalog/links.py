@@ -16,8 +16,8 @@ from spellbook.notes.links import key
 from spellbook.notes.relations import SUPERSEDES
 from spellbook.system.sqlite import Database
 
-_LABELS = "('tags', 'keywords', 'entities')"
-"""The keys of `fields`, as SQL, whose values relate two notes that share one: `search/related.py` weighs them."""
+LABELS = ("tags", "keywords", "entities")
+"""The keys of `fields` whose values relate two notes that share one: `search/related.py` weighs them."""
 
 _STEPS = 5
 """
@@ -223,6 +223,12 @@ class Links:
         sql = "SELECT path, id, title FROM notes WHERE path IN (SELECT value FROM json_each(?))"
         return {path: (id, title) for path, id, title in self._database.rows(sql, (json.dumps(list(paths)),))}
 
+    def having(self, keys: Iterable[str], values: Iterable[str]) -> list[tuple[str, str, str]]:
+        """Return the notes that have one of these values, folded, under one of the keys, as (path, key, value)."""
+        where = "key IN (SELECT value FROM json_each(?)) AND value IN (SELECT value FROM json_each(?))"
+        sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
+        return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(values))))
+
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
         where = "ordinal < 0 AND key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
@@ -233,22 +239,12 @@ class Links:
         """Return the tags, keywords and entities of a note, folded, and how many notes have each."""
         rows = self._database.rows(
             f"""
-            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {_LABELS} AND value IN
-            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {_LABELS}) GROUP BY value
+            SELECT value, count(DISTINCT note) FROM fields WHERE key IN {LABELS} AND value IN
+            (SELECT value FROM fields JOIN notes USING (note) WHERE path = ? AND key IN {LABELS}) GROUP BY value
             """,
             (path,),
         )
         return dict(rows)
-
-    def labelled(self, values: Iterable[str]) -> list[tuple[str, str]]:
-        """Return the paths of the notes that have one of these labels, with the label."""
-        return self._database.rows(
-            f"""
-            SELECT DISTINCT path, value FROM fields JOIN notes USING (note)
-            WHERE key IN {_LABELS} AND value IN (SELECT value FROM json_each(?))
-            """,
-            (json.dumps(list(values)),),
-        )
 
     def went(self, names: Iterable[str] | None = None) -> dict[str, str]:
         """Return the current paths of notes by their former paths, of those with one of `names`."""

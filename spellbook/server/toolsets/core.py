@@ -149,6 +149,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         )
         head = f"Revised {exact(done.chunk_id)} in {exact(done.path)}, generation {done.generation}, hash: {done.hash}."
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
+        warned += [f"questions_to_check: {flat(question)}" for question in done.questions_to_check]
         return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
 
     def erase(chunk_id: str, topic_id: str, hard: bool, whole: bool, *, sure: consent.Erasing) -> str:
