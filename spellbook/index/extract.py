@@ -31,6 +31,7 @@ from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
+_BOTH = re.compile(r"(?i)>[ ]?\[!merge\]")
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
@@ -133,7 +134,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),
+        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *daily.logseq_names(note.path)),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         # A tag a/b is found by a as well.
@@ -177,10 +178,13 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-    """Yield a fault for each part of a note that is too large to be indexed as it is written."""
+    """Yield a fault for each part of a note that is too large to be indexed as it is written, and what a merge left."""
     for name, values in labels.items():
         if len(values) > _MOST_LABELS:
             yield Fault(note.path, 1, f"only the first {_MOST_LABELS:,} of its {len(values):,} {name} are indexed")
+    quotes = (block.start for block in note.blocks if block.kind == "blockquote")
+    if both := [note.body_line + start for start in quotes if _BOTH.match(note.body_lines[start])]:
+        yield Fault(note.path, both[0], "a merge kept the texts of both sides: keep one, and delete the callout")
     most = chunks.most_sections(note)
     if len(note.blocks) > most and len(starts := chunks.tops(note)) > most:
         line = note.body_line + note.blocks[starts[most]].start

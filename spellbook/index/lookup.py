@@ -75,7 +75,7 @@ def resolve(index: Index, id: str) -> StoredChunk:
         )
     for fault in index.catalog.notes.faults():
         named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
-        if named and index.catalog.where_is(fault.path) is None:
+        if (named or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
     raise MemoryNotFound(
         f"There is no memory {id[:200]!r}.", "Search for it: ids are in every hit; it may have been erased or renamed."
