@@ -77,6 +77,7 @@ def _hash_at(vault: Vault, path: str) -> str | None:
     """Return the hash of the file at a path, "" for anything else there, None if the path is free."""
     place = vault.locate(path, known=True)
     if not os.path.lexists(place):
+        vault.check_here(path)
         return None
     try:
         return vault.hash(path) if place.is_file() else ""

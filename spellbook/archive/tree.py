@@ -18,6 +18,7 @@ from spellbook.system.errors import PathOutsideVault, SpellbookError, VaultNotFo
 from spellbook.text.unicode import is_whole
 from spellbook.vault.folder import Folder
 from spellbook.vault.listing import shown, stamp_of
+from spellbook.vault.names import meant
 from spellbook.vault.rules import belongs
 
 
@@ -61,7 +62,7 @@ def tree(vault: Folder) -> Tree:
         if folder and not entries and not folder.startswith("."):
             empty.append(folder)
         for entry in entries:
-            path = f"{folder}/{entry.name}" if folder else entry.name
+            path = f"{folder}/{meant(entry.name)}" if folder else meant(entry.name)
             try:
                 if entry.is_dir(follow_symlinks=False):
                     if belongs(path + "/") and not vault.ignores(path + "/"):

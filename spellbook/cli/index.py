@@ -168,19 +168,21 @@ def reindex(book: Spellbook, full: bool, words_only: bool, quiet: bool, queued: 
     with turn(book.config.state) if queued else nullcontext(lambda text: None) as log:
         if log is None:
             return
+        known = book.index.catalog.notes.faults() if queued else ()  # the log has told them
         try:
             with progress_bar.bar(hidden=quiet or as_json) as progress:
                 report = _reindex(book, full=full, words_only=words_only, progress=progress)
         except Exception as error:
             log(f"{type(error).__name__}: {error}")
             raise
-        faults = [f"{one_line(str(fault))}." for fault in report.failed]
-        log(" ".join((output.summary(report), *faults[:_MOST_LOGGED])))
+        faults = {fault: f"{one_line(str(fault))}." for fault in report.failed}
+        new = [text for fault, text in faults.items() if fault not in known]
+        log(" ".join((output.summary(report), *new[:_MOST_LOGGED])))
     if as_json:
         output.as_json(report.as_dict())
     elif not quiet:
         output.say(output.summary(report))
-    for fault in faults if not as_json else ():
+    for fault in faults.values() if not as_json else ():
         output.say(f"spellbook: {fault}", err=True)
     if report.unread:
         sys.exit(1)

@@ -177,6 +177,10 @@ def _git_hooks(ctx: click.Context, uninstall: bool, dry_run: bool, **options: An
         else:
             hook.make()
     names = ", ".join(hook.change.path.name for hook in changed)
+    listed = ("ls-files", "--cached", "--others", "--exclude-standard", "--", str(repository.hooks))
+    is_inside = repository.hooks.is_relative_to(repository.top)
+    if changed and not uninstall and is_inside and hooks.git(repository.top, *listed):
+        output.say(f"Do not commit the hooks in {repository.hooks}: they name places of this machine.", err=True)
     if not changed:
         output.say(f"The hooks in {repository.hooks} are already as they should be; nothing was changed.")
     elif uninstall and not dry_run:
@@ -194,13 +198,15 @@ def _obsidian(ctx: click.Context, uninstall: bool, dry_run: bool, **options: Any
         raise click.UsageError(
             "--project, --file and --with-token are not for obsidian: paste a token into the plugin's settings."
         )
-    folder, force = obsidian_plugin.home(_config(ctx).vault), options["force"]
+    config, force = _config(ctx), options["force"]
+    folder = obsidian_plugin.home(config.vault)
     if uninstall:
-        planned = obsidian_plugin.take_out(folder, force=force)
+        planned = obsidian_plugin.take_out(folder, config.state, force=force)
     else:
         planned = obsidian_plugin.add(folder, options["url"] or "", _ADDRESS, force=force)
     for change in planned:
-        _make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.")
+        backups = None if change.path.is_relative_to(folder) else config.state  # git would take the list's
+        _make(change, dry_run, f"Deleted {change.path}." if change.after is None else f"Wrote {change.path}.", backups)
     if not planned:
         output.say(f"The plugin in {folder} is already as it should be; nothing was changed.")
     elif uninstall and not dry_run:
@@ -242,11 +248,11 @@ def _git_merge(ctx: click.Context, uninstall: bool, dry_run: bool) -> None:
         output.say(f"Git merges the notes in {vault} by Spellbook; commit {vault / gitmerge.FILE} for the others.")
 
 
-def _make(change: FileChange, dry_run: bool, message: str) -> None:
+def _make(change: FileChange, dry_run: bool, message: str, backups: Path | None = None) -> None:
     if dry_run:
         click.echo(change.difference(), nl=False)
         return
-    copy = change.keep()
+    copy = change.keep(backups)
     change.make()
     output.say(message)
     if copy:

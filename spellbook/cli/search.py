@@ -165,6 +165,7 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     else:
         output.chunks(chunks)
         output.around(around)
+        output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])
 
 
 @command(

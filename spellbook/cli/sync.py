@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -41,9 +42,9 @@ _REPOSITORY = "160000"
 @click.argument("ours", type=click.Path())
 @click.argument("theirs", type=click.Path())
 @click.option("--path", default="note.md", help="The note's path, for messages.")
-@click.option("--ours", "our_name", default="ours", help="What our side is called.")
-@click.option("--theirs", "their_name", default="theirs", help="What the other side is called.")
-def merge_driver(base: str, ours: str, theirs: str, path: str, our_name: str, their_name: str) -> None:
+@click.option("--ours", "our_name", help="What our side is called.", expose_value=False)
+@click.option("--theirs", "branch", default="", help="What the other side is called.")
+def merge_driver(base: str, ours: str, theirs: str, path: str, branch: str) -> None:
     """
     Merge three versions of a note into the file OURS. Git starts this; `spellbook install git-merge` sets it up.
 
@@ -51,12 +52,9 @@ def merge_driver(base: str, ours: str, theirs: str, path: str, our_name: str, th
     """
     from spellbook.editing.threeway import merge
 
-    names = tuple(
-        name if name not in {"%X", "%Y", ""} else side for name, side in ((our_name, "ours"), (their_name, "theirs"))
-    )
     try:
         old, mine, other = (disk.read_small(Path(file), MOST_BYTES) for file in (base, ours, theirs))
-        merged = merge(path, old, mine, other, (names[0], names[1]))
+        merged = merge(path, old, mine, other, ("this copy", _other_copy(branch, path)))
         if merged.data != mine:
             Path(ours).write_bytes(merged.data)
     except (UnreadableNote, OSError, ValueError) as error:
@@ -65,6 +63,15 @@ def merge_driver(base: str, ours: str, theirs: str, path: str, our_name: str, th
     if merged.both:
         places = ", ".join(one_line(place) for place in merged.both[:_MOST_SHOWN])
         output.say(f"spellbook: {one_line(path)}: both sides are kept at {places}.", err=True)
+
+
+def _other_copy(branch: str, path: str) -> str:
+    """Name the other side of a merge, with the day and the author of its last change of the note if git knows them."""
+    # Git before 2.44 does not name the branch; the variables of `git merge` do.
+    head = next((name[8:] for name in os.environ if name.startswith("GITHEAD_")), branch.partition(" ")[0])
+    about = ("--format=%ad, %an", "--date=format:%e %b", "--end-of-options", head, "--", path)
+    done = subprocess.run(["git", "--literal-pathspecs", "log", "-1", *about], capture_output=True, check=False)
+    return ", ".join(filter(None, ("other copy", re.sub(r"[^\w ,.'-]", "", os.fsdecode(done.stdout)).strip())))
 
 
 @command(
@@ -93,7 +100,8 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
     upstream = git.ask("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}")
     if not upstream:
         raise Conflict("This branch has no upstream.", "Name one: git push -u origin BRANCH.")
-    if not gitmerge.is_used(vault):
+    if not gitmerge.is_used(vault) and not (told := book.config.state / "git-merge.told").exists():
+        told.touch()
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
         )
@@ -219,7 +227,7 @@ class _Git:
                 "Nothing was overwritten: rename or move yours, and sync again.",
             )
         # A folder that they renamed takes none of our notes along: the place may be that of an ignored file.
-        done = self._start("-c", "merge.directoryRenames=false", "merge", "--no-edit", "--quiet", upstream)
+        done = self._start("-c", "merge.directoryRenames=false", "merge", "--ff", "--no-edit", "--quiet", upstream)
         if done.returncode == 0:
             return [line for line in os.fsdecode(done.stderr).splitlines() if line.startswith("spellbook: ")]
         files = [one_line(name) for name in self._list("diff", "--name-only", "--diff-filter=U", "-z")]
@@ -233,7 +241,9 @@ class _Git:
 
     def push(self, *, is_last: bool) -> bool:
         """Push; return False if somebody else has pushed meanwhile. Raises StorageError for other failures."""
-        done = self._start("push", "--quiet")
+        wanted = ("--format=%(upstream:remotename) %(upstream:remoteref)", self.ask("symbolic-ref", "HEAD"))
+        remote, _, branch = self.ask("for-each-ref", *wanted).rpartition(" ")
+        done = self._start("push", "--quiet", remote, f"HEAD:{branch}")
         if done.returncode and b"rejected]" in done.stderr and not is_last:
             return False
         if done.returncode:

@@ -43,9 +43,10 @@ _FIRST = "none yet: `spellbook add TEXT` keeps the first, `spellbook import SOUR
 def _found(state: Mapping[str, Any]) -> str:
     """Say what search finds of the notes."""
     total = state["vectors_in_use"] + state["pending"]
+    every = "every note" if not state["unread"] else "every note that was read (see to fix)"
     if not state["pending"]:
-        return translated("finds every note, by words and by meaning") if state["notes"] else ""
-    there = f"finds every note by words, and {counted(state['vectors_in_use'], 'text', of=total)} by meaning"
+        return translated(f"finds {every}, by words and by meaning") if state["notes"] else ""
+    there = f"finds {every} by words, and {counted(state['vectors_in_use'], 'text', of=total)} by meaning"
     rest = "the others are being embedded now" if state["embedding"] else "`spellbook reindex` embeds the others"
     return f"{translated(there)}; {translated(rest)}"
 

@@ -18,7 +18,7 @@ from spellbook.editing.relink import Shift, mend
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
-from spellbook.notes import links
+from spellbook.notes import daily, links
 from spellbook.notes.links import Files
 from spellbook.notes.note import Fault, decode, parse
 from spellbook.system import disk
@@ -161,12 +161,15 @@ def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
 
 
 def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
-    return Files((to.get(path, path) for path in files), {name: to.get(path, path) for name, path in aliases.items()})
+    gone = {folded(name) for path in to for name in daily.logseq_names(path)}
+    kept = {name: to.get(path, path) for name, path in aliases.items() if path not in to or name not in gone}
+    return Files((to.get(path, path) for path in files), kept)
 
 
 def _find_concerned(index: Index, shift: Shift) -> set[str]:
     """Return the notes with a link that the move would break or redirect, according to the catalog."""
-    touched = {links.key(path) for pair in shift.moved.items() for path in pair}
+    paths = (path for pair in shift.moved.items() for path in pair)
+    touched = {links.key(name) for path in paths for name in (path, *daily.logseq_names(path))}
     return {
         linked.source
         for linked in index.catalog.links.all()
@@ -240,6 +243,7 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
         raise InvalidInput(
             f"{target}: some systems, or links, cannot hold {bad!r}.", "Choose another name; nothing was moved."
         )
+    vault.check_here(target)
     if os.path.lexists(place) and not disk.is_same_name(place, vault.locate(source)):
         raise Conflict(f"{target}: something is there already.", "Choose another path; nothing was moved.")
     return source, target

@@ -79,7 +79,7 @@ class _SectionBlocks:
 
 
 def merge(
-    path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str] = ("ours", "theirs")
+    path: str, base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str] = ("this copy", "other copy")
 ) -> MergedNote:
     """
     Return the three-way merge of a note; `base` is empty if both sides added it.

@@ -34,6 +34,7 @@ from spellbook.vault.folder import Folder, digest
 
 _log = logging.getLogger(__name__)
 _MARKS = re.compile(r"\W+")
+_BOTH = re.compile(r"(?i)>[ ]?\[!merge\]")
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _MOST_LABELS = 1_000
 """Labels of one kind that are indexed of a note: every hit in it is shown with them."""
@@ -144,7 +145,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
         "category": note.categories or [category],
         "keywords": keywords,
         # Links to a note that was merged into this one lead here.
-        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged)),
+        "aliases": (*aliases, *(name.rpartition("/")[2] for name in note.merged), *daily.logseq_names(note.path)),
         "entities": entities,
         "scope": scopes_of(note, rules.scopes),
         **({privacy.TRUST: [privacy.UNTRUSTED]} if privacy.is_untrusted(note.meta) else {}),
@@ -192,12 +193,15 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield a fault for each date that cannot be read, and each part that is too large to be indexed as written."""
+    """Yield a fault for a date that cannot be read, a part too large to be indexed as written, and what a merge left."""
     for key in dates.unread(note.meta):
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
         if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):
             yield Fault(note.path, 1, f"only the first {most:,} of its {len(values):,} {name} are indexed")
+    quotes = (block.start for block in note.blocks if block.kind == "blockquote")
+    if both := [note.body_line + start for start in quotes if _BOTH.match(note.body_lines[start])]:
+        yield Fault(note.path, both[0], "a merge kept the texts of both sides: keep one, and delete the callout")
     most = chunks.most_sections(note)
     if len(note.blocks) > most and len(starts := chunks.tops(note)) > most:
         line = note.body_line + note.blocks[starts[most]].start

@@ -51,7 +51,7 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
             there = there or ", ".join(exact(chunk.id) for chunk in chunks[:_MOST_NAMED])
     for fault in index.catalog.notes.faults():
         is_meant = fault.path.removesuffix(".md") in {written.removesuffix(".md"), written.rpartition("#")[0]}
-        if is_meant and index.catalog.where_is(fault.path) is None:
+        if (is_meant or id.startswith(f"{fault.path}/")) and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
     said = f"There is no memory {id[:200]!r}."
     if there:

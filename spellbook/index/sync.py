@@ -205,7 +205,7 @@ def scan(index: Index, *, full: bool = False, hinted: Container[str] = (), progr
     if unlikely:
         complaint = f"{index.vault.root}: {len(work.gone)} of {len(known)} notes are gone. Is a drive not mounted?"
         work = Plan(work.read)
-    index.catalog.notes.set_walk_faults(listing.faults)
+    index.catalog.notes.set_walk_faults(listing.faults, listing.left_out)
     index.vault.sweep(listing.litter)
     _take(index, work, listing.files, known, report, full=full, hinted=hinted, progress=progress)
     index.catalog.set_looked(complaint)
@@ -266,7 +266,7 @@ def adopt(index: Index) -> None:
 def finish(index: Index, report: Report, started: float) -> Report:
     """Fill in what a report says of the whole index."""
     counts = index.catalog.counts()
-    report.failed, report.unread = index.catalog.notes.faults(), index.catalog.notes.unread()
+    report.failed, report.unread = index.catalog.notes.faults(), index.catalog.notes.unread(left_out=False)
     report.chunks, report.pending, report.generation = counts.chunks, counts.pending, counts.generation
     report.seconds = round(time.monotonic() - started, 3)
     return report

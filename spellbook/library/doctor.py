@@ -94,6 +94,7 @@ def status(index: Index, meter: Meter, snapshots: Snapshots, complaint: str) -> 
         "snapshots": snapshots.state(),
         **figures(index, meter),
         "faults": [asdict(fault) for fault in (*index.catalog.notes.faults(), *index.catalog.notes.twins())],
+        "unread": len(index.catalog.notes.unread(left_out=True)),
         **({"warning": complaint} if complaint else {}),
     }
 

@@ -1,5 +1,5 @@
 """
-The date in the name of a daily note, by the formats of Obsidian or as people write dates. Pure.
+The date in the name of a daily note, by the formats of Obsidian or as people write dates, and Logseq's names. Pure.
 
 What is no date of a calendar is none here: a version, a ticket or a phone number leaves a note undated.
 """
@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from urllib.parse import unquote
 
 from spellbook.notes import dates
 from spellbook.text.unicode import composed
@@ -39,6 +40,11 @@ _TOKEN = re.compile(
     r"|ww|w|WW|W|Q|HH|H|hh|h|mm|m|ss|s|A|a|E|e)|(?P<literal>.)",
     re.S,
 )
+_PAGE = re.compile(r"(?:^|/)pages/((?:(?!%[01])[^/])+)\.md$")
+_DAYS = "%b {0}, %Y|%B {0}, %Y|{0} %b %Y|{0} %B %Y|%Y-%m-%d|%Y/%m/%d|%m/%d/%Y|%Y%m%d|%Y年%m月%d日|%Y-%m-%d %A"
+_NAMED_DAYS = "%a, %d-%m-%Y|%a, %d.%m.%Y|%a, %m/%d/%Y|%a, %Y/%m/%d|%A, %d-%m-%Y|%A, %d.%m.%Y|%A, %m/%d/%Y|%A, %Y/%m/%d"
+"""Logseq's forms of a day in links, but for `dd-MM-yyyy` and `MM-dd-yyyy`, which may be two days."""
+
 _TWO, _ONE = r"\d\d", r"\d\d?"
 _PARTS = {
     **dict.fromkeys(("YYYY", "Y", "gggg", "GGGG"), ("year", r"\d{4}")),
@@ -99,6 +105,23 @@ def is_day(target: str, formats: Formats = ()) -> bool:
     names = (target, target.rpartition("/")[2])
     whole = (name for name in names if any(pattern.fullmatch(name) for pattern in patterns))
     return any(day_in(f"{name}.md", anywhere) for name in whole)
+
+
+def page(path: str) -> str:
+    """Return Logseq's name of a file in `pages/`: `A/B` for `A___B.md` or `A%2FB.md`; "" for a file elsewhere."""
+    match = _PAGE.search(path) if "pages/" in path else None
+    return unquote(match[1].replace("___", "/")) if match else ""
+
+
+def logseq_names(path: str) -> tuple[str, ...]:
+    """Return what links in a Logseq graph call a page or a day, nothing for a file elsewhere."""
+    if title := page(path):
+        return (title,)
+    if not (day := day_in(path) if "journals/" in path else None):
+        return ()
+    date = dt.date.fromisoformat(day)
+    nth = f"{date.day}{'th' if 10 < date.day < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(date.day % 10, 'th')}"
+    return tuple(date.strftime(f"{_DAYS}|{_NAMED_DAYS}".format(nth)).split("|"))
 
 
 @lru_cache(maxsize=100)

@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 from typing import Literal
 from urllib.parse import quote, unquote
 
+from spellbook.notes import daily
 from spellbook.notes.frontmatter import FRONTMATTER, dump
 from spellbook.notes.markdown import CODE
 from spellbook.notes.note import Note, code_spans, lines
@@ -316,12 +317,14 @@ class Files:
         moved: Mapping[str, str] | None = None,
     ) -> None:
         self._by_name: dict[str, list[tuple[str, str]]] = {}
-        self._aliases, self._ids, self._moved = aliases or {}, ids or {}, moved or {}
+        self._aliases, self._ids, self._moved = dict(aliases or {}), ids or {}, moved or {}
         self._then = Files(self._moved) if self._moved else None
         # A note links to the same files again and again.
         self._followed: dict[tuple[str, str, bool], Reached | None] = {}
         for path in sorted(paths, key=lambda path: (len(path), path)):
             self._by_name.setdefault(key(path), []).append((folded(path), path))
+            for name in daily.logseq_names(path):
+                self._aliases.setdefault(folded(name), path)
 
     def follow(self, source: str, target: str, is_markdown: bool) -> Reached | None:
         """
@@ -397,6 +400,9 @@ def retargeted(link: Link, before: Reached, source: str, wanted: str, files: Fil
     has_ending = link.target.lower().endswith(".md") or not wanted.lower().endswith(".md")
     name = wanted if has_ending else wanted[:-3]
     forms: list[str] = []
+    if not (link.is_markdown or "pages/" in link.target or link.target.startswith(("/", "."))):
+        named = zip(map(folded, daily.logseq_names(before.path)), daily.logseq_names(wanted), strict=False)
+        forms += filter(None, [dict(named).get(folded(link.target)) or daily.page(wanted)])
     if before.by == By.RELATIVE:
         relative = posixpath.relpath(name, source.rpartition("/")[0] or ".")
         has_dot = link.target.startswith("./") or (not link.is_markdown and not relative.startswith("../"))

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from spellbook.notes import dates
+from spellbook.notes import daily, dates
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.markdown import Block as Block
@@ -42,6 +42,7 @@ _MOST_LABEL = 200
 # `](#part)` and `[[#part]]` are links into the page.
 _MAY_BE_TAG = re.compile(r"#[\w/-]")
 _INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
+_MARKER = re.compile(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
 MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
 
@@ -120,8 +121,8 @@ class Note:
 
     @property
     def title(self) -> str:
-        """Frontmatter `title`, else the first `#` heading, else the file name."""
-        return self.own_title or self.path.rpartition("/")[2].removesuffix(".md")
+        """Frontmatter `title`, else the first `#` heading, else the file name, or the page of Logseq that it names."""
+        return self.own_title or daily.page(self.path) or self.path.rpartition("/")[2].removesuffix(".md")
 
     @property
     def topic(self) -> str:
@@ -246,15 +247,27 @@ def parse(path: str, data: bytes) -> Note:
     body_line = line_at(text, body_at)
     body = text[body_at:]
     parsed = tuple(blocks(body.replace("\0", " ")))
+    body_lines = tuple(lines(body))
+    if marks := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
+        faults.append(Fault(path, body_line + min(marks), "conflict markers of git: keep one text, delete the markers"))
+        kept = ("\n" if at in marks else line for at, line in enumerate(body_lines))
+        parsed = tuple(blocks("".join(kept).replace("\0", " ")))
     if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
             "from here on it is found as plain text, not by its sections"
         )
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
-    return Note(
-        path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, tuple(lines(body))
-    )
+    return Note(path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, body_lines)
+
+
+def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
+    """Return the lines that mark git's conflicts, each of them whole and not in code."""
+    spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
+    code = {line for span in spans for line in range(*span)}
+    marks = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
+    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in marks))
+    return {at for match in whole for at in marks[slice(*match.span())]}
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:

@@ -28,6 +28,9 @@ _FRESH = 3.0
 """Seconds for which a list of pictures is good: a page and its pictures are asked for within them."""
 
 
+_LFS = b"version https://git-lfs.github.com/spec/v1\n"
+
+
 class Folder:
     """
     Read access to the files below `root`, an existing real path. Only `sweep` deletes: old temporary files.
@@ -90,9 +93,10 @@ class Folder:
     def _walk_names(self, folder: str = "") -> Iterator[tuple[str, list[str], list[str]]]:
         """Yield the path of each folder, "" or `a/b/`, with the names of its folders and files, but for dot-names."""
         for place, folders, files in os.walk(self.root / folder):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            inside = Path(place).relative_to(self.root).as_posix()
-            yield f"{inside}/".removeprefix("./"), folders, [name for name in files if not name.startswith(".")]
+            inside = f"{Path(place).relative_to(self.root).as_posix()}/".removeprefix("./")
+            folders[:] = [name for name in folders if not (name.startswith(".") or names.BIN.search(inside + name))]
+            files = list(dict.fromkeys(map(names.meant, files)))
+            yield inside, folders, [name for name in files if not name.startswith(".")]
 
     def files(self, folder: str = "") -> list[str]:
         """Return the paths of all files, also ignored ones; none of dot-files, dot-folders and linked folders."""
@@ -143,7 +147,8 @@ class Folder:
 
     def is_note(self, path: str) -> bool:
         """Say whether a file at `path` would be read as a note, by its name and what settings leave out alone."""
-        return names.is_note(path) and not self._ignored.leaves_out(path, self._others())
+        is_note = names.is_note(path) and not listing.is_beside(self.root, path)
+        return is_note and not self._ignored.leaves_out(path, self._others())
 
     def ignores(self, path: str) -> bool:
         """Say whether `.spellbookignore` excludes `path` or one of its folders. The path of a folder ends in `/`."""
@@ -158,7 +163,7 @@ class Folder:
             return None
         try:
             place = self.locate(path)
-            status = os.stat(place)
+            status = os.stat(place if os.path.lexists(place) else _placeholder(place))
             folder = path.rpartition("/")[0]
             # `walk` goes through no link to a folder.
             if not stat.S_ISREG(status.st_mode) or os.path.realpath(place.parent) != str(
@@ -190,6 +195,8 @@ class Folder:
             data = file.read(status.st_size + 1)  # room for the largest note would take longer to make than the file
             if len(data) > status.st_size:
                 data += file.read(MOST_BYTES + 1 - len(data))
+            if data.startswith(_LFS) and len(data) < 1024:
+                raise UnreadableNote(f"{path}: it is not on this machine, Git LFS has it.", "Run `git lfs pull`.")
             return data, stamp_of(status)
 
     def pieces(self, path: str, size: int = 1 << 20) -> Iterator[bytes]:
@@ -205,12 +212,19 @@ class Folder:
             with disk.regular(place) as file:
                 yield file
         except (FileNotFoundError, NotADirectoryError) as error:
+            self.check_here(path)
             self.check_there()
             raise gone from error
         except OSError as error:
             raise UnreadableNote(
                 f"{path}: cannot be read ({error.strerror}).", "Mend its permissions; it was not changed."
             ) from error
+
+    def check_here(self, path: str) -> None:
+        """Raise UnreadableNote if an iCloud placeholder stands for the file at `path`, which keeps its place."""
+        place = self.root.joinpath(*path.split("/"))
+        if not os.path.lexists(place) and os.path.lexists(_placeholder(place)):
+            raise UnreadableNote(f"{path}: it is not on this machine, iCloud has it.", "Download it first, in Finder.")
 
     def hash(self, path: str) -> str:
         """Return the `digest` of a file of any kind and size. Raises MemoryNotFound, UnreadableNote."""
@@ -253,6 +267,7 @@ class Folder:
             reason = "a folder on its way is a link"
         if reason:
             raise PathOutsideVault(f"{listing.shown(path)[:200]!r} is not written: {reason}.", "Choose another path.")
+        self.check_here(path)
         return real
 
     def check_target(self, path: str) -> None:
@@ -265,6 +280,10 @@ class Folder:
     def holds(self, path: str) -> bool:
         """Say whether `path`, with all links resolved, is inside the vault."""
         return listing.is_inside(self.root, path)
+
+
+def _placeholder(place: Path) -> Path:
+    return place.with_name(f".{place.name}.icloud")
 
 
 def _leads_out(path: str) -> PathOutsideVault:

@@ -25,13 +25,15 @@ class Listing:
     One walk over the vault.
 
     `files` by path; `faults` of files that could not be examined; `hidden` are folders that could not be listed, so
-    their files do not count as deleted; `litter` are temporary files that a killed process left.
+    their files do not count as deleted; `litter` are temporary files that a killed process left; `left_out` names
+    linked folders, and the first of the conflict copies.
     """
 
     files: dict[str, Stamp]
     faults: tuple[Fault, ...]
     hidden: tuple[str, ...]
     litter: tuple[str, ...] = ()
+    left_out: tuple[Fault, ...] = ()
 
 
 IsLeftOut = Callable[[str], bool | None]
@@ -42,13 +44,15 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
     """
     List every note file of the vault at `root` by its path there.
 
-    Dot-folders, links to folders, what is `ignored`, conflict copies and editors' temporary files are left out. Raises
-    VaultNotFound if the root itself cannot be listed.
+    Dot-folders, links to folders, bins, what is `ignored` and conflict copies are left out. A note that iCloud holds
+    back has the stamp of its placeholder. Raises VaultNotFound if the root itself cannot be listed.
     """
     files: dict[str, Stamp] = {}
     faults: list[Fault] = []
     hidden: list[str] = []
     litter: list[str] = []
+    left_out: list[Fault] = []
+    copies: list[str] = []
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -65,22 +69,34 @@ def walk(root: Path, ignored: IsLeftOut | None) -> Listing:
                 faults.append(Fault(shown(folder), 0, f"the folder cannot be listed ({error.strerror})"))
             continue
         for entry in entries:
-            name = entry.name
+            name = names.meant(entry.name)
             path = f"{folder}/{name}" if folder else name
             try:
                 if name[0] == ".":
                     litter += [path] * bool(disk.TEMPORARY.fullmatch(name))
                 elif entry.is_dir(follow_symlinks=False):
-                    folders += [path] * (not (ignored and ignored(path + "/")))
-                elif names.is_note(name) and not (ignored and ignored(path)):
-                    stamp = _look_at(root, entry, path, faults)
-                    if stamp:
+                    folders += [path] * (not (names.BIN.search(path) or (ignored and ignored(path + "/"))))
+                elif entry.is_symlink() and entry.is_dir():
+                    if not (ignored and ignored(path + "/")):
+                        left_out.append(Fault(shown(path), 0, "a link to a folder, which is not followed; not read"))
+                elif name[-3:].lower() == ".md" and not (ignored and ignored(path)):
+                    if not names.is_note(name) or is_beside(root, path):
+                        copies += [path] * (name[:2] != "~$")
+                    elif (stamp := _look_at(root, entry, path, faults)) and (name == entry.name or path not in files):
                         files[path] = stamp
             except OSError as error:
                 if error.errno != errno.ENOENT:
                     hidden.append(path)  # it exists, so it does not count as deleted
                     faults.append(Fault(shown(path), 0, f"cannot be looked at ({error.strerror})"))
-    return Listing(files, tuple(faults), tuple(hidden), tuple(litter))
+    if copies:
+        more = f"the first of {len(copies):,} conflict copies" if len(copies) > 1 else "a conflict copy"
+        left_out.append(Fault(shown(min(copies)), 0, f"{more} that another program made; not read"))
+    return Listing(files, tuple(faults), tuple(hidden), tuple(litter), tuple(left_out))
+
+
+def is_beside(root: Path, path: str) -> bool:
+    """Say whether `path` is Synology's conflict copy `a_Conflict.md` beside `a.md`."""
+    return path.endswith("_Conflict.md") and os.path.lexists(root / f"{path[:-12]}.md")
 
 
 def is_inside(root: Path, path: str) -> bool:

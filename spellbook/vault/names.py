@@ -29,8 +29,20 @@ _FORBIDDEN = re.compile(r'[<>:"/\\|?*#^\[\]\x00-\x1f\x7f]+')
 # joiners of emoji and of Persian stay.
 _UNSEEN = re.compile("[\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 _EDGES = " .-~"
-COPY = re.compile(r"(?i)\.sync-conflict-\d|\([^)]*conflicted copy[^)]*\)|\(case conflict[^)]*\)|^~\$|^#.*#$|~$")
-_MARK = re.compile(r"[.(~#]")  # a quick check first: every copy's name has one of these, most names have none
+_CONFLICTED = (  # Dropbox in its languages
+    "conflicted copy|in konflikt stehende kopie|konfliktkopi[ae]?|copie en conflit|copia en conflicto|copia conflictiva"
+    "|copia in conflitto|cópia em conflito|cópia conflitante|conflicterende kopie|конфликт[а-я]+ копия"
+    "|kopia powodująca konflikt|競合.{0,2}コピー|충돌(?:된|한|하는)? ?(?:복사본|사본)|[冲衝]突的?(?:副本|複本)"
+)
+COPY = re.compile(
+    rf"(?i)\.sync-conflict-\d|[(（][^)）]*(?:{_CONFLICTED})[^)）]*[)）]|\((?:case conflict|sfconflict )[^)]*\)"
+    r"|_[a-z]{3}-\d\d-\d{4,6}-\d{4}_(?:case)?conflict$|\.conflict\d+$|^~\$"
+    r"|(?-i:_DiskStation_.*_Conflict$|_(BASE|LOCAL|REMOTE|BACKUP)_\d+$)"
+)
+_MARK = re.compile(r"[.(（~_]")  # a quick check first: every copy's name has one of these, most names have none
+_OTHERS = r"[#@]recycle|\$recycle\.bin|@eadir|__macosx|thumbs\.db|desktop\.ini|logseq/(?:bak|version-files)"
+BIN = re.compile(rf"(?i)(?:^|/)(?:{_OTHERS})(?:/|$)")
+"""Finds a folder, or a file, of what other programs deleted, backed up, or keep for themselves."""
 
 
 def safe_name(text: str, most: int = MOST - 3) -> str:
@@ -41,7 +53,7 @@ def safe_name(text: str, most: int = MOST - 3) -> str:
     """
     name = _FORBIDDEN.sub("-", composed(_UNSEEN.sub("", text)))
     name = re.sub(r"\s+", " ", name.encode("utf-8", "ignore").decode())
-    name = COPY.sub(lambda copy: re.sub("[.()]", "-", copy[0]), name).strip(_EDGES)
+    name = COPY.sub(lambda copy: re.sub("[.()（）_]", "-", copy[0]), name).strip(_EDGES)
     name = DEVICES.sub(r"\1-", name)
     kept = name.encode()[:most].decode("utf-8", "ignore")
     # Do not cut within a letter that consists of several code points.
@@ -83,8 +95,13 @@ def after_move(path: str, old: str, new: str) -> str:
 
 
 def is_note(path: str) -> bool:
-    """Say whether `path` names a note: Markdown, no dot-folder, no conflict copy, no temporary file of an editor."""
-    if path[-3:].lower() != ".md" or path[0] == "." or "/." in path:
+    """Say whether `path` names a note: Markdown, in no dot-folder or `BIN`, no conflict copy, no lock of Office."""
+    if path[-3:].lower() != ".md" or path[0] == "." or "/." in path or ("/" in path and BIN.search(path)):
         return False
     stem = path[path.rfind("/") + 1 : -3]
-    return not (_MARK.search(stem) and COPY.search(stem))
+    return not (_MARK.search(stem) and COPY.search(composed(stem)))
+
+
+def meant(name: str) -> str:
+    """Return the name of the file that an iCloud placeholder (`.a.md.icloud`) stands for, any other name as it is."""
+    return name[1:-7] if name[0] == "." and name.endswith(".icloud") and len(name) > 8 else name

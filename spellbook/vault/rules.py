@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from spellbook.settings.paths import MARKER
 from spellbook.text.unicode import folded, is_whole
 from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.names import BIN
 
 TRASH = ".trash"
 """The folder of a vault for erased and replaced files."""
@@ -25,8 +26,6 @@ All that belongs to a vault beside its notes and their files; nothing else in `.
 `queries.yaml` is a person's, and is not read. Vaults, snapshots and exports of 0.2.0 have it.
 """
 
-_OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
-"""What macOS and Windows leave in archives and folders."""
 _UNSEEN = re.compile("[\u00ad\u034f\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 """Letters that some disks leave out when they compare names (HFS+), so that `.git` with one in front is `.git`."""
 _SHORT = re.compile(r"(?i)(?:git|spellb|obsidi|vscode)~\d+")
@@ -56,7 +55,7 @@ def permissions(mode: int) -> int:
 
 
 def _is_hidden(path: str) -> bool:
-    return any(part.startswith(".") or part.casefold() in _OF_SYSTEMS for part in path.split("/"))
+    return path.startswith(".") or "/." in path or bool(BIN.search(path))
 
 
 class Paths:

@@ -180,6 +180,7 @@ class Vault(Folder):
     def relocate(self, path: str, to: str) -> None:
         """Move a file or a folder, recorded with its notes. Raises Conflict, nothing done, if `to` is taken."""
         source = self.locate(path)
+        self.check_here(path)
         self.locate(to)
         self.check_target(to)
         with self._writer.exclusive(), disk.explain_errors(to):

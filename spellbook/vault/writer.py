@@ -147,6 +147,7 @@ class Writer:
         path = source.relative_to(self.folder.root).as_posix()
         for to in paths:
             target = self.folder.root.joinpath(*to.split("/"))
+            self.folder.check_here(to)
             if os.path.lexists(target):
                 continue
             changes = Change(path, data, None, mode_of(source)), Change(to, None, data)
@@ -193,7 +194,7 @@ def _wait_for_save(place: Path) -> None:
 
 def _free(place: Path, name: str) -> Iterator[str]:
     """Yield the file names for a note that no file in the folder `place` has, also where the case of letters counts."""
-    taken = {folded(other) for other in os.listdir(place)}
+    taken = {folded(names.meant(other)) for other in os.listdir(place)}
     for number in range(1, names.MOST_NUMBER):
         tail = "" if number == 1 else f" {number}"
         file = f"{names.safe_name(name, names.MOST_NEW - len(tail) - 3)}{tail}.md"

@@ -250,13 +250,17 @@ def test_where_git_looks_for_hooks(repository: Path, tmp_path: Path) -> None:
     """core.hooksPath is followed, absolute or relative to the top folder, also for a vault in a subfolder."""
     (repository / "notes" / "deep").mkdir(parents=True)
     git(repository, "config", "core.hooksPath", "tools/hooks")
-    install(repository / "notes" / "deep")
+    (repository / ".git" / "info" / "exclude").write_text("ignored\n")
+    assert "Do not commit the hooks in" in install(repository / "notes" / "deep").stderr
     assert (repository / "tools" / "hooks" / "post-commit").exists()
     install(repository / "notes" / "deep", "--uninstall")
     assert tree(repository / "tools") == {}
     git(repository, "config", "core.hooksPath", tmp_path / "elsewhere")
-    install(repository)
+    assert install(repository).stderr == ""
     assert (tmp_path / "elsewhere" / "post-commit").exists()
+    for folder in ("ignored", ".git/hooks"):
+        git(repository, "config", "core.hooksPath", folder)
+        assert install(repository).stderr == ""
     git(repository, "config", "core.hooksPath", os.devnull)
     assert "core.hooksPath" in install(repository, code=2).stderr
 
@@ -371,12 +375,15 @@ def test_the_log_tells_of_failures(vault: Path, write_note: Write, monkeypatch: 
     command = ("--vault", vault, "reindex", "--queued")
     spellbook(*command, "--quiet")
     assert "bad.md, line " in wait_for_log(vault, 1)[-1]
+    write_note("good.md", "text")
+    assert "bad.md, line " in spellbook(*command, "--quiet").stderr
+    assert "bad.md" not in wait_for_log(vault, 2)[-1], "it is told when it is new"
     (vault / "bad.md").unlink()
     assert json.loads(spellbook(*command, "--json").stdout)["removed"] == 1
     write_note("new.md", "text")
     monkeypatch.setenv("SPELLBOOK_EMBEDDER", "ollama:none@http://127.0.0.1:9")
     spellbook(*command, "--quiet", code=1)
-    assert "127.0.0.1:9" in wait_for_log(vault, 3)[-1]
+    assert "127.0.0.1:9" in wait_for_log(vault, 4)[-1]
 
 
 def test_the_log_is_bounded(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_there_and_back(opened: Path, listed: str | None) -> None:
     assert "nothing was changed" in install(opened).stdout
     install(opened, "--uninstall")
     assert tree(opened) == before
+    assert not [*opened.glob(".obsidian/*.bak")], "git would take it"
     assert "nothing was changed" in install(opened, "--uninstall").stdout
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import sys
 from pathlib import Path
@@ -50,13 +51,37 @@ def test_both_write(two):
     sync(ada)
     text = (ada / "ports.md").read_text()
     assert text == (bob / "ports.md").read_text()
-    assert text.replace("theirs", "origin/main") == (  # versions of git before 2.44 do not name the sides
-        "---\nstatus: done\n---\n\n# Ports\n\nThe proxy listens on 7000.\n\n> [!merge] origin/main\n"
+    day = dt.datetime.now().astimezone()
+    assert text == (
+        "---\nstatus: done\n---\n\n# Ports\n\nThe proxy listens on 7000.\n\n"
+        f"> [!merge] other copy, {day.day} {day:%b}, somebody\n"
         "> The proxy listens on 9000.\n\n## Keys\n\n- one\n- two\n"
     )
     for place in two:
         assert not git(place, "status", "--porcelain")
         assert "new.md" in spellbook("find", "harbor", "--vault", place).stdout
+        assert "ports.md, line 9: a merge kept the texts of both sides" in spellbook("status", "--vault", place).stdout
+        change(place, text[text.index("> [!merge]") : text.index("## Keys")], "")
+        assert "to fix      nothing" in spellbook("status", "--vault", place).stdout
+
+
+@pytest.mark.parametrize(
+    "setting", ["push.default=nothing", "merge.ff=only", "merge.ff=false", "branch.main.mergeoptions=--ff-only"]
+)
+def test_a_persons_settings_of_git_do_not_stop_it(two, setting):
+    """What a person set for pushes and merges by hand holds for these; both have both after three syncs."""
+    for place in two:
+        git(place, "config", *setting.split("=", 1))
+        (place / f"{place.name}.md").write_text(f"{place.name}.\n")
+    for place in (*two, two[0]):
+        sync(place)
+    assert all((place / name).exists() for place in two for name in ("ada.md", "bob.md"))
+
+
+def test_the_driver_is_named_once(two):
+    """Who has not installed git-merge is told so by the first sync alone."""
+    git(two[0], "config", "--remove-section", "merge.spellbook")
+    assert ["install git-merge" in sync(two[0]).stderr for _ in range(2)] == [True, False]
 
 
 def test_in_json(two):
@@ -166,7 +191,7 @@ def test_names_of_older_versions_of_git(tmp_path):
     for file, text in zip(files, ("a\n", "b\n", "c\n"), strict=True):
         file.write_text(text)
     spellbook("merge-driver", *files, "--path", "x.md", "--ours", "%X", "--theirs", "%Y")
-    assert files[1].read_text() == "b\n\n> [!merge] theirs\n> c\n"
+    assert files[1].read_text() == "b\n\n> [!merge] other copy\n> c\n"
 
 
 # -- what stays here

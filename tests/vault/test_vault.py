@@ -52,17 +52,18 @@ def temporaries(vault):
 
 
 def test_walk_lists_notes_and_nothing_else(notes, vault, write_note):
-    """Dot-folders, other files, conflict copies and temporary files are no notes; `.MD` files are."""
-    for path in ("a.md", "b.MD", "deep/er/c.md", "한글 노트.md"):
+    """Dot-folders, other files, conflict copies, bins and locks are no notes; `.MD` files are, and persons' own names."""
+    for path in ("a.md", "b.MD", "deep/er/c.md", "한글 노트.md", "#a#.md", "a~.md"):
         write_note(path, "x")
     for path in (
         ".git/a.md", ".obsidian/a.md", ".trash/a.md", ".spellbook/a.md", "deep/.hidden/a.md", ".dot.md", "a.txt", "a.md.swp", "md",
-        "~$a.md", "#a#.md", "a~.md", "a.sync-conflict-20260101-120000-ABC.md", "a (Kim's conflicted copy 2026-01-01).md", "a (case conflict).md",
+        "~$a.md", "#recycle/a.md", "logseq/bak/a.md", "a.sync-conflict-20260101-120000-ABC.md", "a (Kim's conflicted copy 2026-01-01).md", "a (case conflict).md",
     ):  # fmt: skip
         write_note(path, "x")
     listing = notes.walk()
-    assert set(listing.files) == {"a.md", "b.MD", "deep/er/c.md", "한글 노트.md"}
+    assert set(listing.files) == {"a.md", "b.MD", "deep/er/c.md", "한글 노트.md", "#a#.md", "a~.md"}
     assert (listing.faults, listing.hidden) == ((), ())
+    assert [fault.path for fault in listing.left_out] == ["a (Kim's conflicted copy 2026-01-01).md"]
     assert all(notes.stamp(path) == stamp for path, stamp in listing.files.items())
 
 
@@ -139,6 +140,7 @@ def test_links_never_lead_out_of_the_vault_or_in_circles(notes, vault, tmp_path,
     listing = notes.walk()
     assert set(listing.files) == {"real.md", "inside.md"}
     assert {fault.path for fault in listing.faults} == {"outside.md", "nowhere.md"}
+    assert {fault.path for fault in listing.left_out} == {"loop", "away"}
     assert [notes.stamp(path) for path in ("outside.md", "nowhere.md", "loop/real.md", "away/secret.md")] == [None] * 4
 
 

@@ -74,14 +74,14 @@ class FileChange:
         except OSError as error:
             raise disk.storage_error(str(self.path), error) from error
 
-    def keep(self) -> Path | None:
-        """Keep the bytes before, if they matter, in a file beside it, named by the time; return the path of that."""
+    def keep(self, folder: Path | None = None) -> Path | None:
+        """Keep the bytes before, if they matter, in a file beside it or in `folder`, named by the time; return it."""
         if self.before is None or not self.matters:
             return None
-        copy = self.path.with_name(
-            self.path.name + _BACKUP.format(f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}")
-        )
+        now = f"{dt.datetime.now().astimezone():%Y%m%d-%H%M%S-%f}"
+        copy = (folder or self.path.parent) / (self.path.name + _BACKUP.format(now))
         try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
             with disk.written(copy.parent, self.before, _mode(self.path)) as temporary:
                 os.replace(temporary, copy)
         except OSError as error:

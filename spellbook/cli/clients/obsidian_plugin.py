@@ -77,7 +77,7 @@ def _with(text: str) -> str:
     return text if ID in names else jsonc.put(text, (len(names),), ID)
 
 
-def take_out(folder: Path, *, force: bool = False) -> list[FileChange]:
+def take_out(folder: Path, backups: Path, *, force: bool = False) -> list[FileChange]:
     """
     Return the changes that take the plugin out of `folder` again; a list that was only added to is as it was before.
 
@@ -87,7 +87,8 @@ def take_out(folder: Path, *, force: bool = False) -> list[FileChange]:
     file = _listing(folder)
     before, text = clients.read(file, ABOUT)
     if isinstance(names := jsonc.get(text, ()), list) and ID in names:
-        earlier = (data for data in (*changes.backups(file), None) if _is_before(data or b"", text))
+        copies = (*changes.backups(backups / file.name), *changes.backups(file), None)
+        earlier = (data for data in copies if _is_before(data or b"", text))
         after = next(earlier, jsonc.remove(text, (names.index(ID),)).encode())
         planned.append(FileChange(file, before, after, matters=False))
     for file in (folder / name for name in (*FILES, SETTINGS)):

@@ -76,10 +76,10 @@ class Notes:
         """Return the faults in the vault's files that a person should fix."""
         return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
 
-    def unread(self) -> tuple[str, ...]:
-        """Return the paths with a fault of which no note could be read."""
-        sql = "SELECT DISTINCT path FROM faults WHERE path NOT IN (SELECT path FROM notes) ORDER BY path"
-        return tuple(path for (path,) in self._rows(sql))
+    def unread(self, *, left_out: bool) -> tuple[str, ...]:
+        """Return the paths with a fault of which no note could be read, with or without what a walk leaves out."""
+        sql = "SELECT DISTINCT path FROM faults WHERE walk < ? AND path NOT IN (SELECT path FROM notes) ORDER BY path"
+        return tuple(path for (path,) in self._rows(sql, (3 if left_out else 2,)))
 
     def twins(self) -> tuple[Fault, ...]:
         """Return the notes that declare the id of another note; their paths serve as their ids."""
@@ -199,14 +199,15 @@ class Notes:
                 connection.execute("UPDATE files SET sha256 = '', read_ns = 0")
             self._meta.put(connection, "rules", rules)
 
-    def set_walk_faults(self, faults: Sequence[Fault]) -> None:
-        """Store the faults of the last walk, apart from those of notes."""
-        new = sorted((fault.path, fault.line, fault.reason) for fault in faults)
-        if self._rows("SELECT path, line, reason FROM faults WHERE walk ORDER BY 1, 2, 3") == new:
+    def set_walk_faults(self, faults: Sequence[Fault], left_out: Sequence[Fault] = ()) -> None:
+        """Store the faults of the last walk, and what it left out, apart from the faults of notes."""
+        kinds = ((1, faults), (2, left_out))
+        new = sorted((fault.path, fault.line, fault.reason, kind) for kind, listed in kinds for fault in listed)
+        if self._rows("SELECT * FROM faults WHERE walk ORDER BY 1, 2, 3") == new:
             return
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM faults WHERE walk")
-            connection.executemany("INSERT INTO faults VALUES (?, ?, ?, 1)", new)
+            connection.executemany("INSERT INTO faults VALUES (?, ?, ?, ?)", new)
             self._meta.bump(connection, "generation")
 
     def _remember(self, connection: sqlite3.Connection, entries: Sequence[FileEntry]) -> None:

@@ -1,0 +1,260 @@
+"""What other programs leave beside notes: placeholders, copies, bins, conflicts, a Logseq graph; nothing in silence."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook.editing import repair_links
+from spellbook.editing.repair_links import BrokenLink
+from spellbook.library.book import Spellbook
+from spellbook.system.errors import MemoryNotFound, UnreadableNote
+from tests.commands import spellbook_in
+from tests.helpers import Write, from_scratch, told
+
+AWAY = "it is not on this machine"
+
+
+def faults(book: Spellbook) -> dict[str, str]:
+    """The reason of each fault by its path."""
+    book.reindex()
+    return {fault["path"]: fault["reason"] for fault in book.status()["faults"]}
+
+
+def evict(note: Path) -> Path:
+    """Do to a file what iCloud does to save space."""
+    return note.rename(note.with_name(f".{note.name}.icloud"))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "여행 후기~", "またね~", "#draft#", "Conflict resolution", "my LOCAL notes", "a_LOCAL", "a_BASE_LINE", "Inner_Conflict",
+        "copy (conflict of copyright)", "v1.conflict", "plan (Konflikt)", "2024_01_05",
+    ],
+)  # fmt: skip
+def test_names_of_persons_are_notes(book: Spellbook, write_note: Write, name: str, form: str) -> None:
+    """A name that only looks like that of a copy is a note's, is found, and nothing is left out."""
+    path = unicodedata.normalize(form, f"{name}.md")
+    write_note(path, "The marmot sleeps.")
+    assert faults(book) == {}
+    assert [hit.path for hit in book.search("marmot").hits] == [path]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_copies_of_other_programs_are_named_once(book: Spellbook, write_note: Write, form: str) -> None:
+    """Conflict copies are no notes, are counted in one line of status, and do not make `reindex` fail; locks are silent."""
+    copies = [
+        "a.sync-conflict-20260101-120000-ABC", "a (Ann's conflicted copy 2024-01-05)", "a (case conflict)",
+        "a (In Konflikt stehende Kopie von Ann 2024-01-05)", "a (Copie en conflit de Ann 2024-01-05)",
+        "a (Copia en conflicto de Ann 2024-01-05)", "a (Copia in conflitto di Ann 2024-01-05)",
+        "a (Cópia em conflito de Ann 2024-01-05)", "a (cópia conflitante de Ann 2024-01-05)",
+        "a (Conflicterende kopie van Ann 2024-01-05)", "a (Конфликтующая копия Ann 2024-01-05)",
+        "a (Annの競合コピー 2024-01-05)", "a (Ann의 충돌된 복사본 2024-01-05)", "a (Ann 的冲突副本 2024-01-05)",
+        "a (Ann 的衝突複本 2024-01-05)", "a (SFConflict ann@example.org 2024-01-05-10-10-10)",
+        "a_DiskStation_Jan-05-1010-2024_Conflict", "a_nas_Jan-05-101010-2024_CaseConflict", "a_Conflict", "a.conflict1",
+        "a_BASE_123", "a_LOCAL_123", "a_REMOTE_123", "a_BACKUP_123",
+    ]  # fmt: skip
+    write_note("a.md", "The marmot sleeps.")
+    for name in ("~$a", *copies):
+        write_note(unicodedata.normalize(form, f"{name}.md"), "The marmot wakes.")
+    for folder in ("#recycle", "$RECYCLE.BIN/S-1", "@eaDir/x", ".Trashes", "logseq/bak/pages", "logseq/version-files"):
+        write_note(f"{folder}/b.md", "The marmot is gone.")
+    [(path, reason)] = faults(book).items()
+    assert (path, reason) == (
+        unicodedata.normalize(form, f"{min(unicodedata.normalize(form, each) for each in copies)}.md"),
+        "the first of 24 conflict copies that another program made; not read",
+    )
+    assert book.status()["notes"] == 1
+    assert all(book.index.vault.stamp(f"{name}.md") is None for name in ("~$a", *copies))
+    assert book.reindex().unread == ()
+
+
+def test_a_linked_folder_is_named(book: Spellbook, vault: Path, tmp_path: Path, write_note: Write) -> None:
+    """A link to a folder is not followed, and is named in status, doctor and `show`; not if it is ignored."""
+    write_note("a.md", "The marmot sleeps.")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b.md").write_text("The marmot wakes.")
+    (vault / "away").symlink_to(tmp_path / "elsewhere")
+    assert "not followed" in faults(book)["away"]
+    with pytest.raises(MemoryNotFound, match="away: a link to a folder"):
+        book.show("away/b.md")
+    book.close()
+    assert "not read" in (said := spellbook_in(vault, "status").stdout)
+    assert "finds every note that was read (see to fix), by words" in said
+    spellbook_in(vault, "reindex")
+    (vault / ".spellbookignore").write_text("away\n")
+    assert "every note, by" in spellbook_in(vault, "status").stdout
+
+
+def test_a_note_that_icloud_holds_back_is_there(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Its last text is found, its links hold, its place is kept, and each answer says to download it; then it is read."""
+    for path, text in (
+        ("ops/keys.md", "The marmot sleeps."),
+        ("log.md", "See [[keys]], ![[plan.png]]."),
+        ("b.md", "x"),
+    ):
+        write_note(path, text)
+    (vault / "plan.png").write_bytes(b"png")
+    book.reindex()
+    for path in ("plan.png", "ops/keys.md"):
+        away = evict(vault / path)
+    for watched in (False, True):
+        if watched:
+            from spellbook.index import sync
+
+            sync.scan_paths(book.index, ["ops/keys.md"])
+        assert AWAY in faults(book)["ops/keys.md"]
+    assert [hit.path for hit in book.search("marmot", limit=1).hits] == ["ops/keys.md"]
+    assert AWAY in (shown := spellbook_in(vault, "show", "ops/keys.md")).stderr
+    assert "marmot" in shown.stdout
+    assert repair_links.broken(book.index) == ()
+    incoming = vault.parent / "in"
+    (incoming / "ops").mkdir(parents=True)
+    (incoming / "ops/keys.md").write_text("Other text.")
+    attempts: list[Callable[[], object]] = [
+        lambda: book.move("b.md", "ops/keys.md"),
+        lambda: book.move("b.md", "ops/keys.md", dry_run=True),
+        lambda: book.move("ops/keys.md", "c.md"),
+        lambda: book.import_(incoming),
+        lambda: book.import_(incoming, dry_run=True),
+        lambda: book.erase("ops/keys"),
+        lambda: book.erase("ops/keys", hard=True),
+        lambda: book.revise("ops/keys", append="more"),
+        lambda: book.index.vault.put("ops/keys.md", b"x", None),
+        lambda: book.index.vault.create("ops", "keys", b"x"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(UnreadableNote, match=AWAY) as caught:
+            attempt()
+        assert "Download" in caught.value.hint
+    assert book.index.vault.create("ops", "Keys", b"Other text.\n") == "ops/Keys 2.md"
+    assert book.move("ops", "deep").new == "deep"
+    assert (vault / "deep" / away.name).exists()
+    assert AWAY in faults(book)["deep/keys.md"]
+    (vault / "deep" / away.name).rename(vault / "deep/keys.md")
+    assert faults(book) == {}
+    assert told(book.index) == from_scratch(vault, vault.parent / "fresh")
+    evict(vault / "deep/keys.md").unlink()
+    book.reindex()
+    assert {each.target for each in repair_links.broken(book.index)} == {"keys"}
+
+
+def test_a_pointer_of_git_lfs_is_no_text(book: Spellbook, write_note: Write) -> None:
+    """The pointer is named as what is not here and not read as three lines; a note about pointers is a note."""
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    write_note("big.md", pointer)
+    write_note("about.md", f"```\n{pointer}```\n")
+    assert faults(book) == {"big.md": f"{AWAY}, Git LFS has it"}
+    assert book.status()["notes"] == 1
+    with pytest.raises(UnreadableNote) as caught:
+        book.index.vault.read("big.md")
+    assert "git lfs pull" in caught.value.hint
+
+
+CONFLICT = "<<<<<<< HEAD\nmine\n=======\ntheirs\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param(CONFLICT, 1, id="bare"),
+        pytest.param(f"---\ntopic: x\n---\n\n{CONFLICT}", 5, id="after frontmatter"),
+        pytest.param(CONFLICT.replace("\n", "\r\n"), 1, id="CRLF"),
+        pytest.param(CONFLICT.replace("=======", "||||||| base\nold\n======="), 1, id="diff3"),
+        pytest.param(f"```\n{CONFLICT}```\n\nText.\n{CONFLICT}", 10, id="after a code block"),
+        pytest.param(f"- one\n{CONFLICT}", 2, id="after a list"),
+        pytest.param("Text.\n\n> [!merge] other copy, 26 Nov, Ann\n> theirs\n", 3, id="both sides kept"),
+        pytest.param(f"```\n{CONFLICT}```\n", 0, id="in code"),
+        pytest.param("".join(f"    {line}\n" for line in CONFLICT.split("\n")), 0, id="indented"),
+        pytest.param("mine\n=======\n\n>>>>>>> quoted\n", 0, id="a heading and a quote"),
+        pytest.param("```\n> [!merge] other copy\n```\n", 0, id="a callout in code"),
+    ],
+)
+def test_what_a_merge_left_is_a_fault(book: Spellbook, vault: Path, write_note: Write, text: str, line: int) -> None:
+    """Markers of git and callouts of a merge are told with their line, by status, doctor and show; no marker is a title."""
+    (vault / "merged.md").write_bytes(text.encode())
+    book.reindex()
+    assert [fault["line"] for fault in book.status()["faults"]] == [line] * bool(line)
+    assert "keep one" in spellbook_in(vault, "show", "merged").stderr or not line
+    assert dict(book.doctor())["note files"] == [
+        f"{f['path']}, line {f['line']}: {f['reason']}" for f in book.status()["faults"]
+    ]
+    assert book.show("merged")[0].title == ("mine" if text.startswith("mine") else "merged")
+
+
+GRAPH = {
+    "logseq/config.edn": "{}",
+    "pages/A___B.md": "- the nested page\n",
+    "pages/C%2FD.md": "- the encoded page\n",
+    "pages/Ann.md": "- somebody else\n",
+    "pages/home.md": "- [[A/B]] [[a/b]] [[C/D]] [[Jan 5th, 2024]] [[2024-01-05]] [[Person/Ann]] [x](A___B.md)\n",
+    "journals/2024_01_05.md": "- met [[A/B]]\n",
+}
+
+
+@pytest.fixture
+def graph(vault: Path, book: Spellbook) -> Spellbook:
+    """A Logseq graph in place, read."""
+    for path, text in GRAPH.items():
+        (vault / path).parent.mkdir(exist_ok=True)
+        (vault / path).write_text(text)
+    book.reindex()
+    return book
+
+
+def test_a_logseq_graph_is_read_in_place(graph: Spellbook) -> None:
+    """Pages have their names as titles, links by these and by days lead there, and another page is no repair."""
+    assert [graph.show(path)[0].title for path in ("pages/A___B", "pages/C%2FD", "pages/Ann")] == ["A/B", "C/D", "Ann"]
+    assert repair_links.broken(graph.index) == (BrokenLink("pages/home.md", 1, "Person/Ann", None),)
+    assert not repair_links.offered(graph.index).changed
+    assert [back.path for back in graph.around("pages/A___B.md").backlinks] == [
+        "journals/2024_01_05.md",
+        "pages/home.md",
+    ]
+    assert [back.path for back in graph.around("journals/2024_01_05.md").backlinks] == ["pages/home.md"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changes"),
+    [
+        ("pages/A___B.md", "pages/E___F.md", {"[[A/B]]": "[[E/F]]", "[[a/b]]": "[[E/F]]", "(A___B.md)": "(E___F.md)"}),
+        (
+            "pages/A___B.md",
+            "pages/Plain.md",
+            {"[[A/B]]": "[[Plain]]", "[[a/b]]": "[[Plain]]", "(A___B.md)": "(Plain.md)"},
+        ),
+        ("pages/C%2FD.md", "pages/G%2FH.md", {"[[C/D]]": "[[G/H]]"}),
+        ("pages/C%2FD.md", "pages/C___D.md", {}),
+        (
+            "journals/2024_01_05.md",
+            "journals/2024_01_06.md",
+            {"[[Jan 5th, 2024]]": "[[Jan 6th, 2024]]", "[[2024-01-05]]": "[[2024-01-06]]"},
+        ),
+    ],
+)
+def test_a_move_in_a_graph_writes_its_names(
+    graph: Spellbook, vault: Path, old: str, new: str, changes: dict[str, str]
+) -> None:
+    """A link by a page's name or a day gets the new name as Logseq has it, never the file's."""
+    wanted = GRAPH["pages/home.md"]
+    for before, after in changes.items():
+        wanted = wanted.replace(before, after)
+    broken = len(repair_links.broken(graph.index))
+    graph.move(old, new)
+    assert (vault / "pages/home.md").read_text() == wanted
+    assert len(repair_links.broken(graph.index)) == broken
+    graph.undo()
+    assert {path: (vault / path).read_text() for path in GRAPH} == GRAPH
+
+
+def test_a_page_that_somebody_renamed_is_repaired_by_its_name(graph: Spellbook, vault: Path) -> None:
+    """What doctor writes for a page that moved is the name that Logseq gives it."""
+    (vault / "pages/A___B.md").rename(vault / "pages/E___F.md")
+    graph.reindex()
+    graph.mend_links()
+    assert (vault / "journals/2024_01_05.md").read_text() == "- met [[E/F]]\n"
