@@ -19,7 +19,7 @@ import click
 
 from spellbook.index.filters import Unmatched
 from spellbook.notes.note import Fault
-from spellbook.search.presentation import name, outside, place, reasons, standing, titles
+from spellbook.search.presentation import name, outside, place, reasons, standing, superseded, titles
 from spellbook.search.presentation import shares as leg_shares
 from spellbook.search.presentation import why as why_found
 from spellbook.settings.translate import translated
@@ -89,7 +89,10 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
     The closest notes where nothing is sure, and what the index could not do, go to stderr.
     """
     for hit in reply.hits:
-        _hit(hit, explain)
+        if hit.why["text"] == "overturned":
+            click.echo(f"      {translated('overturned')}: {titles(hit)}  {place(hit)}  {name(hit.id)}")
+        else:
+            _hit(hit, explain)
     if not reply.hits:
         say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
     for hit in reply.closest:
@@ -192,9 +195,11 @@ def _join_words(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or translated("nothing")
 
 
-def chunks(rows: Sequence[StoredChunk]) -> None:
-    """Print the chunks of a note."""
+def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
+    if rows[0].path in old:
+        say(f"      {superseded(old[rows[0].path])}")
     _print_untrusted(rows[0])
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing import edits
+from spellbook.editing import edits, superseding
 from spellbook.editing.memory import Findings, made_title, metadata
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import note_chunks, resolve
 from spellbook.index.opened import Index
-from spellbook.notes import chunks
+from spellbook.notes import chunks, relations
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import Note, parse
@@ -86,6 +86,8 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     written, if the section changed since.
     """
     changes = _check_request(revision)
+    if relations.SUPERSEDES in changes:
+        changes[relations.SUPERSEDES] = superseding.linked(index, changes[relations.SUPERSEDES])
     for _ in range(_TRIES):
         chunk, is_note = resolve(index, id), bool(note_chunks(index, id))
         data = index.vault.read(chunk.path)[0]

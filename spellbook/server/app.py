@@ -166,7 +166,7 @@ class _McpServer(MCPServer):
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
-        name, arguments = self.names.called(name), renamed(arguments)
+        name = self.names.called(name)
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
         if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:
@@ -174,6 +174,8 @@ class _McpServer(MCPServer):
             raise ToolError(f"{refused.code}: {refused}")
         try:
             unicode.check(arguments)
+            if tool := self._tool_manager.get_tool(name):
+                arguments = renamed(arguments, tool.parameters["properties"].keys(), name)
         except InvalidInput as error:
             await self._count_failure(name, error)
             raise ToolError(f"{error.code}: {error}") from error

@@ -16,7 +16,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from spellbook.editing.write import Scribed, may_supersede
+from spellbook.editing.write import Scribed, superseding_fields
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.search import newest, presentation, toc
@@ -35,6 +35,9 @@ _NONE: Mapping[str, Fields] = MappingProxyType({})
 _MOST_POINTERS = 50
 _MORE_TOKENS = 30
 """Tokens reserved for the line that says what was left out."""
+
+_POINTERS = 0.25
+"""Largest share of an answer for pointers to chunks that do not fit. By hand."""
 
 _AROUND = 0.2
 """Largest share of an answer for backlinks and related notes."""
@@ -88,7 +91,14 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
         return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
-    parts += [f"{number}. {_lay_out(hit, layout, explain)}" for number, hit in enumerate(shown, 1)]
+    at: dict[str, int] = {}
+    for hit in shown:
+        if hit.why["text"] == "overturned":  # a line below what supersedes it
+            at[hit.path] = at[hit.why["superseded_by"]["path"]]
+            parts[at[hit.path]] += f"\n   instead of {layout.named(hit)}"
+        else:
+            at.setdefault(hit.path, len(parts))
+            parts.append(f"{len(parts)}. {_lay_out(hit, layout, explain)}")
     if len(shown) < len(result.hits):
         parts.append(f"{len(result.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
@@ -126,17 +136,18 @@ def topic(
     return "\n\n".join([head, *_read(chunks, max_tokens - tokens_of(linked), "search within the topic", old), *linked])
 
 
-def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str:
-    """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE) -> str:
+    """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit; as `topic`."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
     room = max_tokens - tokens_of([*linked, *related])
-    return "\n\n".join([*_read(chunks, room, "read a chunk by its id"), *linked, *related])
+    return "\n\n".join([*_read(chunks, room, "read a chunk by its id", old), *linked, *related])
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
+    room -= (kept := _kept_for_pointers(chunks, room))
     for chunk in chunks:
         text = quoted(chunk.text.strip())
         mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
@@ -151,8 +162,14 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[s
             )
     if pointers:
         lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *pointers[:_MOST_POINTERS]]))
+        parts.append("\n".join([lacks, *_first_that_fit(pointers[:_MOST_POINTERS], kept + room - _MORE_TOKENS)]))
     return parts
+
+
+def _kept_for_pointers(chunks: Sequence[StoredChunk], room: int) -> int:
+    """Return the tokens that are kept for pointers: none if all texts surely fit."""
+    whole = sum(estimate_tokens(chunk.text) + _MORE_TOKENS for chunk in chunks)
+    return int(room * _POINTERS) if whole > room else 0
 
 
 def topic_json(
@@ -163,7 +180,9 @@ def topic_json(
     return {"topic": name, **_read_json(chunks, max_tokens - _size(linked), old), "backlinks": linked}
 
 
-def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int) -> Fields:
+def shown_json(
+    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE
+) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
     share = int(max_tokens * _AROUND / len(lists))
@@ -171,12 +190,13 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
     around = {"links": links, "backlinks": backlinks, "related": related}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
-    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
+    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields] = _NONE) -> Fields:
     rows: list[Fields] = []
     left: list[Fields] = []
+    room -= (kept := _kept_for_pointers(chunks, room))
     for chunk in chunks:
         row = presentation.chunk_fields(chunk)
         if chunk.path in old:
@@ -187,7 +207,8 @@ def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Field
             rows.append(row)
         else:
             left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
-    more = {"left_out": left[:_MOST_POINTERS], "left_out_count": len(left)} if left else {}
+    named = _first_that_fit(left[:_MOST_POINTERS], kept + room)
+    more = {"left_out": named, "left_out_count": len(left)} if left else {}
     return {"chunks": rows, **more}
 
 
@@ -465,9 +486,9 @@ def scribed(done: Scribed) -> list[Fields]:
             "generation": each.generation,
             "warnings": list(warnings),
             **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
-            **may_supersede(older),
+            **superseding_fields(done, number),
         }
-        for each, warnings, repeats, older in zip(
-            done.written, done.warnings, done.duplicates, done.may_supersede, strict=True
+        for number, (each, warnings, repeats) in enumerate(
+            zip(done.written, done.warnings, done.duplicates, strict=True)
         )
     ]

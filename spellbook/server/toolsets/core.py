@@ -119,10 +119,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
     def show(id: str, max_tokens: int, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
         chunks = book.show(id)
-        around = book.around(chunks[0].path)
+        around, old = book.around(chunks[0].path), book.superseded(chunks)
         if format == "json":
-            return as_json(**render.shown_json(id, chunks, around, max_tokens))
-        return render.shown(chunks, around, max_tokens)
+            return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
+        return render.shown(chunks, around, max_tokens, old)
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool

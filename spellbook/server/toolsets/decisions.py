@@ -85,5 +85,6 @@ def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
         replaces = f" replaces {', '.join(map(exact, item.supersedes))}" if item.supersedes else ""
         lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")
         lines.append(f"   id: {exact(item.chunk.note)}{replaces}")
-        lines.append(quoted(shortened(item.body.strip(), room)))
+        if item.superseded_by not in {each.chunk.note for each in decisions.items}:
+            lines.append(quoted(shortened(item.body.strip(), room)))
     return "\n".join(lines)
