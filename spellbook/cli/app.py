@@ -314,6 +314,7 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
     options = ctx.ensure_object(dict)
     wikis = options.get("wiki", ())
     with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
+        options["book"] = book
         try:
             yield book
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

@@ -60,8 +60,10 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
 
 
 def as_json(value: Any) -> None:
-    """Print `value` as one JSON object."""
-    click.echo(json_of(value))
+    """Print `value` as one JSON object, first why not all notes are there, if the command's vault says so."""
+    context = click.get_current_context(silent=True)
+    book = context.ensure_object(dict).get("book") if context else None
+    click.echo(json_of(book.qualified(value) if book else value))
 
 
 def fields(done: Any) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _check_request(revision: Revision) -> dict[str, Any]:
         )
     for text in (revision.content, revision.append):
         if text is not None and not text.strip():
-            raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
+            raise InvalidInput("The new content is empty.", "erase(id) removes a section.")
     if any("\0" in part for text in texts for part in ((text,) if isinstance(text, str) else text)):
         raise InvalidInput("The new content holds NUL.", "Take it out; nothing was changed.")
     findings = Findings()

@@ -59,6 +59,8 @@ _OVERTURNED = (
     "If one should go, forget(its id) takes it away."
 )
 
+_UNREAD = "duplicates could be looked for among some notes alone: all are being read for the first time"
+
 _APART = (CHECKPOINT, "article")
 """Categories whose notes overturn only notes of the same."""
 
@@ -107,6 +109,7 @@ def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
     return {
         **({"superseded": [*closed]} if closed else {}),
         **({"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}),
+        **({"warnings": [_UNREAD]} if _UNREAD in done.warnings[number] else {}),
     }
 
 
@@ -204,7 +207,8 @@ def scribe(
     written, repeats, older = _write(index, searcher, memories, gone, force=force, session=session)
     if session and written:
         index.catalog.sessions.count(session, len(written))
-    warnings = tuple(tuple(finding.warnings) for finding in findings)
+    unread = () if index.catalog.is_read else (_UNREAD,)
+    warnings = tuple((*finding.warnings, *unread) for finding in findings)
     closed = tuple(tuple(map(superseding.named, chunks)) for chunks in replaced)
     return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)), closed)
 

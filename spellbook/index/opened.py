@@ -29,6 +29,8 @@ from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
 
+BEING_READ = "the notes are being read for the first time, so some are not found yet"
+
 _CALIBRATIONS = "calibration"
 """The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
 
@@ -57,6 +59,10 @@ class Index:
     whole: Index | None = None
     sees: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
+
+    def unless_unread(self, hint: str) -> str:
+        """Return a hint on what is not found, or that it may be there, while the vault is read for the first time."""
+        return hint if (self.whole or self).catalog.is_read else f"It may be there: {BEING_READ}."
 
     @classmethod
     def open_ready(cls, config: Config, patience: float) -> Index:

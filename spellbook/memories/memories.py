@@ -30,8 +30,8 @@ PLAIN = "semantic"
 
 _KEPT = "A note says this already, word for word; nothing was written."
 _REPEATS = (
-    "Nothing was written: a note says nearly this. Revise that one; or give its id in supersedes, if this replaces it; "
-    "or repeat with force=true."
+    "Nothing was written: a note says nearly this. Give its id in supersedes if this replaces it, or repeat with "
+    "force=true. revise(id) changes that note instead."
 )
 
 
@@ -136,7 +136,7 @@ class Memories(Opened):
         """Return the first chunk of a memory. Raises InvalidInput for a person's own note, and MemoryNotFound."""
         chunk = self._resolve(memory_id)
         if not chunk.meta.get("id"):
-            raise InvalidInput("This is a note of the person's own.", "Use erase if it should really go.")
+            raise InvalidInput("This is a note of the person's own.", "erase(id) takes it if it should really go.")
         return chunk
 
     def forget(self, memory_id: str, *, hard: bool = False) -> str:

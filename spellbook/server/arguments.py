@@ -64,7 +64,7 @@ def bounded(of: Argument, most: int = 0) -> Any:
 
 def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
-    about = Field(description=of.about)
+    about = Field(description=of.about, json_schema_extra={"asked": True} if of.is_asked else None)
     default = _default(of)
     missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
     if of.kind == "object":
@@ -154,6 +154,8 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
         kept["anyOf"] = [lean(each) for each in either]
     if isinstance(schema.get("properties"), dict):
         kept["properties"] = {name: lean(each) for name, each in schema["properties"].items()}
+        if asked := [name for name, each in kept["properties"].items() if each.pop("asked", False)]:
+            kept["required"] = [*kept.get("required", ()), *asked]
     if isinstance(schema.get("items"), dict):
         kept["items"] = lean(schema["items"])
     return kept

@@ -4,7 +4,9 @@ Names of tools: a tool is listed under its short name, and can always be called 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Set
+from contextvars import ContextVar
 
 from spellbook.system.errors import InvalidInput
 
@@ -17,6 +19,30 @@ Toolsets by name, which is that of the module that registers it.
 
 A module may have ALSO_CALLED, other names of its tools. `server.instructions` says which tool is for what.
 """
+
+
+_TOOL = re.compile(r"\b([a-z_]+)\(")
+
+_OF_COMMAND = {"`spellbook log`": "log", "`spellbook reindex`": "rebuild_index"}
+"""The tool that does what a command does."""
+
+_listed: ContextVar[Set[str] | None] = ContextVar("listed", default=None)
+"""The tools that whoever called is offered, None outside of a call of a tool."""
+
+
+def way_on(text: str) -> str:
+    """
+    Return what Spellbook says to an agent without the sentences that name a tool, as `show(id)`, which is not listed.
+
+    A command is said to be one for the person, unless a listed tool does the same.
+    """
+    if (listed := _listed.get()) is None:
+        return text
+    for command in re.findall(r"`spellbook [^`]*`", text):
+        tool = _OF_COMMAND.get(command)
+        text = text.replace(command, f"{tool}()" if tool in listed else f"{command} (for the person)")
+    sentences = re.findall(r"(?s).+?(?:(?<=\.)\s+|$)", text)
+    return "".join(said for said in sentences if {*_TOOL.findall(said)} <= listed).rstrip()
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:
@@ -61,3 +87,7 @@ class Names:
     def called(self, name: str) -> str:
         """Return the listed name of the tool that `name` calls; `name` itself if it is none of these."""
         return name if name in self._listed else self._also.get(name, name)
+
+    def answer(self) -> None:
+        """Phrase what this call answers for whoever is offered these tools."""
+        _listed.set(self._listed)

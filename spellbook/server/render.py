@@ -25,6 +25,7 @@ from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.toc import Category, TopicSummary
+from spellbook.server.names import way_on
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
@@ -49,7 +50,10 @@ _AGAIN = "Ask again with also: the sentence you expect, and words in the other l
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
-_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
+_ALIKE = (
+    " It may be a duplicate: look at duplicates. merge(a, b) joins two without losing a sentence. "
+    "Of two that say the same, revise(id) the older and erase(id) the newer."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +75,24 @@ NOTES = AnswerLayout(
     presentation.head,
     presentation.pointer,
     presentation.named,
-    "Closest notes (read one with show):",
-    "Try other words, a wider filter, or get_index() for what there is.",
+    "show(id) reads a note. Closest notes:",
+    "Try other words, or a wider filter. get_index() lists what there is.",
 )
 
 
 def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False, explain: bool = False) -> str:
     """Return a search's answer; `explain` adds the arithmetic. Without hits it says that the tool `takes_also`."""
-    state = "\n".join([*(flat(str(each)) for each in result.unmatched), indexline(result.index)])
+    state = "\n".join([*(flat(str(each)) for each in result.unmatched), way_on(indexline(result.index))])
     again = f" {_AGAIN}" if takes_also and not result.also else ""
     if not result.hits and not result.closest:
-        return f"Nothing found.{again or f' {layout.nothing}'}\n{state}"
+        return f"Nothing found.{again or f' {way_on(layout.nothing)}'}\n{state}"
     if not result.hits:
         near = [
             line
             for hit in result.closest
             for line in (f"- {layout.named(hit)}", presentation.outside(hit), quoted(hit.text) if hit.text else "")
         ]
-        return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
+        return "\n".join([f"No confident match.{again} {way_on(layout.closest)}", *filter(None, near), state])
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
     at: dict[str, int] = {}
@@ -137,7 +141,7 @@ def topic(
 
 
 def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE) -> str:
-    """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit; as `topic`."""
+    """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
     room = max_tokens - tokens_of([*linked, *related])
@@ -484,9 +488,9 @@ def scribed(done: Scribed) -> list[Fields]:
             "chunk_id": each.chunk_id,
             "path": each.path,
             "generation": each.generation,
-            "warnings": list(warnings),
             **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
             **superseding_fields(done, number),
+            "warnings": list(warnings),
         }
         for number, (each, warnings, repeats) in enumerate(
             zip(done.written, done.warnings, done.duplicates, strict=True)

@@ -36,7 +36,7 @@ class Argument:
     `least` and `most` bound a number, `most` the letters of a text, of each text of a list, or of an object as JSON;
     `items` the texts of a list, `apart` the pattern that divides one text given for it. `of_tools` is another `most`
     for what a model gives. `typed` is the help on the command line, where the form differs. `schema` is the JSON Schema
-    of an object beyond its type.
+    of an object beyond its type. What `is_asked` is listed as required, and the verb says what to do without it.
     """
 
     kind: Kind
@@ -49,6 +49,7 @@ class Argument:
     of_tools: int = 0
     typed: str = ""
     apart: str = ""
+    is_asked: bool = False
     schema: Mapping[str, Any] = field(default_factory=dict)
 
     @property

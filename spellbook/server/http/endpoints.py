@@ -145,11 +145,12 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
-    done = endpoint.verb(Call(request, served, who, served.book_of(who), id), **dict(arguments))
+    book = served.book_of(who)
+    done = endpoint.verb(Call(request, served, who, book, id), **dict(arguments))
     reply = done if isinstance(done, Reply) else Reply(done, endpoint.statuses[0])
     if reply.body is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
-    return Response(json_of(reply.body), reply.status, dict(reply.headers), "application/json")
+    return Response(json_of(book.qualified(reply.body)), reply.status, dict(reply.headers), "application/json")
 
 
 def check_id(id: str) -> None:

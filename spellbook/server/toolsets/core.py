@@ -19,7 +19,7 @@ from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import render
 from spellbook.system.errors import InvalidInput
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, flat, json_of, quoted
 from spellbook.verbs import table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS
@@ -27,6 +27,9 @@ from spellbook.verbs.declare import MOST_LETTERS
 if TYPE_CHECKING:
     from spellbook.search.question import Answer
 
+
+_MOST_TITLES = 5
+"""Notes that erase names."""
 
 _OPENING = 0.4
 """Largest share of the table of contents for what the person prefers and what is due."""
@@ -150,9 +153,18 @@ def register(mcp: MCPServer, book: Reader) -> None:
         warned = [f"Warning: {flat(warning)}" for warning in done.warnings]
         return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
 
-    def erase(chunk_id: str, topic_id: str, hard: bool, whole: bool, *, sure: consent.Erasing) -> str:
+    def erase(
+        ctx: Context,
+        chunk_id: str,
+        topic_id: str,
+        hard: bool,
+        whole: bool,
+        dry_run: bool | None,
+        *,
+        sure: consent.Erasing,
+    ) -> str:
         """
-        Erase one section or note by chunk_id, or every note of a topic by topic_id.
+        Erase one section or note by chunk_id, or every note of a topic by topic_id, which is first shown.
 
         It goes to .trash and undo brings it back, unless hard.
         """
@@ -160,13 +172,21 @@ def register(mcp: MCPServer, book: Reader) -> None:
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
         if not consent.agreed(sure):
             return as_json(status="kept", message=consent.DECLINED)
+        chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
+        titles = {chunk.path: chunk.title for chunk in chunks}
+        about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
+        if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
+            named = {"topic_id": topic_id, "chunk_id": chunk_id, "whole": whole, "hard": hard}
+            given = [f"{name}={json_of(value)}" for name, value in named.items() if value]
+            call = f"erase({', '.join(given)}, dry_run=false)"
+            return as_json(status="nothing erased yet", would_erase=about, call=call)
         done = (
             book.whole.erase_topic(topic_id, hard=hard)
             if topic_id
             else book.whole.erase(chunk_id, hard=hard, whole=whole)
         )
-        lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
-        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation)
+        ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
+        return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation)
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""
@@ -186,7 +206,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(rest, "Begin writing memories", ADD, table.REST)
     add(rest_end, "End writing memories", ADD, table.REST_END)
     add(scribe, "Write a memory", ADD, table.SCRIBE)

@@ -61,7 +61,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
         )
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
     add(mama_search, "Search decisions", READ, memories.SEARCH_DECISIONS)
     add(mama_update, "Record an outcome", CHANGE, memories.UPDATE_DECISION)
