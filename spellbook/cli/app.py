@@ -99,6 +99,7 @@ class Group(help.TranslatedCommand, click.Group):
 def _as_typed(hint: str) -> str:
     """Return a hint as the command line takes it: `--force` for `force=true`, and commands for tools."""
     hint = re.sub(r"\b([a-z_]+)=true\b", lambda named: f"--{named[1].replace('_', '-')}", hint)
+    hint = re.sub(r"\b([a-z]+)\(([a-z]+)\)", lambda call: f"`spellbook {call[1]} {call[2].upper()}`", hint)
     return hint.replace("get_index", "`spellbook topics`")
 
 

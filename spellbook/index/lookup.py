@@ -77,10 +77,8 @@ def resolve(index: Index, id: str) -> StoredChunk:
         named = fault.path.removesuffix(".md") in {id.removesuffix(".md"), name.removesuffix(".md")}
         if named and index.catalog.where_is(fault.path) is None:
             raise MemoryNotFound(f"{fault}.", "The file cannot be read as a note until that is mended.")
-    raise MemoryNotFound(
-        f"There is no memory {id[:200]!r}.",
-        index.unless_unread("Search for it: ids are in every hit; it may have been erased or renamed."),
-    )
+    hint = "Search for it: ids are in every hit; it may have been erased or renamed."
+    raise index.missing(MemoryNotFound(f"There is no memory {id[:200]!r}.", hint))
 
 
 def relation(index: Index, id: str) -> str:

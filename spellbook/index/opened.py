@@ -22,7 +22,7 @@ from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
-from spellbook.system.errors import EmbeddingError, SpellbookError
+from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError
 from spellbook.system.sqlite import expect
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
@@ -60,9 +60,11 @@ class Index:
     sees: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
 
-    def unless_unread(self, hint: str) -> str:
-        """Return a hint on what is not found, or that it may be there, while the vault is read for the first time."""
-        return hint if (self.whole or self).catalog.is_read else f"It may be there: {BEING_READ}."
+    def missing(self, error: MemoryNotFound) -> MemoryNotFound:
+        """Return the error for what is not found; while the vault is read for the first time, it may be there."""
+        if (self.whole or self).catalog.is_read:
+            return error
+        return MemoryNotFound(error.message, "It may be there: not all notes are read yet.")
 
     @classmethod
     def open_ready(cls, config: Config, patience: float) -> Index:

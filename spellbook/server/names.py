@@ -38,9 +38,8 @@ def way_on(text: str) -> str:
     """
     if (listed := _listed.get()) is None:
         return text
-    for command in re.findall(r"`spellbook [^`]*`", text):
-        tool = _OF_COMMAND.get(command)
-        text = text.replace(command, f"{tool}()" if tool in listed else f"{command} (for the person)")
+    commands = {each: f"{tool}()" for each, tool in _OF_COMMAND.items() if tool in listed}
+    text = re.sub(r"`spellbook [^`]*`", lambda each: commands.get(each[0], f"{each[0]} (for the person)"), text)
     sentences = re.findall(r"(?s).+?(?:(?<=\.)\s+|$)", text)
     return "".join(said for said in sentences if {*_TOOL.findall(said)} <= listed).rstrip()
 

@@ -298,7 +298,7 @@ def test_rest_has_guides_without_a_note(book: Spellbook, language: str) -> None:
     guide, rules = given["chunking_guide"], given["metadata_rules"]
     assert guide["principles"]
     assert guide["examples"]
-    assert rules["required_fields"] == ["topic", "keywords", "questions"]
+    assert rules["required_fields"] == ["topic", "keywords"]
     assert rules["question_guidelines"]
     assert rules["entity_extraction"]
     opened, closed = (
