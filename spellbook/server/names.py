@@ -57,7 +57,7 @@ class Names:
     """The names of one server's tools."""
 
     def __init__(self) -> None:
-        self._listed: set[str] = set()
+        self.listed: set[str] = set()
         self._also: dict[str, str] = {}
 
     def add(self, toolset: str, name: str) -> str:
@@ -67,14 +67,14 @@ class Names:
         A name that begins with the toolset's own is both.
         """
         full = name if name.startswith(f"{toolset}_") else f"{toolset}_{name}"
-        listed = full if name in self._listed else name
-        self._listed.add(listed)
+        listed = full if name in self.listed else name
+        self.listed.add(listed)
         self._also[full] = listed
         return listed
 
     def share(self, toolset: str, name: str) -> bool:
         """Return whether another toolset has listed this very tool; then it can be called by either full name."""
-        shared = name in SHARED and name in self._listed
+        shared = name in SHARED and name in self.listed
         if shared:
             self._also[f"{toolset}_{name}"] = name
         return shared
@@ -85,8 +85,8 @@ class Names:
 
     def called(self, name: str) -> str:
         """Return the listed name of the tool that `name` calls; `name` itself if it is none of these."""
-        return name if name in self._listed else self._also.get(name, name)
+        return name if name in self.listed else self._also.get(name, name)
 
     def answer(self) -> None:
         """Phrase what this call answers for whoever is offered these tools."""
-        _listed.set(self._listed)
+        _listed.set(self.listed)

@@ -99,7 +99,7 @@ def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = F
     for hit in shown:
         if hit.why["text"] == "overturned":  # a line below what supersedes it
             at[hit.path] = at[hit.why["superseded_by"]["path"]]
-            parts[at[hit.path]] += f"\n   instead of {layout.named(hit)}"
+            parts[at[hit.path]] += f"\n   {layout.named(hit)}: {presentation.superseded(hit.why['superseded_by'])}"
         else:
             at.setdefault(hit.path, len(parts))
             parts.append(f"{len(parts)}. {_lay_out(hit, layout, explain)}")

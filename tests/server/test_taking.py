@@ -225,7 +225,7 @@ def test_a_week_of_corrections(book: Spellbook, vault: Path) -> None:
         assert [each["title"] for each in told["superseded"]] == [old]
         assert not told.get("may_supersede")
         text = await agent.call("search", query=question)
-        assert text.index("1. ") < text.index(new) < text.index("instead of")
+        assert text.index("1. ") < text.index(new) < text.index(": superseded by")
         assert [line for line in text.splitlines() if old in line and "superseded" in line]
         assert not re.search(rf"(?m)^\d+\. \[[\d.]+\] {re.escape(old)}$", text)
         hits = (await agent.json("search", query=question, format="json"))["hits"]
@@ -319,7 +319,7 @@ def test_pointers_count_in_the_budget_of_a_topic(book: Spellbook, write_note: Wr
 
 
 def tools_of(book: Spellbook) -> dict[str, set[str]]:
-    return {name: build(book, [name], live=False).names._listed for name in TOOLSETS}
+    return {name: build(book, [name], live=False).names.listed for name in TOOLSETS}
 
 
 def hints() -> list[str]:
@@ -349,7 +349,7 @@ def test_ways_on_are_those_that_the_reader_has(book: Spellbook) -> None:
             names.answer()
             for text in filter(lambda text: text.count("`") % 2 == 0, texts):
                 told = way_on(text)
-                assert not set(re.findall(r"\b([a-z_]+)\(", told)) & every - names._listed, (chosen, told)
+                assert not set(re.findall(r"\b([a-z_]+)\(", told)) & every - names.listed, (chosen, told)
                 assert told.count("`spellbook ") == told.count("(for the person)"), told
 
 
