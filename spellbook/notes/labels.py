@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 TAGS_APART = r"[,\s]+"
@@ -32,7 +31,7 @@ def listed(value: object, apart: str = ",") -> Any:
 
 def tags(value: object) -> Any:
     """Return tags as Obsidian reads them, a list of texts without `#`, commas and blanks; other values as they are."""
-    if not isinstance(given := listed(value, TAGS_APART), Iterable):
+    if not isinstance(given := listed(value, TAGS_APART), list | tuple):
         return given
     parts = [part for each in given for part in (isinstance(each, str) and listed(each)) or [each]]
     return ["-".join(part.split()).lstrip("#") if isinstance(part, str) else part for part in parts]
