@@ -99,6 +99,7 @@ class Group(help.TranslatedCommand, click.Group):
 def _as_typed(hint: str) -> str:
     """Return a hint as the command line takes it: `--force` for `force=true`, and commands for tools."""
     hint = re.sub(r"\b([a-z_]+)=true\b", lambda named: f"--{named[1].replace('_', '-')}", hint)
+    hint = re.sub(r"\b([a-z]+)\(([a-z]+)\)", lambda call: f"`spellbook {call[1]} {call[2].upper()}`", hint)
     return hint.replace("get_index", "`spellbook topics`")
 
 
@@ -314,6 +315,7 @@ def opened(ctx: click.Context) -> Iterator[Reader]:
     options = ctx.ensure_object(dict)
     wikis = options.get("wiki", ())
     with spellbook.open(options.get("vault"), scope=options.get("scope"), wikis=wikis) as book:
+        options["book"] = book
         try:
             yield book
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):

@@ -69,6 +69,7 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     category_option,
     title_option,
     click.option("-t", "--tag", "tags", multiple=True, help="A tag; repeat for more."),
+    click.option("--supersedes", multiple=True, metavar="ID", help="A note that it replaces; repeat for more."),
     source_option,
     scope_option,
     force_option,
@@ -113,6 +114,8 @@ def _print_written(done: Scribed, as_json: bool) -> None:
         output.say(
             f"spellbook: {one_line(duplicate.path)} may say the same: `spellbook merge` joins the two.", err=True
         )
+    for old in done.superseded[0]:
+        output.say(f"spellbook: overturned: {old['title']}", err=True)
     for older in done.may_supersede[0]:
         output.say(f"spellbook: {one_line(older.path)} is about the same: does it still hold?", err=True)
     if not as_json:

@@ -29,6 +29,7 @@ from spellbook.search.presentation import (
     reasons,
     standing,
     stated,
+    superseded,
     title_of,
     titles,
 )
@@ -72,8 +73,10 @@ def confirm(text: str, *, default: bool = False, abort: bool = True) -> bool:
 
 
 def as_json(value: Any) -> None:
-    """Print `value` as one JSON object."""
-    click.echo(json_of(value))
+    """Print `value` as one JSON object, first why not all notes are there, if the command's vault says so."""
+    context = click.get_current_context(silent=True)
+    book = context.ensure_object(dict).get("book") if context else None
+    click.echo(json_of(book.qualified(value) if book else value))
 
 
 def fields(done: Any) -> dict[str, Any]:
@@ -101,7 +104,10 @@ def answer(reply: Answer, *, by_words: bool = False, explain: bool = False) -> N
     The closest notes where nothing is sure, and what the index could not do, go to stderr.
     """
     for hit in reply.hits:
-        _hit(hit, explain)
+        if hit.why["text"] == "overturned":
+            click.echo(f"      {translated('overturned')}: {titles(hit)}  {place(hit)}  {name(hit.id)}")
+        else:
+            _hit(hit, explain)
     if not reply.hits:
         say("Nothing found." if not reply.closest else "No confident match. Closest notes:", err=True)
     for hit in reply.closest:
@@ -204,9 +210,11 @@ def _join_words(words: Sequence[str]) -> str:
     return one_line(", ".join(words)) or translated("nothing")
 
 
-def chunks(rows: Sequence[StoredChunk]) -> None:
-    """Print the chunks of a note."""
+def chunks(rows: Sequence[StoredChunk], old: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the chunks of a note, with what supersedes it, which `old` has by its path."""
     click.echo(click.style(place(rows[0]), bold=True))
+    if rows[0].path in old:
+        say(f"      {superseded(old[rows[0].path])}")
     _print_labels(rows[0], properties(rows[0]))
     for chunk in rows:
         click.echo(click.style(f"-- {name(chunk.id)}  {chunk.hash}", dim=True))

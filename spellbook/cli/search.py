@@ -161,9 +161,9 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     chunks = book.show(id)
     around = book.around(chunks[0].path)
     if as_json:
-        output.as_json(note_fields(id, chunks, around))
+        output.as_json(note_fields(id, chunks, around, book.superseded(chunks)))
     else:
-        output.chunks(chunks)
+        output.chunks(chunks, book.superseded(chunks))
         output.around(around)
         output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])
 

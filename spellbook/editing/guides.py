@@ -63,7 +63,7 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
     guide = notes["metadata"]
     required = guide.meta.get("required_fields")
     return {
-        "required_fields": required if isinstance(required, list) else ["topic", "keywords", "questions"],
+        "required_fields": required if isinstance(required, list) else ["topic", "keywords"],
         "keyword_count": {
             "min": _number(guide, "keyword_min", memory.MIN_KEYWORDS),
             "max": _number(guide, "keyword_max", memory.MAX_KEYWORDS),

@@ -13,6 +13,7 @@ from spellbook.index import privacy
 from spellbook.index.filters import fold
 from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
+from spellbook.notes import labels
 from spellbook.notes.decisions import title as first_sentence
 from spellbook.notes.frontmatter import compose, known_key
 from spellbook.notes.markdown import heading_text, lines
@@ -238,7 +239,7 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
 
 
 def _texts(key: str, value: object, findings: Findings) -> list[str]:
-    listed = [value] if isinstance(value, str) else value
+    listed = labels.tags(value) if key == "tags" else labels.listed(value, "," if key == "keywords" else "")
     if not isinstance(listed, Sequence) or not all(isinstance(text, str) and text.strip() for text in listed):
         findings.errors.append(f"metadata.{key} must be a list of texts, not {value!r:.60}")
         return []

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing import edits
+from spellbook.editing import edits, superseding
 from spellbook.editing.memory import Findings, Memory, made_title, metadata
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
-from spellbook.notes import chunks, dates
+from spellbook.notes import chunks, dates, relations
 from spellbook.notes.chunks import Chunk
 from spellbook.notes.frontmatter import compose, load_value
 from spellbook.notes.note import Note, parse
@@ -93,6 +93,8 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     written, if the section changed since.
     """
     changes = _check_request(revision)
+    if relations.SUPERSEDES in changes:
+        changes[relations.SUPERSEDES] = superseding.linked(index, changes[relations.SUPERSEDES])
     for _ in range(_TRIES):
         [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]
@@ -153,7 +155,7 @@ def _check_request(revision: Revision) -> dict[str, Any]:
         )
     for text in (revision.content, revision.append):
         if text is not None and not text.strip():
-            raise InvalidInput("The new content is empty.", "To remove a section, use erase.")
+            raise InvalidInput("The new content is empty.", "erase(id) removes a section.")
     if any("\0" in part for text in texts for part in ((text,) if isinstance(text, str) else text)):
         raise InvalidInput("The new content holds NUL.", "Take it out; nothing was changed.")
     findings = Findings()

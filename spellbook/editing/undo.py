@@ -71,7 +71,9 @@ def undo(index: Index, entry: int | None = None, *, dry_run: bool = False) -> Un
         return _move_back(index, picked, *places, dry_run=dry_run)
     since = moves.moved_since(index.vault.journal, picked)
     steps = [step for trace in picked.traces if (step := _plan_step(index, picked, trace, since))]
-    difference = "\n".join(_difference_of(index, step) for step in steps)
+    # What a note leaves in the trash, or takes from there, is the note itself.
+    shown = [step for step in steps if not step.path.startswith(f"{TRASH}/")] or steps
+    difference = "\n".join(_difference_of(index, step) for step in shown)
     if not dry_run:
         with index.vault.change("undo", f"{picked.id}: {picked.verb} {picked.what}", undoes=picked.id):
             reversal.revert(index.vault, steps)

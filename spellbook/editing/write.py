@@ -8,19 +8,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypedDict, get_args
 
-from spellbook.editing import keywords, memory
+from spellbook.editing import keywords, memory, superseding
 from spellbook.editing.memory import Findings, Labels, Memory
 from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
 from spellbook.models.base import score
+from spellbook.notes import relations
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
 from spellbook.search import related
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
+from spellbook.search.ranking import is_superseded
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
@@ -52,7 +54,15 @@ _MOST_COMPARED = 10_000
 _EMBED_AT_ONCE = 256
 """Chunks of a memory that are embedded before `scribe` returns; the next run embeds the rest of a long one."""
 
-_OVERTURNED = 'If one of them no longer holds, revise the new note: metadata {"supersedes": its id}.'
+_OVERTURNED = (
+    'If one of them no longer holds, revise(the new id, metadata={"supersedes": its id}) says so. '
+    "If one should go, forget(its id) takes it away."
+)
+
+_UNREAD = "duplicates could be looked for among some notes alone: all are being read for the first time"
+
+_APART = (CHECKPOINT, "article")
+"""Categories whose notes overturn only notes of the same."""
 
 _NearChunk = tuple[StoredChunk, float, float]
 """A chunk near to a new text: the score of the two, and the likeness by which they are about the same thing."""
@@ -92,9 +102,14 @@ class Overturned:
     score: float
 
 
-def may_supersede(older: Sequence[Overturned]) -> dict[str, Any]:
-    """Return the field that names older memories which a new one may overturn, and what to do; empty for none."""
-    return {"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}
+def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
+    """Return the fields that name what a chunk supersedes, and what it may, with what to do; empty for neither."""
+    closed, older = done.superseded[number], done.may_supersede[number]
+    return {
+        **({"superseded": [*closed]} if closed else {}),
+        **({"may_supersede": [*map(asdict, older)], "hint": _OVERTURNED} if older else {}),
+        **({"warnings": [_UNREAD]} if _UNREAD in done.warnings[number] else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +142,15 @@ class ScribeOptions(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class Scribed:
     """
-    The result for given chunks: notes `written`, if any; of each chunk its duplicates, its warnings, and what it
-    `may_supersede`, which only a reader can tell.
+    The result for given chunks: notes `written`, if any; of each chunk its duplicates, its warnings, what it
+    `may_supersede`, which only a reader can tell, and the ids and titles of the notes that it names as `superseded`.
     """
 
     written: tuple[WrittenNote, ...]
     duplicates: tuple[tuple[Duplicate, ...], ...]
     warnings: tuple[tuple[str, ...], ...]
     may_supersede: tuple[tuple[Overturned, ...], ...] = ()
+    superseded: tuple[tuple[dict[str, Any], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +178,9 @@ def scribe(
     """
     Store finished chunks, each as one note.
 
-    All are checked first. If one repeats an existing chunk, nothing is written unless `force`. Raises InvalidInput
-    for an invalid chunk, and for text that looks like a secret unless `force`.
+    All are checked first. If one repeats a chunk of a note that it does not supersede, nothing is written unless
+    `force`. Raises InvalidInput for an invalid chunk, and for text that looks like a secret unless `force`;
+    MemoryNotFound if one supersedes what is not there.
     """
     if labels not in get_args(Labels):
         raise InvalidInput(f"labels is {labels!r:.40}.", f"It is one of {', '.join(get_args(Labels))}.")
@@ -180,11 +197,19 @@ def scribe(
     memories = [finding.memory for finding in findings if finding.memory]
     if labels == "derived":
         memories = [_label(index, checked) for checked in memories]
-    written, repeats, older = _write(index, searcher, memories, force=force, session=session)
+    replaced = [superseding.meant(index, checked.meta.get(relations.SUPERSEDES)) for checked in memories]
+    memories = [
+        replace(checked, meta={**checked.meta, **superseding.replacing(chunks)})
+        for checked, chunks in zip(memories, replaced, strict=True)
+    ]
+    gone = [{chunk.path for chunk in chunks} for chunks in replaced]
+    written, repeats, older = _write(index, searcher, memories, gone, force=force, session=session)
     if session and written:
         index.catalog.sessions.count(session, len(written))
-    warnings = tuple(tuple(finding.warnings) for finding in findings)
-    return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)))
+    unread = () if index.catalog.is_read else (_UNREAD,)
+    warnings = tuple((*finding.warnings, *unread) for finding in findings)
+    closed = tuple(tuple(map(superseding.named, chunks)) for chunks in replaced)
+    return Scribed(tuple(written), tuple(map(tuple, repeats)), warnings, tuple(map(tuple, older)), closed)
 
 
 def numbered(remarks: Sequence[Sequence[str]]) -> list[str]:
@@ -216,17 +241,29 @@ def _label(index: Index, checked: Memory) -> Memory:
 
 
 def _write(
-    index: Index, searcher: Searcher, memories: Sequence[Memory], *, force: bool, session: str | None
+    index: Index,
+    searcher: Searcher,
+    memories: Sequence[Memory],
+    gone: Sequence[set[str]],
+    *,
+    force: bool,
+    session: str | None,
 ) -> tuple[list[WrittenNote], list[list[Duplicate]], list[list[Overturned]]]:
-    """Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`."""
+    """
+    Write and index each memory as one note, none if one repeats a chunk by words or meaning, unless `force`.
+
+    Each supersedes the notes at the paths in `gone`, of which only the words may not be repeated.
+    """
     now = dt.datetime.now().astimezone()
     drafts = [_draft(index, checked, now) for checked in memories]
     repeats: list[list[Duplicate]] = []
     older: list[list[Overturned]] = []
-    for draft in drafts:
+    for draft, closed in zip(drafts, gone, strict=True):
         near = _find_near(index, searcher, draft)
-        repeats.append(_find_duplicates(index, draft, near))
-        older.append(_find_overturned(index, near, {duplicate.id for duplicate in repeats[-1]}))
+        found = _find_duplicates(index, draft, near)
+        repeats.append([each for each in found if each.how == "words" or each.path not in closed])
+        left = [each for each in near if each[0].path not in closed]
+        older.append(_find_overturned(index, draft.note, left, {duplicate.id for duplicate in found}))
     for i, draft in enumerate(drafts):
         twin = next((j for j in range(i) if set(drafts[j].folds) & set(draft.folds)), None)
         if twin is not None:
@@ -270,13 +307,18 @@ def _draft(index: Index, checked: Memory, now: dt.datetime) -> _NoteDraft:
     return _NoteDraft(note, text, rows, folds, vectors, {row.key: piece.text.strip() for row, piece in pieces})
 
 
-def _find_overturned(index: Index, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
-    """Return the notes about the same thing, but the chunks `same`, checkpoints, what is outside or superseded."""
+def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same: set[str]) -> list[Overturned]:
+    """
+    Return the living notes whose text is about the same thing, without the chunks `same` and texts from outside.
+
+    A checkpoint or an article is overturned by its like alone.
+    """
     old = related.superseded(index, {chunk.path for chunk, *_ in near}, index.visible) if near else {}
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
-        is_left_out = chunk.id in same or chunk.path in old or chunk.category == CHECKPOINT or is_outside(chunk)
-        if about >= _SAME_THING and not is_left_out:
+        is_living = chunk.path not in old and not is_superseded(chunk)
+        is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
+        if about >= _SAME_THING and chunk.id not in same and is_living and is_alike and not is_outside(chunk):
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return list(older.values())[:_MOST_OVERTURNED]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from spellbook.notes import labels
 from spellbook.notes.frontmatter import LABELS
 from spellbook.notes.note import LEVELS
 from spellbook.notes.relations import label_of
@@ -228,6 +229,7 @@ def _condition(name: str, value: object) -> Condition:
     if key in DATES or isinstance(value, Mapping) or (isinstance(value, str) and _RANGE.match(value.strip())):
         low, high = _range(key, value)
         return Condition(key, low=low, high=high, negated=negated)
+    value = labels.listed(value, "," if key in {"tags", "keywords"} else "") or value
     values = value if isinstance(value, list | tuple | set) else [value]
     if not values or any(isinstance(each, Mapping) or each is None for each in values):
         raise InvalidInput(f"The filter {key}={value!r:.80} makes no sense.", "Give a text, or a list of texts.")

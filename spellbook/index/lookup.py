@@ -56,7 +56,8 @@ def named(index: Index, id: str) -> tuple[list[StoredChunk], bool]:
     said = f"There is no memory {id[:200]!r}."
     if there:
         raise MemoryNotFound(said, f"Sections there: {there}.")
-    raise MemoryNotFound(said, "Search for it: ids are in every hit; it may have been erased or renamed.")
+    hint = "Search for it: ids are in every hit; it may have been erased or renamed."
+    raise index.missing(MemoryNotFound(said, hint))
 
 
 def resolve(index: Index, id: str) -> StoredChunk:

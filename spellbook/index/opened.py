@@ -24,12 +24,14 @@ from spellbook.models import embedders
 from spellbook.models.base import Embedder, Reranker, SecondEncoder
 from spellbook.settings.config import Config, load
 from spellbook.system import disk
-from spellbook.system.errors import EmbeddingError, SpellbookError, StorageError
+from spellbook.system.errors import EmbeddingError, MemoryNotFound, SpellbookError, StorageError
 from spellbook.system.sqlite import BUSY_SECONDS, expect
 from spellbook.vault.documents import Documents
 from spellbook.vault.journal import Journal
 from spellbook.vault.shown import Shown
 from spellbook.vault.vault import Vault
+
+BEING_READ = "the notes are being read for the first time, so some are not found yet"
 
 _CALIBRATIONS = "calibration"
 """The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
@@ -61,6 +63,12 @@ class Index:
     whole: Index | None = None
     sees: str = ""
     _widths: set[int] = field(default_factory=set, repr=False)
+
+    def missing(self, error: MemoryNotFound) -> MemoryNotFound:
+        """Return the error for what is not found; while the vault is read for the first time, it may be there."""
+        if (self.whole or self).catalog.is_read:
+            return error
+        return MemoryNotFound(error.message, "It may be there: not all notes are read yet.")
 
     @classmethod
     def open_ready(cls, config: Config, patience: float) -> Index:

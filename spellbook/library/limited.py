@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from spellbook.index import embed
-from spellbook.index.opened import Index
+from spellbook.index.opened import BEING_READ, Index
 from spellbook.index.vectors import follow
 from spellbook.library import upkeep
 from spellbook.library.book import Spellbook
@@ -97,7 +97,7 @@ class LimitedReader(Reader):
         self._whole.refresh(embed=embed, look=look)
         # The words of the complaint count all notes, or name one.
         told = self._whole.complaint
-        self.complaint = "the vault could not be looked at" if told and told != upkeep.BEING_READ else told
+        self.complaint = "the vault could not be looked at" if told and told != BEING_READ else told
         self._catch_up()
 
     def follow(self) -> None:

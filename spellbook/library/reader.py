@@ -272,6 +272,11 @@ class Reader:
         """Return the changes that tools and commands made in the vault, or at a `path`, newest first."""
         return self.index.vault.journal.entries(most, path)
 
+    def qualified(self, fields: Any) -> Any:
+        """Return an answer's fields for JSON, first why the notes may not all be there, if anything keeps them away."""
+        is_told = self.complaint and isinstance(fields, Mapping)
+        return {"degraded": self.complaint, **fields} if is_told else fields
+
     def state(self) -> question.State:
         """Return the state of the index, as answers carry it."""
         return question.state_of(self.index, self._degraded())

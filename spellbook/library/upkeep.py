@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from spellbook.index import sync
 from spellbook.index.embed import embed_texts
-from spellbook.index.opened import Index
+from spellbook.index.opened import BEING_READ, Index
 from spellbook.notes import markdown
 from spellbook.system import heap, processes
 from spellbook.system.errors import EmbeddingError, InvalidInput, StorageError, VaultNotFound
 from spellbook.system.sqlite import Damaged
-from spellbook.system.waiting import waiting
+from spellbook.system.waiting import tell, waiting
 
 _MOST_EMBEDDED = 64
 """Most texts that a search embeds before it answers; a reindex or a watcher embeds the rest."""
@@ -30,9 +30,6 @@ _EMBED_SECONDS_AT_START = 0.1
 
 _MOST_UNREAD = 200
 """Files of a vault that was never read which a question reads itself, in .3 s; more are left to who reads them."""
-
-BEING_READ = "the notes are being read for the first time, so some are not found yet"
-"""What `refresh` says meanwhile."""
 
 
 @dataclass(slots=True)
@@ -84,6 +81,7 @@ def refresh(
         if reported is not None and (watched.is_current or (not reported and processes.is_watched(index.config.state))):
             return reported
         if reported is None and not whole and is_being_read(index, watched):
+            tell(BEING_READ)
             return BEING_READ
         if look and (reported != "" or not last.is_believed(index)):
             with waiting("the notes that changed are read first"):

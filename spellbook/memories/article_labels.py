@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from spellbook.archive.pages import html, safe
 from spellbook.archive.pages.source import ArticlePage
 from spellbook.index.filters import fold
+from spellbook.notes import labels as written
 from spellbook.system.errors import InvalidInput
 from spellbook.text import credentials
 from spellbook.text.quoting import one_line
@@ -39,7 +40,8 @@ class ArticleLabels:
 
 def categories_of(categories: Sequence[str]) -> list[str]:
     """Return the categories of an article. Raises InvalidInput if there are none, or too many."""
-    lines = filter(None, (safe.line(category, 1_000) for category in reversed(categories)))
+    given = written.listed(categories)
+    lines = filter(None, (safe.line(category, 1_000) for category in reversed(given)))
     names = list({fold(name): name for name in lines}.values())[::-1]
     wrong = next((name for name in names if len(name) > _MOST_NAME), "")
     if not 1 <= len(names) <= _MOST_NAMES or wrong:
@@ -60,10 +62,10 @@ def labels_of(metadata: object) -> ArticleLabels:
     labels: dict[str, Any] = {}
     for key, value in metadata.items():
         if key in {"keywords", "tags"}:
-            listed = value.split(",") if isinstance(value, str) else value or ()
+            listed = (written.tags if key == "tags" else written.listed)(value or ())
             if not isinstance(listed, Sequence) or not all(isinstance(word, str) for word in listed):
                 raise InvalidInput(f"metadata.{key} must be a list of texts.", 'For example ["theme park", "9.81"].')
-            words = [safe.line(word, _MOST_LINE).lstrip("#") for word in listed]
+            words = [safe.line(word, _MOST_LINE) for word in listed]
             labels[key] = tuple(dict.fromkeys(filter(None, words)))
             if len(labels[key]) > _MOST_LABELS:
                 raise InvalidInput(f"metadata.{key} has {len(labels[key]):,} entries.", f"Give at most {_MOST_LABELS}.")

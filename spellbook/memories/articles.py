@@ -117,7 +117,7 @@ class Articles(Opened):
 
         Raises MemoryNotFound, and InvalidInput for a note that is not an article.
         """
-        chunk = self._article(article_id, "Use show.")
+        chunk = self._article(article_id, "show(id) reads it.")
         if self.index.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened([chunk.note])
@@ -133,13 +133,13 @@ class Articles(Opened):
         """
         filter: dict[str, object] | None = None if category == ALL else _filter(category)
         if article_id:
-            filter = {"path": glob.escape(self._article(article_id, "Use search, or show.").path)}
+            filter = {"path": glob.escape(self._article(article_id, "show(id) reads it.").path)}
         least = 0.0 if article_id else None
         return self.answer("search", question, limit=limit, filter=filter, max_tokens=max_tokens, min_score=least)
 
     def delete(self, article_id: str) -> dict[str, Any]:
         """Move an article's note into the trash. Raises InvalidInput for any other note, MemoryNotFound."""
-        chunk = self._article(article_id, "Use erase or forget.")
+        chunk = self._article(article_id, "erase(id) takes it.")
         return {"deleted": True, "trash": self._erase(chunk.note).trash[0]}
 
     def _article(self, id: str, instead: str) -> StoredChunk:

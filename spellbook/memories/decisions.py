@@ -12,14 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spellbook.editing.superseding import named, replacing
 from spellbook.editing.write import Duplicate, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions
 from spellbook.memories import briefing
-from spellbook.memories.opened import Opened, named, replacing
+from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
-from spellbook.notes import links, relations
+from spellbook.notes import labels, links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.search import newest, related
 from spellbook.search.ranking import is_superseded
@@ -37,6 +38,7 @@ Score by meaning from which on a checkpoint is about the same work as an earlier
 12 pieces of work 88 % reach it with the one before, and 3 % with one of other work.
 """
 
+_WHOLE_TOPIC = ("topic", ["topic"], ("topic",))
 _MOST_NEAR = 5
 """Decisions that are named so."""
 _MOST_LIVING = 100
@@ -126,15 +128,15 @@ class Decisions(Opened):
         """
         Write a decision as a note, and return its id, its path, what it supersedes, and living ones that are near.
 
-        `supersedes` are ids, or "topic" for all living ones of its topic. `user_involvement` is requested, approved or
-        rejected. The log names the client's `session`. Raises InvalidInput for what no decision has, for what looks
-        like a secret unless `force`, or if `supersedes` names something else, and MemoryNotFound.
+        `supersedes` are ids or titles of any notes, or "topic" for all living decisions of its topic.
+        `user_involvement` is requested, approved or rejected. The log names the client's `session`. Raises InvalidInput
+        for what no decision has and what looks like a secret unless `force`, and MemoryNotFound.
         """
         topic = topic.strip()
         if not topic or not decision.strip():
             raise InvalidInput("A decision needs topic and decision.", "Nothing was written.")
         living, supersedes = self.living(topic), supersedes or ()
-        replaced = living if list(supersedes) == ["topic"] else self._decisions(supersedes)
+        replaced = living if supersedes in _WHOLE_TOPIC else self._all(supersedes)
         meta = {"confidence": confidence, "user_involvement": user_involvement or None, **replacing(replaced)}
         chunk = {
             "text": form.decision_text(decision, reasoning),
@@ -170,6 +172,8 @@ class Decisions(Opened):
         """Write a checkpoint as a note, which supersedes the latest about the same work; return its id and its path."""
         if not summary.strip():
             raise InvalidInput("A checkpoint needs a summary.", "Nothing was written.")
+        steps = labels.listed(next_steps or (), r"\n")
+        files = labels.listed(open_files or ())
         now = dt.datetime.now().astimezone()
         topic = self.index.scope or _SESSION
         own: dict[str, Any] = {"category": CHECKPOINT, "topic": topic, "status!": "archived"}
@@ -177,7 +181,7 @@ class Decisions(Opened):
         # All checkpoints name the same questions: one of them says nothing about the work.
         before = [hit for hit in near if "question" not in hit.why.get("semantic", {}).get("parts", ())][:1]
         chunk = {
-            "text": form.checkpoint_text(summary, next_steps or (), open_files or ()),
+            "text": form.checkpoint_text(summary, steps, files),
             "metadata": {
                 "title": f"{now:%Y-%m-%d %H:%M} {form.title(summary)}"[:300],
                 "topic": topic,
@@ -200,7 +204,7 @@ class Decisions(Opened):
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
         (chunk,) = self._decisions([id])
-        replaced = self._decisions(supersedes or ())
+        replaced = self._all(supersedes or ())
         if any(decision.path == chunk.path for decision in replaced):
             raise InvalidInput("A decision cannot supersede itself.", "Nothing was changed.")
         meta: dict[str, Any] = {}

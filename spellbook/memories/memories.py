@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from spellbook.editing.write import may_supersede
+from spellbook.editing.write import superseding_fields
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.memories.decisions import Decisions
-from spellbook.memories.opened import Opened, named, replacing
+from spellbook.memories.opened import Opened
+from spellbook.notes import labels
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.system.errors import InvalidInput
@@ -29,8 +30,8 @@ PLAIN = "semantic"
 
 _KEPT = "A note says this already, word for word; nothing was written."
 _REPEATS = (
-    "Nothing was written: a note says nearly this. Revise that one; or give its id in supersedes, if this replaces it; "
-    "or repeat with force=true."
+    "Nothing was written: a note says nearly this. Give its id in supersedes if this replaces it, or repeat with "
+    "force=true. revise(id) changes that note instead."
 )
 
 
@@ -69,24 +70,21 @@ class Memories(Opened):
         `supersedes` are ids or titles of notes that it replaces; older ones that it may overturn are named. Raises
         InvalidInput for a label that no memory has or what looks like a secret, unless `force`, and MemoryNotFound.
         """
-        replaced = self._all(supersedes or ())
-        gone = {chunk.path for chunk in replaced}
+        named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {
-            "topic": next(iter(tags or ()), "") or project_id or self.index.scope or INBOX,
+            "topic": next(iter(named_tags), "") or project_id or self.index.scope or INBOX,
             "type": type,
-            "tags": list(tags or ()) or None,
+            "tags": named_tags or None,
             "importance": None if importance in {0.5, "medium"} else importance,
             "privacy_scope": None if privacy_scope == "private" else privacy_scope,
             "source": source or None,
             "scope": project_id or None,
-            **replacing(replaced),
+            "supersedes": supersedes or None,
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
         done = self._scribe(chunk, category=CATEGORY, force=force)
         same = next((twin for twin in done.duplicates[0] if twin.how == "words"), None)
-        if not done.written and not same and gone.issuperset(twin.path for twin in done.duplicates[0]):
-            done = self._scribe(chunk, category=CATEGORY, force=True)  # it repeats only what it replaces
-        repeats = [asdict(twin) for twin in done.duplicates[0] if twin.path not in gone]
+        repeats = [*map(asdict, done.duplicates[0])]
         if not done.written and same:
             return {"status": "exists", "memory_id": self._resolve(same.id).note, "hint": _KEPT}
         if not done.written:
@@ -99,9 +97,8 @@ class Memories(Opened):
             "type": type,
             "importance": first.importance,
             "path": written.path,
-            **({"superseded": [*map(named, replaced)]} if replaced else {}),
             **({"duplicates": repeats} if repeats else {}),
-            **may_supersede([older for older in done.may_supersede[0] if older.path not in gone]),
+            **superseding_fields(done),
             "generation": written.generation,
         }
 
@@ -139,7 +136,7 @@ class Memories(Opened):
         """Return the first chunk of a memory. Raises InvalidInput for a person's own note, and MemoryNotFound."""
         chunk = self._resolve(memory_id)
         if not chunk.meta.get("id"):
-            raise InvalidInput("This is a note of the person's own.", "Use erase if it should really go.")
+            raise InvalidInput("This is a note of the person's own.", "erase(id) takes it if it should really go.")
         return chunk
 
     def forget(self, memory_id: str, *, hard: bool = False) -> str:

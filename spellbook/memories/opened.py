@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from spellbook.editing import revise, write
+from spellbook.editing import revise, superseding, write
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter
 from spellbook.index.metrics import Meter
 from spellbook.index.opened import Index
-from spellbook.notes import links
 from spellbook.search import newest
 from spellbook.search.question import Answer
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import PermissionDenied
-from spellbook.text.quoting import flat
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Opened:
 
     def _all(self, ids: Sequence[str]) -> list[StoredChunk]:
         """Return the first chunk of each note that ids or titles name, each note once. Raises as `_resolve` does."""
-        return list({chunk.path: chunk for chunk in map(self._resolve, ids)}.values())
+        return superseding.meant(self.index, ids)
 
     def _first(self, path: str) -> StoredChunk:
         """Return the first chunk of the note at a path."""
@@ -73,14 +71,3 @@ class Opened:
         if self.denial:
             raise self.denial
         self.index.vault.check_there()
-
-
-def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    """Return the key of a note that supersedes these, empty for none."""
-    named = [links.wikilink(chunk.path) for chunk in chunks]
-    return {"supersedes": named if len(named) > 1 else named[0]} if named else {}
-
-
-def named(chunk: StoredChunk) -> dict[str, Any]:
-    """Return a note's id and title, as an answer names it."""
-    return {"id": chunk.note, "title": flat(chunk.title)}

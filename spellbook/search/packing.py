@@ -66,11 +66,13 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     `weigh` returns the worth of each of some sentences to the question.
 
     The best hits are whole, a long one is its best excerpt, and a hit without room is a pointer: it has no text, but
-    an id to read it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits.
+    an id to read it by. `why["text"]` is whole, excerpt, pointer, or "unnamed" if not even the pointer fits; and
+    "overturned" for a pointer to a note whose successor is a hit above it.
     """
     wholes = [hit.chunk.whole for hit in hits]
     sizes = [_marked(text) for text in wholes]
     packed: list[Hit] = []
+    above: set[str] = set()
     left = max_tokens - min(_AROUND, max_tokens // 4)
     frames = [count(head(hit, explain=explain)) + _BETWEEN for hit in hits]
     # Pointers occur only in an answer that is too long.
@@ -82,14 +84,18 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
             after = min(after, max(0, left - frames[0] - min(size, _FIRST)))
         room = left - after - frames[i]
         around = _marked(f"{hit.chunk.lead}\n{hit.chunk.tail}") if hit.chunk.lead or hit.chunk.tail else 0
-        if size <= room:
+        is_overturned = hit.why.get("superseded_by", {}).get("path") in above
+        if is_overturned:
+            text, form, used = "", "overturned", 0
+        elif size <= room:
             text, form, used = uncut, "whole", size
         elif room - around >= _LEAST_EXCERPT and (best := excerpt(hit.text, hit.line, room - around, weigh)):
             text, form = framed(best, hit.chunk.lead, hit.chunk.tail), "excerpt"
             used = _marked(text)
         else:
             text, form, used = "", "pointer", 0
-        spent = frames[i] + used if text else pointers[i]
+        spent = frames[i] + used if text else count(pointer(hit)) + _BETWEEN if is_overturned else pointers[i]
+        above.add(hit.path)
         if spent > left:
             form, spent, left = "unnamed", 0, 0
         left -= spent

@@ -263,7 +263,10 @@ def chunk_fields(chunk: StoredChunk) -> dict[str, Any]:
     return {key: getattr(chunk, key) for key in _OF_CHUNK.split()}
 
 
-def note_fields(id: str, chunks: Sequence[StoredChunk], around: Around) -> dict[str, Any]:
+def note_fields(
+    id: str, chunks: Sequence[StoredChunk], around: Around, old: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     """Return what the command line's JSON and the API show of a note, or of one chunk of it."""
     first, shown = chunks[0], [*map(chunk_fields, chunks)]
-    return {"id": id, "path": first.path, "meta": dict(first.meta), "chunks": shown, **asdict(around)}
+    gone = {"superseded_by": old[first.path]} if first.path in old else {}
+    return {"id": id, "path": first.path, **gone, "meta": dict(first.meta), "chunks": shown, **asdict(around)}

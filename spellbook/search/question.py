@@ -149,7 +149,7 @@ class Question:
         if len(self.also) > MOST_ALSO:
             raise InvalidInput(f"There are {len(self.also)} further texts; the maximum is {MOST_ALSO}.", ALSO)
         if self.also and self.mode == "keyword":
-            raise InvalidInput("Words to be found as they are take no further texts.", "Give all words to `find`.")
+            raise InvalidInput("Words to be found as they are take no further texts.", "find(keywords) takes them all.")
         letters = max(len(self.text), sum(map(len, self.keywords)), *map(len, self.also))
         if letters > MOST_QUERY:
             what = f"The query has {letters:,} characters; the maximum is {MOST_QUERY:,}."

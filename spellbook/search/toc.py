@@ -76,10 +76,8 @@ def topics_of(index: Index, scope: str) -> list[Topic]:
         if topics := index.catalog.topics((*conditions(filter), *index.visible)):
             return topics
     there = {topic.category for topic in index.catalog.topics(index.visible) if topic.category}
-    raise MemoryNotFound(
-        with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there))),
-        "get_index shows what there is.",
-    )
+    sentence = with_suggestions(f"There is no scope, category or folder {scope[:200]!r}", alike(scope, sorted(there)))
+    raise index.missing(MemoryNotFound(sentence, "get_index shows what there is."))
 
 
 def chunks_of(index: Index, name: str) -> list[StoredChunk]:
@@ -96,7 +94,7 @@ def no_topic(index: Index, name: str) -> MemoryNotFound:
     topics = index.catalog.topics(index.visible)
     names = {f"{topic.category}/{topic.topic}" if "/" in name and topic.category else topic.topic for topic in topics}
     sentence = with_suggestions(f"There is no topic {name[:200]!r}", alike(name, sorted(names)))
-    return MemoryNotFound(sentence, "get_index lists the topics.")
+    return index.missing(MemoryNotFound(sentence, "get_index lists the topics."))
 
 
 def category_and_topic(index: Index, name: str) -> tuple[str | None, str]:

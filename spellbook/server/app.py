@@ -32,7 +32,7 @@ from spellbook.library.reader import Reader
 from spellbook.server import completion, debug_log, instructions, stdio
 from spellbook.server.arguments import lean, renamed
 from spellbook.server.background import Background
-from spellbook.server.names import Names, toolsets_of
+from spellbook.server.names import Names, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
@@ -132,8 +132,13 @@ class _McpServer(MCPServer):
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
+        listed: list[Tool] = []
         tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
-        return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in tools]
+        self.names.answer()
+        for tool in tools:
+            about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+            listed.append(tool.model_copy(update=about))
+        return listed
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
@@ -166,7 +171,8 @@ class _McpServer(MCPServer):
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
-        name, arguments = self.names.called(name), renamed(arguments)
+        name = self.names.called(name)
+        self.names.answer()
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
         if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:
@@ -174,6 +180,8 @@ class _McpServer(MCPServer):
             raise ToolError(f"{refused.code}: {refused}")
         try:
             unicode.check(arguments)
+            if tool := self._tool_manager.get_tool(name):
+                arguments = renamed(arguments, tool.parameters["properties"].keys(), name)
         except InvalidInput as error:
             await self._count_failure(name, error)
             raise ToolError(f"{error.code}: {error}") from error

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from functools import partial
 from types import GenericAlias
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from spellbook.notes.labels import listed
 from spellbook.system.errors import InvalidInput
+from spellbook.verbs import aliases
 from spellbook.verbs.declare import Argument, Verb
 
 _MOST_LISTED = 200_000
@@ -61,7 +64,7 @@ def bounded(of: Argument, most: int = 0) -> Any:
 
 def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
-    about = Field(description=of.about)
+    about = Field(description=of.about, json_schema_extra={"asked": True} if of.is_asked else None)
     default = _default(of)
     missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
     if of.kind == "object":
@@ -72,15 +75,14 @@ def _type_of(of: Argument) -> Any:
     value = bounded(of, of.of_tools)
     if of.kind == "texts":
         value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
-        missing = (BeforeValidator(_as_list), _decoder(_MOST_LISTED))
+        missing = (BeforeValidator(partial(_as_list, apart=of.apart)), _decoder(_MOST_LISTED))
     if of.kind == "choice":
         missing = (BeforeValidator(_lower), *missing)
     return Annotated[(value | None if default is None else value, about, *missing)]
 
 
-def _as_list(value: object) -> object:
-    value = _absent(value)
-    return [value] if isinstance(value, str) else value
+def _as_list(value: object, apart: str) -> object:
+    return listed(_absent(value), apart)
 
 
 def _lower(value: object) -> object:
@@ -88,7 +90,7 @@ def _lower(value: object) -> object:
 
 
 def _absent(value: object) -> object:
-    return None if isinstance(value, str) and value.strip() in {"", "null", "None", "undefined"} else value
+    return None if aliases.is_absent(value) else value
 
 
 def _or_default(default: object) -> BeforeValidator:
@@ -152,16 +154,23 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
         kept["anyOf"] = [lean(each) for each in either]
     if isinstance(schema.get("properties"), dict):
         kept["properties"] = {name: lean(each) for name, each in schema["properties"].items()}
+        if asked := [name for name, each in kept["properties"].items() if each.pop("asked", False)]:
+            kept["required"] = [*kept.get("required", ()), *asked]
     if isinstance(schema.get("items"), dict):
         kept["items"] = lean(schema["items"])
     return kept
 
 
-def renamed(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's arguments with `dry_run` for its old names: `preview`, and `apply` for its opposite."""
-    if "dry_run" in arguments or not arguments.keys() & {"preview", "apply"}:
-        return arguments
-    others = {key: value for key, value in arguments.items() if key not in {"preview", "apply"}}
+def renamed(arguments: dict[str, Any], takes: Set[str], verb: str) -> dict[str, Any]:
+    """
+    Return a tool's arguments by their own names; `dry_run` also for `preview`, and for `apply`, its opposite.
+
+    Raises InvalidInput for what the tool does not take.
+    """
+    is_old = {"preview", "apply"} if "dry_run" in takes else set()
+    others = aliases.own({key: value for key, value in arguments.items() if key not in is_old}, takes, verb)
+    if "dry_run" in arguments or not is_old:
+        return others
     if _absent(arguments.get("preview")) is not None:
         return {**others, "dry_run": arguments["preview"]}
     if (apply := _absent(arguments.get("apply"))) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
+from spellbook.server.names import way_on
 from spellbook.server.threads import computing
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import flat, json_of, one_line, quoted
@@ -37,7 +39,7 @@ _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 
 
-def threaded(tool: Callable[P, str], *, computes: bool = False) -> Callable[P, Awaitable[str]]:
+def threaded(tool: Callable[P, str], book: Reader, *, computes: bool = False) -> Callable[P, Awaitable[str]]:
     """
     Run a tool in a thread, one that only `computes` in one of a few; a SpellbookError reaches the model with its code
     and hint.
@@ -47,9 +49,10 @@ def threaded(tool: Callable[P, str], *, computes: bool = False) -> Callable[P, A
     async def run(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             # Abandoned if the client cancels or disconnects, so that a long job does not keep the server alive.
-            return await anyio.to_thread.run_sync(
+            answer = await anyio.to_thread.run_sync(
                 partial(tool, *args, **kwargs), abandon_on_cancel=True, limiter=computing() if computes else None
             )
+            return _qualified(answer, book) if book.complaint else answer
         except SpellbookError as error:
             raise ToolError(_as_text(error)) from error
         except Exception as error:
@@ -63,19 +66,28 @@ def threaded(tool: Callable[P, str], *, computes: bool = False) -> Callable[P, A
 
 def _as_text(error: SpellbookError) -> str:
     """Return an error as one line; the difference of a conflict is quoted as a note's text."""
-    line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", error.hint))))
+    line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", way_on(error.hint)))))
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 
 
-def adder(mcp: MCPServer) -> Callable[..., None]:
-    """Return a function that adds a tool to `mcp`: with its title, and its verb if it takes arguments."""
+def _qualified(answer: str, book: Reader) -> str:
+    """Return an answer that says first why not all notes are there."""
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        return f"DEGRADED: {flat(book.complaint)}\n{answer}"
+    return json_of([*map(book.qualified, told)] if isinstance(told, list) else book.qualified(told))
+
+
+def adder(mcp: MCPServer, book: Reader) -> Callable[..., None]:
+    """Return a function that adds a tool over `book` to `mcp`: with its title, and its verb if it takes arguments."""
 
     def add(
         tool: Callable[..., str], title: str, annotations: ToolAnnotations, verb: Verb = _TAKES_NOTHING, **names: str
     ) -> None:
         # A structured copy of the answer would cost its tokens twice.
-        run: Any = threaded(tool, computes=annotations is READ)
+        run: Any = threaded(tool, book, computes=annotations is READ)
         run.__signature__ = signature(tool, verb, names)
         run.__annotations__ = {each.name: each.annotation for each in run.__signature__.parameters.values()}
         description = inspect.getdoc(tool)  # without its indentation, which costs tokens
@@ -128,5 +140,5 @@ def reporter(ctx: Context) -> Callable[[str, int, int], None]:
 
 
 def as_json(**fields: Any) -> str:
-    """Return an answer of these fields as JSON text."""
-    return json_of(fields)
+    """Return an answer of these fields as JSON text; what is Spellbook's own advice is phrased for who reads it."""
+    return json_of({key: way_on(value) if key in {"hint", "message"} else value for key, value in fields.items()})

@@ -1,7 +1,7 @@
 """
 Asking the person before something is deleted that cannot easily be had back, where the client can ask.
 
-A client that cannot ask is not asked, and the tool does as it was told: the model's client has its own permissions.
+Without a client that can ask, a topic is first shown (`dry_run`), and all else done: the client has permissions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Confirm(BaseModel):
     really: bool = Field(description="Yes, delete it.")
 
 
-def _can_ask(ctx: Context[Any, Any]) -> bool:
+def can_ask(ctx: Context[Any, Any]) -> bool:
+    """Return whether the person can be asked."""
     capabilities = ctx.client_capabilities
     asking = capabilities.elicitation if capabilities else None
     # A bare `elicitation: {}` means forms; one that names URLs alone cannot show the question.
@@ -30,15 +31,17 @@ def _can_ask(ctx: Context[Any, Any]) -> bool:
 
 
 def _question(ctx: Context[Any, Any], name: str, *, topic: bool, hard: bool) -> Elicit[Confirm] | Confirm:
-    if not name or not (topic or hard) or not _can_ask(ctx):
+    if not name or not (topic or hard) or not can_ask(ctx):
         return Confirm(really=True)
     what = f"every note of the topic {exact(name[:_MOST_SHOWN])}" if topic else exact(name[:_MOST_SHOWN])
     how = "for good, without trash and without undo" if hard else "(they go to the trash)"
     return Elicit(f"Delete {what} {how}?", Confirm)
 
 
-def _before_erase(ctx: Context[Any, Any], chunk_id: str, topic_id: str, hard: bool) -> Elicit[Confirm] | Confirm:
-    name = "" if chunk_id and topic_id else topic_id or chunk_id  # of both the tool says that it wants one
+def _before_erase(
+    ctx: Context[Any, Any], chunk_id: str, topic_id: str, hard: bool, dry_run: bool | None
+) -> Elicit[Confirm] | Confirm:
+    name = "" if dry_run or (chunk_id and topic_id) else topic_id or chunk_id  # of both the tool wants one
     return _question(ctx, name, topic=bool(topic_id), hard=hard)
 
 

@@ -4,7 +4,9 @@ Names of tools: a tool is listed under its short name, and can always be called 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Set
+from contextvars import ContextVar
 
 from spellbook.system.errors import InvalidInput
 
@@ -17,6 +19,29 @@ Toolsets by name, which is that of the module that registers it.
 
 A module may have ALSO_CALLED, other names of its tools. `server.instructions` says which tool is for what.
 """
+
+
+_TOOL = re.compile(r"\b([a-z_]+)\(")
+
+_OF_COMMAND = {"`spellbook log`": "log", "`spellbook reindex`": "rebuild_index"}
+"""The tool that does what a command does."""
+
+_listed: ContextVar[Set[str] | None] = ContextVar("listed", default=None)
+"""The tools that whoever called is offered, None outside of a call of a tool."""
+
+
+def way_on(text: str) -> str:
+    """
+    Return what Spellbook says to an agent without the sentences that name a tool, as `show(id)`, which is not listed.
+
+    A command is said to be one for the person, unless a listed tool does the same.
+    """
+    if (listed := _listed.get()) is None:
+        return text
+    commands = {each: f"{tool}()" for each, tool in _OF_COMMAND.items() if tool in listed}
+    text = re.sub(r"`spellbook [^`]*`", lambda each: commands.get(each[0], f"{each[0]} (for the person)"), text)
+    sentences = re.findall(r"(?s).+?(?:(?<=\.)\s+|$)", text)
+    return "".join(said for said in sentences if {*_TOOL.findall(said)} <= listed).rstrip()
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:
@@ -32,7 +57,7 @@ class Names:
     """The names of one server's tools."""
 
     def __init__(self) -> None:
-        self._listed: set[str] = set()
+        self.listed: set[str] = set()
         self._also: dict[str, str] = {}
 
     def add(self, toolset: str, name: str) -> str:
@@ -42,14 +67,14 @@ class Names:
         A name that begins with the toolset's own is both.
         """
         full = name if name.startswith(f"{toolset}_") else f"{toolset}_{name}"
-        listed = full if name in self._listed else name
-        self._listed.add(listed)
+        listed = full if name in self.listed else name
+        self.listed.add(listed)
         self._also[full] = listed
         return listed
 
     def share(self, toolset: str, name: str) -> bool:
         """Return whether another toolset has listed this very tool; then it can be called by either full name."""
-        shared = name in SHARED and name in self._listed
+        shared = name in SHARED and name in self.listed
         if shared:
             self._also[f"{toolset}_{name}"] = name
         return shared
@@ -60,4 +85,8 @@ class Names:
 
     def called(self, name: str) -> str:
         """Return the listed name of the tool that `name` calls; `name` itself if it is none of these."""
-        return name if name in self._listed else self._also.get(name, name)
+        return name if name in self.listed else self._also.get(name, name)
+
+    def answer(self) -> None:
+        """Phrase what this call answers for whoever is offered these tools."""
+        _listed.set(self.listed)

@@ -105,7 +105,7 @@ _HEAD = {
 }
 _NO_ROOM = {
     "ko": "관련된 기억이 {}개 있지만 이 예산에는 들어가지 않습니다. recall로 찾아볼 수 있습니다.",
-    "en": "Related memories that do not fit into this budget: {}. recall finds them.",
+    "en": "Related memories that do not fit into this budget: {}. recall(query) finds them.",
 }
 _NONE = {"ko": "이 질문과 관련된 기억이 없습니다.", "en": "No memory is related to this question."}
 

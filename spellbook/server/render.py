@@ -16,7 +16,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from spellbook.editing.write import Scribed, may_supersede
+from spellbook.editing.write import Scribed, superseding_fields
 from spellbook.index.catalog.schema import StoredChunk, Topic
 from spellbook.index.filters import fold
 from spellbook.search import newest, presentation, toc
@@ -25,6 +25,7 @@ from spellbook.search.question import Answer, State
 from spellbook.search.ranking import Hit
 from spellbook.search.related import Around, Backlink, Related
 from spellbook.search.toc import Category, TopicSummary
+from spellbook.server.names import way_on
 from spellbook.text.quoting import counted, exact, flat, json_of, quoted
 from spellbook.text.terms import estimate_tokens
 
@@ -36,6 +37,9 @@ _MOST_POINTERS = 50
 _MORE_TOKENS = 30
 """Tokens reserved for the line that says what was left out."""
 
+_POINTERS = 0.25
+"""Largest share of an answer for pointers to chunks that do not fit. By hand."""
+
 _AROUND = 0.2
 """Largest share of an answer for backlinks and related notes."""
 
@@ -46,7 +50,10 @@ _AGAIN = "Ask again with also: the sentence you expect, and words in the other l
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
 _BESIDE = "Nothing was written, because another chunk of this call is a duplicate."
 _PENDING = "Written; search finds it by words now, and by meaning once it is embedded."
-_ALIKE = " It may be a duplicate: look at duplicates, and merge the two if so."
+_ALIKE = (
+    " It may be a duplicate: look at duplicates. merge(a, b) joins two without losing a sentence. "
+    "Of two that say the same, revise(id) the older and erase(id) the newer."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +75,34 @@ NOTES = AnswerLayout(
     presentation.head,
     presentation.pointer,
     presentation.named,
-    "Closest notes (read one with show):",
-    "Try other words, a wider filter, or get_index() for what there is.",
+    "show(id) reads a note. Closest notes:",
+    "Try other words, or a wider filter. get_index() lists what there is.",
 )
 
 
 def answer(result: Answer, layout: AnswerLayout = NOTES, *, takes_also: bool = False, explain: bool = False) -> str:
     """Return a search's answer; `explain` adds the arithmetic. Without hits it says that the tool `takes_also`."""
-    state = "\n".join([*(flat(str(each)) for each in result.unmatched), indexline(result.index)])
+    state = "\n".join([*(flat(str(each)) for each in result.unmatched), way_on(indexline(result.index))])
     again = f" {_AGAIN}" if takes_also and not result.also else ""
     if not result.hits and not result.closest:
-        return f"Nothing found.{again or f' {layout.nothing}'}\n{state}"
+        return f"Nothing found.{again or f' {way_on(layout.nothing)}'}\n{state}"
     if not result.hits:
         near = [
             line
             for hit in result.closest
             for line in (f"- {layout.named(hit)}", *presentation.labels(hit, hit.properties), quoted(hit.text))
         ]
-        return "\n".join([f"No confident match.{again} {layout.closest}", *filter(None, near), state])
+        return "\n".join([f"No confident match.{again} {way_on(layout.closest)}", *filter(None, near), state])
     shown = [hit for hit in result.hits if hit.why["text"] != "unnamed"]
     parts = [f"{len(result.hits)} found, best first."]
-    parts += [f"{number}. {_lay_out(hit, layout, explain)}" for number, hit in enumerate(shown, 1)]
+    at: dict[str, int] = {}
+    for hit in shown:
+        if hit.why["text"] == "overturned":  # a line below what supersedes it
+            at[hit.path] = at[hit.why["superseded_by"]["path"]]
+            parts[at[hit.path]] += f"\n   {layout.named(hit)}: {presentation.superseded(hit.why['superseded_by'])}"
+        else:
+            at.setdefault(hit.path, len(parts))
+            parts.append(f"{len(parts)}. {_lay_out(hit, layout, explain)}")
     if len(shown) < len(result.hits):
         parts.append(f"{len(result.hits) - len(shown)} more: ask with a larger max_tokens.")
     return "\n\n".join([*parts, state])
@@ -126,18 +140,19 @@ def topic(
     return "\n\n".join([head, *_read(chunks, max_tokens - tokens_of(linked), "search within the topic", old), *linked])
 
 
-def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int) -> str:
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
     room = max_tokens - tokens_of([*linked, *related])
-    return "\n\n".join([*_read(chunks, room, "read a chunk by its id"), *linked, *related])
+    return "\n\n".join([*_read(chunks, room, "read a chunk by its id", old), *linked, *related])
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
+    room -= (kept := _kept_for_pointers(chunks, room))
     for chunk in chunks:
         text = quoted(chunk.text.strip())
         mark = presentation.superseded(old[chunk.path]) if chunk.path in old else ""
@@ -152,8 +167,14 @@ def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[s
             )
     if pointers:
         lacks = f"{counted(len(pointers), 'chunk')} did not fit; ask with a larger max_tokens or {instead}:"
-        parts.append("\n".join([lacks, *pointers[:_MOST_POINTERS]]))
+        parts.append("\n".join([lacks, *_first_that_fit(pointers[:_MOST_POINTERS], kept + room - _MORE_TOKENS)]))
     return parts
+
+
+def _kept_for_pointers(chunks: Sequence[StoredChunk], room: int) -> int:
+    """Return the tokens that are kept for pointers: none if all texts surely fit."""
+    whole = sum(estimate_tokens(chunk.text) + _MORE_TOKENS for chunk in chunks)
+    return int(room * _POINTERS) if whole > room else 0
 
 
 def topic_json(
@@ -164,7 +185,9 @@ def topic_json(
     return {"topic": name, **_read_json(chunks, max_tokens - _size(linked), old), "backlinks": linked}
 
 
-def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int) -> Fields:
+def shown_json(
+    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE
+) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
     share = int(max_tokens * _AROUND / len(lists))
@@ -172,12 +195,13 @@ def shown_json(id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens:
     around = {"links": links, "backlinks": backlinks, "related": related}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
-    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room), **around}
+    return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}
 
 
 def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields] = _NONE) -> Fields:
     rows: list[Fields] = []
     left: list[Fields] = []
+    room -= (kept := _kept_for_pointers(chunks, room))
     for chunk in chunks:
         row = presentation.chunk_fields(chunk)
         if chunk.path in old:
@@ -188,7 +212,8 @@ def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Field
             rows.append(row)
         else:
             left.append({"id": chunk.id, "line": chunk.line, "tokens": estimate_tokens(chunk.text)})
-    more = {"left_out": left[:_MOST_POINTERS], "left_out_count": len(left)} if left else {}
+    named = _first_that_fit(left[:_MOST_POINTERS], kept + room)
+    more = {"left_out": named, "left_out_count": len(left)} if left else {}
     return {"chunks": rows, **more}
 
 
@@ -472,11 +497,11 @@ def scribed(done: Scribed) -> list[Fields]:
             "chunk_id": each.chunk_id,
             "path": each.path,
             "generation": each.generation,
-            "warnings": list(warnings),
             **({"duplicates": [asdict(repeat) for repeat in repeats]} if repeats else {}),
-            **may_supersede(older),
+            **superseding_fields(done, number),
+            "warnings": list(warnings),
         }
-        for each, warnings, repeats, older in zip(
-            done.written, done.warnings, done.duplicates, done.may_supersede, strict=True
+        for number, (each, warnings, repeats) in enumerate(
+            zip(done.written, done.warnings, done.duplicates, strict=True)
         )
     ]

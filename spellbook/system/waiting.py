@@ -44,6 +44,12 @@ def waiting(reason: str) -> Iterator[None]:
         _reasons.remove(reason)
 
 
+def tell(reason: str) -> None:
+    """Tell at once what an answer does not wait for."""
+    if _listeners:
+        _listeners.pop()(reason)
+
+
 def _tell() -> None:
-    if _listeners and _reasons:
-        _listeners.pop()(_reasons[-1])
+    if _reasons:
+        tell(_reasons[-1])

@@ -34,8 +34,9 @@ class Argument:
     One argument of a verb: its kind, what it is for, its default and its bounds.
 
     `least` and `most` bound a number, `most` the letters of a text, of each text of a list, or of an object as JSON;
-    `items` the texts of a list. `of_tools` is another `most` for what a model gives. `typed` is the help on the command
-    line, where the form differs. `schema` is the JSON Schema of an object beyond its type.
+    `items` the texts of a list, `apart` the pattern that divides one text given for it. `of_tools` is another `most`
+    for what a model gives. `typed` is the help on the command line, where the form differs. `schema` is the JSON Schema
+    of an object beyond its type. What `is_asked` is listed as required, and the verb says what to do without it.
     """
 
     kind: Kind
@@ -47,6 +48,8 @@ class Argument:
     choices: tuple[str, ...] = ()
     of_tools: int = 0
     typed: str = ""
+    apart: str = ""
+    is_asked: bool = False
     schema: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spellbook.notes.labels import TAGS_APART
 from spellbook.verbs.arguments import (
     ALSO,
     EXPLAIN,
@@ -36,7 +37,7 @@ REMEMBER = verb(
         "working episodic semantic procedural",
         "episodic",
     ),
-    tags=texts("Tags; the first one is the topic.", 300),
+    tags=texts("Tags; the first one is the topic.", 300, apart=TAGS_APART),
     importance=share("0 to 1, or high, medium, low.", default=0.5, choices=("high", "medium", "low")),
     source=text("Where it comes from: a path, a URL, a person.", 300),
     privacy_scope=choice("Who may read it where a server serves several.", "private team public", "private"),
@@ -63,7 +64,7 @@ FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
 
 # -- decisions
 
-_REPLACED = texts('Ids or titles of decisions it replaces; "topic" for all living ones of its topic.', 5_000)
+_REPLACED = texts('Ids or titles of notes it replaces; "topic" for all living decisions of its topic.', 5_000)
 _TOPIC = text("topic or category/topic.")
 _REASON = text("What happened.", 20_000)
 _RESULTS = "success partial failed"
@@ -79,8 +80,8 @@ SAVE_DECISION = verb(
     supersedes=_REPLACED,
     user_involvement=choice("What the person did about it.", "requested approved rejected"),
     summary=text("Where the work of a checkpoint stands.", 20_000),
-    next_steps=texts("Tasks that come next."),
-    open_files=texts("Files that are open."),
+    next_steps=texts("Tasks that come next.", apart=r"\n"),
+    open_files=texts("Files that are open.", apart=","),
     session_id=text("Your session: the log names it.", 200),
     force=FORCE_SECRET,
 )
@@ -118,6 +119,7 @@ SAVE = verb(
         10,
         default=NEEDED,
         least=1,
+        apart=",",
         typed="What to file it under; repeat for more.",
     ),
     metadata=mapping(

@@ -108,7 +108,7 @@ _LABELS = {
     "source": text("Default for metadata.source.", typed="Where it comes from."),
     "category": text("Default for metadata.category.", 200),
 }
-_SESSION = text("That of rest().", 200)
+_SESSION = text("That of rest().", 200, is_asked=True)
 _CHUNK = mapping("", 400_000, NEEDED, **labels.CHUNK)
 _CHECKED = mapping("A chunk as scribe takes it.", 400_000, NEEDED)
 """The tool scribe tells the form of a chunk; once is enough for a model's context."""
@@ -172,6 +172,9 @@ ERASE = verb(
     topic_id=text("topic or category/topic."),
     hard=HARD,
     whole=flag("Erase the section's whole note."),
+    dry_run=DRY_RUN.but(
+        default=None, about="Only show what would go; so it is for a topic unless the person is asked."
+    ),
 )
 MERGE = verb(
     "merge",

@@ -41,6 +41,7 @@ TO_AGENTS = {
     "server/remembered.py",
     "server/render.py",
     "memories/briefing.py",
+    "verbs/aliases.py",
 }
 """Modules, beside the toolsets, whose texts are for agents and stay English."""
 
@@ -58,7 +59,8 @@ OF_SYSTEM = (
 """What the system says of a file or a connection, the most frequent of `os.strerror`."""
 
 CONSTANTS = {
-    "library/upkeep.py": ("BEING_READ",),
+    "editing/write.py": ("_UNREAD",),
+    "index/opened.py": ("BEING_READ",),
     "models/hub/store.py": ("ABOUT",),
 }
 """Constants that are sentences, by their module."""

@@ -398,7 +398,7 @@ def test_the_doors_tell_what_is_repeated(vault, book, tmp_path):
         session = (await agent.json("rest"))["session_id"]
         told = await agent.json("scribe", chunk=chunk(f"{GREEK} psi omega"), session_id=session)
         assert (told["status"], told["duplicates"][0]["how"]) == ("success", "labels")
-        assert "merge the two" in told["message"]
+        assert "merge(a, b) joins two" in told["message"]
         asked = await agent.call("merge", a=told["duplicates"][0]["id"], b=told["chunk_id"])
         assert "psi omega" in asked
 

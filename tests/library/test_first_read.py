@@ -8,8 +8,8 @@ import pytest
 
 import spellbook
 from spellbook.index import sync
+from spellbook.index.opened import BEING_READ
 from spellbook.library import limited
-from spellbook.library.upkeep import BEING_READ
 from spellbook.server.watcher import Watcher
 from spellbook.system import processes
 from spellbook.system.lock import held

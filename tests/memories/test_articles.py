@@ -369,8 +369,8 @@ def test_delete(book, vault, write_note):
     assert not (vault / done["path"]).exists()
     book.undo()
     assert (vault / done["path"]).exists()
-    assert "is not an article. Use erase or forget." in tool(book, "delete", article_id="own.md")
-    assert "Use show." in tool(book, "get", article_id="own.md")
+    assert "is not an article" in tool(book, "delete", article_id="own.md")
+    assert "is not an article" in tool(book, "get", article_id="own.md")
     assert "MEMORY_NOT_FOUND" in tool(book, "delete", article_id="nowhere")
     assert (vault / "own.md").exists()
 

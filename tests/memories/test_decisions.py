@@ -188,11 +188,6 @@ def test_a_checkpoint_is_loaded_with_what_a_person_ticked(book, vault):
         ("mama_save", {"type": "note", "topic": "x"}, "INVALID_INPUT"),
         ("mama_save", {"type": "decision", "topic": "x", "decision": "y", "confidence": 2}, "INVALID_INPUT"),
         ("mama_save", {"type": "decision", "topic": "x", "decision": "y", "supersedes": "01NONE"}, "MEMORY_NOT_FOUND"),
-        (
-            "mama_save",
-            {"type": "decision", "topic": "x", "decision": "y", "supersedes": "plain.md"},
-            "is not a decision",
-        ),
         ("mama_update", {"id": "plain.md", "outcome": "success"}, "is not a decision"),
         ("mama_update", {"id": "01NONE", "outcome": "success"}, "MEMORY_NOT_FOUND"),
         ("mama_update", {"id": "plain.md"}, "Give outcome, or supersedes"),

@@ -131,7 +131,7 @@ def test_the_older_note_stands_below(book: Spellbook, write_note: Write, named: 
     assert paths(book) == ["new.md", "decision/Old door.md"]
     old = book.find("door").hits[1]
     assert old.why["superseded_by"] == {"path": "new.md", "id": "new", "title": "The new door"}
-    assert "\n   superseded by The new door id: new\n" in render.answer(book.find("door"))
+    assert ": superseded by The new door id: new\n" in render.answer(book.find("door"))
     [back] = book.around("01OLD").backlinks
     assert (back.path, back.relations) == ("new.md", ("supersedes",))
     book.erase("new", hard=True)

@@ -150,7 +150,7 @@ def test_chunks_are_revised_and_erased(book, vault):
         assert await agent.found("find", keywords=["홍차"]) == []
         await agent.call("undo")
         assert await agent.found("find", keywords=["홍차"]) == [done[1]["path"]]
-        await agent.call("erase", topic_id="docker-setup")
+        await agent.call("erase", topic_id="docker-setup", dry_run=False)
         assert await agent.found("find", keywords=["compose"]) == []
 
     talk(book, script)

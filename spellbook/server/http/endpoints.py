@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from spellbook.index.metrics import Meter
 from spellbook.library.reader import Reader
+from spellbook.notes.labels import listed
 from spellbook.server.arguments import bounded
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.faults import InvalidFields
@@ -37,10 +38,8 @@ from spellbook.server.http.served import Served, caller_of, in_thread, once, ser
 from spellbook.system.errors import InvalidInput
 from spellbook.text import unicode
 from spellbook.text.quoting import json_of, one_line
+from spellbook.verbs import aliases
 from spellbook.verbs.declare import MOST_ID, Argument, Verb
-
-ALIASES = {"q": "query"}
-"""Other names of parameters."""
 
 _MOST_FIELDS = 20
 
@@ -146,11 +145,12 @@ def _run(endpoint: Endpoint, request: Request, served: Served, who: Caller, body
     id = request.path_params.get("id", "")
     if "{id}" in endpoint.path:
         check_id(id)
-    done = endpoint.verb(Call(request, served, who, served.book_of(who), id), **dict(arguments))
+    book = served.book_of(who)
+    done = endpoint.verb(Call(request, served, who, book, id), **dict(arguments))
     reply = done if isinstance(done, Reply) else Reply(done, endpoint.statuses[0])
     if reply.body is None:
         return Response(status_code=reply.status, headers=dict(reply.headers))
-    return Response(json_of(reply.body), reply.status, dict(reply.headers), "application/json")
+    return Response(json_of(book.qualified(reply.body)), reply.status, dict(reply.headers), "application/json")
 
 
 def check_id(id: str) -> None:
@@ -172,20 +172,15 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
     if endpoint.has_body and query:
         raise InvalidFields({one_line(next(iter(query))[:60]): "belongs into the body, not into the address"})
     if not endpoint.has_body:
-        arguments = {
-            _name_of(name, endpoint, query): query.getlist(name) if name in lists else query[name] for name in query
-        }
-    return checked(endpoint, arguments, body or b"{}", is_json=endpoint.has_body)
-
-
-def _name_of(name: str, endpoint: Endpoint, query: Mapping[str, str]) -> str:
-    """Return the own name of a parameter that has several. Raises InvalidFields if it is sent under two."""
-    own = ALIASES.get(name, name)
-    if own == name or own not in endpoint.taken:
-        return name
-    if own in query:
-        raise InvalidFields({name: f"given twice, as {name} and as {own}"})
-    return own
+        arguments = {name: query.getlist(name) if name in lists else query[name] for name in query}
+    unicode.check(arguments)
+    try:
+        named = aliases.own(arguments, endpoint.taken.keys(), f"{endpoint.method} {endpoint.path}")
+    except InvalidInput as error:
+        name, _, wrong = str(error).partition(" ")
+        raise InvalidFields({name: wrong.removesuffix(".")}, "unknown") from error
+    body = body if named == arguments else json.dumps(named).encode()
+    return checked(endpoint, named, body or b"{}", is_json=endpoint.has_body)
 
 
 def checked(endpoint: Endpoint, arguments: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> BaseModel:
@@ -218,10 +213,16 @@ def _field(of: Argument, *, is_json: bool) -> tuple[Any, Any]:
             GenericAlias(tuple, (bounded(of), ...)), Field(min_length=1 if default else 0, max_length=of.items)
         ]
         default = () if default is None else default
+        decoded = (BeforeValidator(partial(_tuple, apart=of.apart)),)
     else:
         value = bounded(of)
     value = value | None if default is None else value
     return Annotated[(value, *decoded, Field(description=of.about))], default
+
+
+def _tuple(value: object, apart: str) -> object:
+    many = listed(value, apart)
+    return tuple(many) if isinstance(many, list) else many
 
 
 def _within(most: int) -> Callable[[Any], Any]:

@@ -80,7 +80,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     import_.__name__ = "import"
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(snapshot, "Take a snapshot", ADD)
     add(snapshots, "List snapshots", READ)
     add(export, "Export the vault", ADD, table.EXPORT)

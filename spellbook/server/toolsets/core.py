@@ -20,7 +20,7 @@ from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import render
 from spellbook.system.errors import InvalidInput
-from spellbook.text.quoting import exact, flat, quoted
+from spellbook.text.quoting import exact, flat, json_of, quoted
 from spellbook.verbs import table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS
@@ -28,6 +28,9 @@ from spellbook.verbs.declare import MOST_LETTERS
 if TYPE_CHECKING:
     from spellbook.search.question import Answer
 
+
+_MOST_TITLES = 5
+"""Notes that erase names."""
 
 _OPENING = 0.4
 """Largest share of the table of contents for what the person prefers and what is due."""
@@ -120,10 +123,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
     def show(id: str, max_tokens: int, format: str) -> str:
         """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
         chunks = book.show(id)
-        around = book.around(chunks[0].path)
+        around, old = book.around(chunks[0].path), book.superseded(chunks)
         if format == "json":
-            return as_json(**render.shown_json(id, chunks, around, max_tokens))
-        return render.shown(chunks, around, max_tokens)
+            return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
+        return render.shown(chunks, around, max_tokens, old)
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
@@ -152,9 +155,18 @@ def register(mcp: MCPServer, book: Reader) -> None:
         warned += [f"questions_to_check: {flat(question)}" for question in done.questions_to_check]
         return "\n".join([head, *warned, quoted(done.difference) or "(no change)"])
 
-    def erase(chunk_id: str, topic_id: str, hard: bool, whole: bool, *, sure: consent.Erasing) -> str:
+    def erase(
+        ctx: Context,
+        chunk_id: str,
+        topic_id: str,
+        hard: bool,
+        whole: bool,
+        dry_run: bool | None,
+        *,
+        sure: consent.Erasing,
+    ) -> str:
         """
-        Erase one section or note by chunk_id, or every note of a topic by topic_id.
+        Erase one section or note by chunk_id, or every note of a topic by topic_id, which is first shown.
 
         It goes to .trash and undo brings it back, unless hard.
         """
@@ -162,14 +174,22 @@ def register(mcp: MCPServer, book: Reader) -> None:
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
         if not consent.agreed(sure):
             return as_json(status="kept", message=consent.DECLINED)
+        chunks = book.topic(topic_id) if topic_id else book.show(chunk_id) if dry_run else []
+        titles = {chunk.path: chunk.title for chunk in chunks}
+        about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
+        if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
+            named = {"topic_id": topic_id, "chunk_id": chunk_id, "whole": whole, "hard": hard}
+            given = [f"{name}={json_of(value)}" for name, value in named.items() if value]
+            call = f"erase({', '.join(given)}, dry_run=false)"
+            return as_json(status="nothing erased yet", would_erase=about, call=call)
         done = (
             book.whole.erase_topic(topic_id, hard=hard)
             if topic_id
             else book.whole.erase(chunk_id, hard=hard, whole=whole)
         )
-        lists = {"chunk_ids": list(done.chunk_ids)[:100], "trash": list(done.trash)[:100]}
+        ids = {"chunk_ids": done.chunk_ids[:_MOST_TITLES], "trash": done.trash[:_MOST_TITLES]}
         hint = {"hint": LEFT} if hard else {}
-        return as_json(status="erased", erased=done.erased, **lists, generation=done.generation, **hint)
+        return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""
@@ -189,7 +209,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(rest, "Begin writing memories", ADD, table.REST)
     add(rest_end, "End writing memories", ADD, table.REST_END)
     add(scribe, "Write a memory", ADD, table.SCRIBE)

@@ -61,7 +61,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
             else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
         )
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
     add(mama_search, "Search decisions", READ, memories.SEARCH_DECISIONS)
     add(mama_update, "Record an outcome", CHANGE, memories.UPDATE_DECISION)
@@ -85,5 +85,6 @@ def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:
         replaces = f" replaces {', '.join(map(exact, item.supersedes))}" if item.supersedes else ""
         lines.append(f"{number}. {score}{flat(item.chunk.title)} {facts}{turned}{by}")
         lines.append(f"   id: {exact(item.chunk.note)}{replaces}")
-        lines.append(quoted(shortened(item.body.strip(), room)))
+        if item.superseded_by not in {each.chunk.note for each in decisions.items}:
+            lines.append(quoted(shortened(item.body.strip(), room)))
     return "\n".join(lines)

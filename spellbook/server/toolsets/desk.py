@@ -77,7 +77,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         return _offered(book.whole.mend_links(dry_run=dry_run), dry_run)
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(merge, "Merge two memories", CHANGE, table.MERGE)
     add(restore, "Restore a memory", CHANGE, table.RESTORE)
     add(log, "List changes", READ, table.LOG)

@@ -51,7 +51,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Find memories by a question, one entry a note: what agents remembered, and what the person wrote.
 
-        The same search as `search`, by type, tags, project and time.
+        It takes type, tags, project and time as filters.
         """
         answer = book.memories.recall(explain=explain, **question)
         if format == "text":
@@ -69,9 +69,10 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def forget(memory_id: str, hard: bool, *, sure: consent.Forgetting) -> str:
         """
-        Forget a whole memory: it goes to the vault's .trash folder, from where restore and undo bring it back.
+        Forget a whole memory: it goes to the vault's .trash folder. undo() brings the last one back. restore(name) does
+        so by its name.
 
-        Notes that the person wrote are not forgotten by this; erase takes them.
+        Notes that the person wrote are not forgotten by this. erase(id) takes them.
         """
         memory = book.memories.forgettable(memory_id)
         if not consent.agreed(sure):
@@ -81,7 +82,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         trash = {"trash": path} if path else {"hint": LEFT}
         return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(remember, "Remember", ADD, memories.REMEMBER)
     add(recall, "Recall", READ, memories.RECALL)
     add(pin, "Pin a memory", CHANGE, memories.PIN)

@@ -31,7 +31,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         Search the project's documents (zywiki/ or docs/) by meaning and by words: what the code does, and where it is.
 
         Each hit names its file and line, below the folder that holds the documents. They are looked at before each
-        answer, so it is up to date. For what the person remembers use search.
+        answer, so it is up to date. search(query) finds what the person remembers.
         """
         answer = book.whole.wikis.search(min_score=threshold, explain=explain, **question)
         if format == "text":
@@ -52,7 +52,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """How many documents and sections are indexed, when they were last looked at, and what is still pending."""
         return as_json(**book.whole.wikis.status(path))
 
-    add = adder(mcp)
+    add = adder(mcp, book)
     add(wiki_search, "Search the documents", READ, memories.SEARCH_DOCUMENTS)
     indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)

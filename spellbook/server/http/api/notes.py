@@ -36,7 +36,7 @@ def note(call: Call) -> Reply:
     around = book.around(path)
     use = book.index.catalog.usage.of([chunks[0].note]).get(chunks[0].note)
     fields = {
-        **note_fields(id, chunks, around),
+        **note_fields(id, chunks, around, book.superseded(chunks)),
         "note": chunks[0].note,
         "hash": etag.strip('"'),
         "text": data.decode("utf-8", "replace"),

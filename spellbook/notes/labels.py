@@ -1,0 +1,37 @@
+"""
+Labels as callers write them: a list, one text with commas, or JSON in a text. Pure.
+
+In a list a keyword or a category may hold a comma. A tag holds neither commas nor blanks, so those divide or join it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from typing import Any
+
+TAGS_APART = r"[,\s]+"
+"""Divides tags in one text, as in frontmatter: `tags: a, b`."""
+
+
+def listed(value: object, apart: str = ",") -> Any:
+    """Return a text as a list: JSON decoded, else divided at the pattern `apart`, if any; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    text, quotes = value.strip(), ""
+    if re.match(r"\[(?!\[)", text):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(text)
+        if apart and text.endswith("]"):  # `[a, b]`, as YAML and Python write lists
+            text, quotes = text[1:-1], "'\""
+    parts = re.split(apart, text) if apart else [text]
+    return [part for each in parts if (part := each.strip().strip(quotes))]
+
+
+def tags(value: object) -> Any:
+    """Return tags as Obsidian reads them, a list of texts without `#`, commas and blanks; other values as they are."""
+    if not isinstance(given := listed(value, TAGS_APART), list | tuple):
+        return given
+    parts = [part for each in given for part in (isinstance(each, str) and listed(each)) or [each]]
+    return ["-".join(part.split()).lstrip("#") if isinstance(part, str) else part for part in parts]
