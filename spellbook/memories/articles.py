@@ -62,7 +62,7 @@ class Articles(Opened):
         """
         Write the article at a web address or in a file as a note, or `text`; return its id, path and categories.
 
-        What was saved from the same address before gets the new categories, keywords, tags and summary, and nothing is
+        What was saved from the same address before gets the new categories, labels and summary, and nothing is
         fetched. Callers over HTTP may name no file of this machine: without `files` one is refused. `step` is told the
         progress; it may raise to end the work, before anything is written. Raises InvalidInput (no category, no article
         text, a secret unless `force`), FetchError, PermissionDenied and StorageError.
@@ -175,7 +175,9 @@ class Articles(Opened):
             "saved_from": [address] if address and address not in known else [],
         }
         joined = {key: _united(there[key], new[key]) for key in there}
-        changed = {key: value for key, value in joined.items() if value != there[key]}
+        changed: dict[str, Any] = {key: value for key, value in joined.items() if value != there[key]}
+        said = {"author": safe.line(labels.author), "published": labels.published}
+        changed |= {key: value for key, value in said.items() if value and value != chunk.meta.get(key)}
         text, summary = lookup.body(self.index, chunk.path), safe.safe(labels.summary).strip()
         summarized = form.with_summary(text, summary) if summary and summary != form.read(text).summary else None
         if changed or summarized:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -55,6 +55,12 @@ class NewestCheckpoint:
     chunk: StoredChunk
     content: form.Checkpoint
     since: tuple[StoredChunk, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON shows it."""
+        since = [{"id": chunk.note, "title": chunk.title} for chunk in self.since]
+        made = {"id": self.chunk.note, "path": self.chunk.path, "created": newest.date_of(self.chunk)}
+        return {**made, **asdict(self.content), "decisions_since": since}
 
     def lines(self) -> list[str]:
         """Return it as an agent reads it."""

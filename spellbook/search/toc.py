@@ -32,6 +32,19 @@ _MOST_SUMMARY = 120
 """Letters of a summary."""
 _WIKILINK = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _NO_PROSE = re.compile(r"\{/\*.*?\*/\}|%%.*?%%|\[!\w+\][+-]?.*|(?<=[-*+] )\[[ xX]\] ")
+_OURS = {
+    "article": "pages, PDFs and texts of others that were saved",
+    "checkpoint": "where work stood, and its next steps",
+    "conversation": "chats that were imported",
+    "decision": "what was decided, why, and how it turned out",
+    "knowledge": "what was learned",
+    "memory": "what was told and is to be remembered",
+    "preference": "what the person prefers",
+    "project": "facts of projects",
+    "system": "how Spellbook is used",
+}
+"""What categories are for that Spellbook itself names; a vault and its settings may say otherwise."""
+
 _LEAST_LETTERS = 12
 """Letters of a sentence that says something."""
 _MARKS = {"strong_open", "strong_close", "em_open", "em_close", "link_open", "link_close", "html_inline"}
@@ -161,7 +174,7 @@ def descriptions(index: Index, settings: Mapping[str, str]) -> dict[str, str]:
         if chunks := index.catalog.at(path):
             name = chunks[0].category or path.rpartition("/")[0].rpartition("/")[2]
             described.setdefault(fold(name), _summary(chunks))
-    return described | {fold(name): text for name, text in settings.items()}
+    return _OURS | described | {fold(name): text for name, text in settings.items()}
 
 
 def _stands_for(path: str, topic: str) -> bool:

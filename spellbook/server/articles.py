@@ -182,15 +182,15 @@ def read(book: Reader, article_id: str, *, include_content: bool, offset: int) -
         "tags": [*chunk.tags],
     }
     if article.summary:
-        fields["summary"] = render.fence(article.summary, chunk)
+        fields["summary"] = article.summary
     else:
-        fields["content_preview"] = render.fence(form.cut(article.text, _PREVIEW), chunk)
-    fields |= {"path": chunk.path, "hash": chunk.hash}
+        fields["content_preview"] = form.cut(article.text, _PREVIEW)
+    fields |= {"path": chunk.path, "hash": chunk.hash, "untrusted": presentation.is_outside(chunk)}
     if include_content:
         part = form.cut(article.text[offset : offset + _PAGE + 1], _PAGE)
         end = offset + len(part)
         fields |= {
-            "content": render.fence(part, chunk),
+            "content": part,
             "next_offset": end if part and end < len(article.text) else None,
         }
     return fields
@@ -245,7 +245,8 @@ def passages_json(result: Answer, max_tokens: int, where: str) -> dict[str, Any]
             {
                 "article_id": hit.chunk.note,
                 "title": presentation.cut(hit.title),
-                "content": render.fence(text, hit.chunk),
+                "content": text,
+                "untrusted": presentation.is_outside(hit),
                 "score": hit.score,
                 "source": sources[hit.path][0],
             }
@@ -258,10 +259,9 @@ def passages_json(result: Answer, max_tokens: int, where: str) -> dict[str, Any]
         nothing = {} if chunks or not where else {"hint": where}
         return {"chunks": chunks, "sources": cited, **nothing, "index": result.index.as_dict()}
 
-    def size(hit: Hit, text: str) -> int:
-        return len(json_of(render.fence(text, hit.chunk)))
-
-    return write(*_pack(result.hits, most, lambda *answer: len(json_of(write(*answer))), size))
+    return write(
+        *_pack(result.hits, most, lambda *answer: len(json_of(write(*answer))), lambda _, text: len(json_of(text)))
+    )
 
 
 def _pack(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
@@ -20,6 +21,7 @@ from spellbook.library.reader import Reader
 from spellbook.server.arguments import signature
 from spellbook.server.names import way_on
 from spellbook.server.threads import computing
+from spellbook.settings.translate import translated
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import declare as verbs
@@ -65,8 +67,9 @@ def threaded(tool: Callable[P, str], book: Reader, *, computes: bool = False) ->
 
 
 def _as_text(error: SpellbookError) -> str:
-    """Return an error as one line; the difference of a conflict is quoted as a note's text."""
-    line = one_line(" ".join(filter(None, (f"{error.code}: {error.message}", way_on(error.hint)))))
+    """Return an error as one line, in the language of SPELLBOOK_LANG; a difference is quoted as a note's text."""
+    said = [text for text in (error.message, way_on(error.hint)) if text]
+    line = one_line(f"{error.code}: {' '.join(map(translated, said) if 'SPELLBOOK_LANG' in os.environ else said)}")
     difference = quoted(error.difference) if isinstance(error, Conflict) else ""
     return "\n".join(filter(None, (line, difference)))
 

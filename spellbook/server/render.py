@@ -290,9 +290,8 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     """
     Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
 
-    Each category gives a topic in turn. Where not all fit, ids and sizes of topics take two thirds of the room, and
-    titles, summaries and keywords the rest. `topic_count` and the totals count all topics; with `truncated`,
-    `left_out` counts what is missing.
+    Each category gives a topic in turn: first all ids and counts, then, for the largest, the other fields while there
+    is room. `topic_count` and the totals count all topics; with `truncated`, `left_out` counts what is missing.
     """
     listing: Fields = {"categories": [], **toc.totals(categories)}
     room = max_tokens - _size(
@@ -307,20 +306,14 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
         room, half = room - half + left, left
         listing["categories"].append({**row, "topics": []})
     turns = sorted(_largest(categories[: len(listing["categories"])]), key=lambda each: each[1])
-    rows = [(topic, at, _topic_row(topic, TopicSummary("", ""), ())) for at, _, topic in turns]
-    sizes = [_size(row) for _, _, row in rows]
-    most, shown = room if sum(sizes) <= room else room * 2 // 3, 0
-    while shown < len(rows) and sizes[shown] <= most:
-        most, room, shown = most - sizes[shown], room - sizes[shown], shown + 1
-    summaries = 0
-    for (topic, at, row), size in zip(rows[:shown], sizes, strict=False):
-        if room >= _MORE_TOKENS:
-            main = about(topic)
-            for longer in (_topic_row(topic, main, topic.keywords), _topic_row(topic, main, ())):
-                if (more := _size(longer) - size) <= room:
-                    room, summaries = room - more, summaries + 1
-                    row.update(longer)
-                    break
+    rows = [
+        {"id": presentation.filed(topic.category, topic.topic), "chunk_count": topic.chunks} for _, _, topic in turns
+    ]
+    shown, summaries = len(_first_that_fit(rows, room)), 0
+    room -= sum(map(_size, rows[:shown]))
+    for (at, _, topic), row in zip(turns, rows[:shown], strict=False):
+        if room >= _MORE_TOKENS and (more := _size(longer := _topic_row(topic, about(topic))) - _size(row)) <= room:
+            room, summaries, row = room - more, summaries + 1, longer
         listing["categories"][at]["topics"].append(row)
     total = listing["total_topics"]
     left_out = {
@@ -331,14 +324,14 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     return {**listing, **({"truncated": True, "left_out": left_out} if any(left_out.values()) else {})}
 
 
-def _topic_row(topic: Topic, main: TopicSummary, keywords: Sequence[str]) -> Fields:
+def _topic_row(topic: Topic, main: TopicSummary) -> Fields:
     return {
         "id": presentation.filed(topic.category, topic.topic),
         "title": (presentation.cut(main.title) if main.is_outside else main.title) or topic.topic,
         "summary": presentation.cut(main.summary) if main.is_outside else main.summary,
         "category": topic.category,
         "chunk_count": topic.chunks,
-        "keywords": [*keywords],
+        "keywords": [*topic.keywords[:_MOST_KEYWORDS]],
         "last_updated": topic.updated,
         **({"untrusted": True} if main.is_outside or topic.is_outside else {}),
     }

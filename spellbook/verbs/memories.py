@@ -85,6 +85,7 @@ SAVE_DECISION = verb(
     session_id=text("Your session: the log names it.", 200),
     force=FORCE_SECRET,
 )
+CHECKPOINT = verb("mama_checkpoint", format=FORM)
 SEARCH_DECISIONS = verb(
     "mama_search",
     query=text("A question or a sentence, in any language; the newest without one.", 20_000),

@@ -96,6 +96,12 @@ CONTENTS = verb(
     max_tokens=MAX_TOKENS.but(default=800),
     format=FORM,
 )
+WHOLE_CONTENTS = verb(
+    "contents",
+    "read",
+    scope=CONTENTS.arguments["scope"],
+    max_tokens=MAX_TOKENS.but(default=1_000_000, most=1_000_000),
+)
 TOPIC = verb("topic", "read", topic=needed("topic or category/topic.", 2_000), **_READ)
 SHOW = verb("show", "read", id=ID, **_READ)
 HISTORY = verb("history", "read", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))

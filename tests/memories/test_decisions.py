@@ -168,6 +168,9 @@ def test_a_checkpoint_is_loaded_with_what_a_person_ticked(book, vault):
     assert said.startswith("Checkpoint from less than a minute ago, ")
     assert "> [ ] 쓰기 경로를 바꾼다\n> [x] 마이그레이션 0042" in said
     assert "> src/auth.py" in said
+    told = tool(book, "mama_checkpoint", format="json")["checkpoint"]
+    assert (told["id"], told["summary"], told["files"]) == (done["id"], "세션을 옮기는 중.", ["src/auth.py"])
+    assert [step["done"] for step in told["steps"]] == [False, True]
     (item,) = tool(book, "mama_search", type="checkpoint", format="json")["items"]
     assert item["next_steps"] == ["쓰기 경로를 바꾼다", "마이그레이션 0042"]
     assert "decision" not in item

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+
+import pytest
 
 from spellbook.library import book as books
 from tests.commands import spellbook
@@ -48,3 +51,13 @@ def test_a_session_survives_a_restart_and_ends_in_its_language(vault):
         ("REST 세션이 끝났습니다. 가이드는 잊어도 됩니다.", 2),
         ("The REST session has ended; you may forget the guides.", 0),
     ]
+
+
+def test_a_refusal_is_korean_where_the_person_says_so(book, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPELLBOOK_LANG decides, not the system's language: without it errors are English, as descriptions are."""
+    monkeypatch.setenv("LANG", "ko_KR.UTF-8")
+    monkeypatch.delenv("SPELLBOOK_LANG", raising=False)
+    refused = partial(talk, book, lambda agent: agent.refused("rest_end", session_id="nothing"))
+    assert "is not a REST session of this vault" in refused()
+    monkeypatch.setenv("SPELLBOOK_LANG", "ko")
+    assert "이 보관함의 REST 세션이 아닙니다" in refused()

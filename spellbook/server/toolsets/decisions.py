@@ -52,20 +52,19 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         return as_json(**book.memories.decisions.update(**fields))
 
-    def mama_checkpoint() -> str:
+    def mama_checkpoint(format: str) -> str:
         """Load the newest checkpoint: where the work stands, the steps with their boxes, and decisions since."""
         checkpoint = book.memories.decisions.newest_checkpoint()
-        return (
-            "\n".join(checkpoint.lines())
-            if checkpoint
-            else "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
-        )
+        if format == "json":
+            return as_json(checkpoint=checkpoint and checkpoint.as_dict())
+        none = "No checkpoint yet: mama_save(type='checkpoint', …) makes one."
+        return "\n".join(checkpoint.lines()) if checkpoint else none
 
     add = adder(mcp, book)
     add(mama_save, "Save a decision or a checkpoint", ADD, memories.SAVE_DECISION)
     add(mama_search, "Search decisions", READ, memories.SEARCH_DECISIONS)
     add(mama_update, "Record an outcome", CHANGE, memories.UPDATE_DECISION)
-    add(mama_checkpoint, "Load the last checkpoint", READ)
+    add(mama_checkpoint, "Load the last checkpoint", READ, memories.CHECKPOINT)
 
 
 def _lay_out(decisions: FoundDecisions, max_tokens: int) -> str:

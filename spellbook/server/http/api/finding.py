@@ -92,7 +92,7 @@ def status(call: Call) -> dict[str, Any]:
 
 ENDPOINTS = (
     Endpoint("GET", "/api/status", status, table.STATUS),
-    Endpoint("GET", "/api/index", contents, table.CONTENTS),
+    Endpoint("GET", "/api/index", contents, table.WHOLE_CONTENTS),
     Endpoint("GET", "/api/topic", topic, table.TOPIC, names={"name": "topic"}),
     Endpoint("GET", "/api/graph/whole", vault_graph, table.VAULT_GRAPH),
     Endpoint("GET", "/api/search", search, table.SEARCH.without("category", "format", "explain"), is_shared=True),
