@@ -10,13 +10,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
-from spellbook.notes.markdown import CODE, REST
+from spellbook.notes.inline import marks, runs
+from spellbook.notes.markdown import REST
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
 from spellbook.notes.markdown import heading_text as heading_text
@@ -38,9 +39,8 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-# `](#part)` and `[[#part]]` are links into the page.
-_MAY_BE_TAG = re.compile(r"#[\w/-]")
-_INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
+# A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
+_MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
 
@@ -204,22 +204,13 @@ class Note:
         return (self.text if text is None else text).encode(self.encoding)
 
     def _inline_tags(self) -> Iterator[str]:
-        if not _MAY_BE_TAG.search(self.text, self.body_at):
+        text = self.text.replace("\0", " ")
+        if not _MAY_BE_TAG.search(text, self.body_at):
             return
-        source = self.body_lines
-        marked = [number for number, line in enumerate(source) if "#" in line and _MAY_BE_TAG.search(line)]
-        for block in self.blocks:
-            if block.kind in CODE or bisect_left(marked, block.start) == bisect_left(marked, block.end):
-                continue
-            bounds = [block.start, *(line for span in block.code for line in span), block.end]
-            prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            prose = composed(replaced(prose, ((start, end, " ") for start, end in code_spans(prose))))
-            # In Obsidian, a number alone is not a tag.
-            yield from (
-                tag.strip("/")
-                for tag in _INLINE_TAG.findall(prose)
-                if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag)
-            )
+        offsets = [*accumulate(map(len, self.body_lines), initial=self.body_at)]
+        for run in runs(self.blocks, text, offsets, lambda *span: _MAY_BE_TAG.search(text, *span) is not None):
+            found = (composed(mark["tag"]).strip("/") for kind, mark in marks(text, *run) if kind == "tag")
+            yield from (tag for tag in found if len(tag) <= _MOST_LABEL)
 
 
 def parse(path: str, data: bytes) -> Note:
@@ -311,25 +302,6 @@ def iso(value: object) -> str | None:
             except ValueError:
                 continue
     return None
-
-
-def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of inline code, with their backticks. Linear, which a regex is not."""
-    runs = [match.span() for match in re.finditer("`+", text)]
-    same: dict[int, list[int]] = {}  # the runs of each length, in order
-    for i, (start, end) in enumerate(runs):
-        same.setdefault(end - start, []).append(i)
-    i = 0
-    while i < len(runs):
-        start, end = runs[i]
-        before = text[max(0, start - 20) : start]
-        start += (len(before) - len(before.rstrip("\\"))) % 2  # an escaped backtick opens no code span
-        closing = same.get(end - start, [])
-        at = bisect_right(closing, i)
-        if at < len(closing):
-            i = closing[at]
-            yield start, runs[i][1]
-        i += 1
 
 
 def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
