@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -25,6 +26,7 @@ from spellbook.notes.markdown import height as height
 from spellbook.notes.markdown import lines as lines
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer
+from spellbook.text import encoded
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
@@ -39,6 +41,8 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
+# What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
+_DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
 # A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
 _MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 MERGED = "merged"
@@ -83,7 +87,7 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault.
+    values, empty where it has a fault. `data` are the first characters and the ends of what nobody reads as words.
     """
 
     path: str
@@ -96,6 +100,7 @@ class Note:
     encoding: Encoding = "utf-8"
     editable: bool = True
     body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    data: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @property
     def body(self) -> str:
@@ -113,9 +118,8 @@ class Note:
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
         declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
-        return declared or next(
-            (block.text for block in self.blocks if block.kind == "heading" and block.level == 1), ""
-        )
+        blocks = () if is_drawing(self.path, self.meta) else self.blocks
+        return declared or next((block.text for block in blocks if block.kind == "heading" and block.level == 1), "")
 
     @property
     def title(self) -> str:
@@ -236,6 +240,12 @@ def parse(path: str, data: bytes) -> Note:
     body_line = line_at(text, body_at)
     body = text[body_at:]
     parsed = tuple(blocks(body.replace("\0", " ")))
+    held, unread = tuple(lines(body)), _unread(text, body_at, is_drawing(path, meta))
+    if unread:
+        offsets = [*accumulate(map(len, held), initial=body_at)]
+        within = [bisect_right(unread, (offsets[block.start], len(text))) - 1 for block in parsed]
+        pairs = zip(parsed, within, strict=True)
+        parsed = tuple(block for block, at in pairs if at < 0 or unread[at][1] <= offsets[block.start])
     if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
@@ -243,8 +253,20 @@ def parse(path: str, data: bytes) -> Note:
         )
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
     return Note(
-        path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, tuple(lines(body))
+        path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, held, tuple(unread)
     )
+
+
+def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
+    """Return where data is in a text; of a drawing it ends with the drawing itself."""
+    found = encoded.spans(text, body_at)
+    drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
+    return sorted([*drawn, *(span for span in found if not drawn or span[0] < drawn[-1][0])])
+
+
+def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
+    """Say whether a note is a drawing of Obsidian's plugin Excalidraw."""
+    return path.endswith(".excalidraw.md") or "excalidraw-plugin" in meta
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
