@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from math import inf
 from typing import TYPE_CHECKING
 
-from markdown_it.rules_block import lheading, table
+from markdown_it.rules_block import table
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
@@ -35,6 +35,7 @@ _PLAIN = re.compile(
     re.M,
 ).match
 
+_CLOSES = re.compile(r"[^$]*+\$\$+\s*$").match
 _MOST_OPEN = 50
 """Lines of a paragraph before a formula that are searched for another. By hand."""
 
@@ -93,27 +94,13 @@ def math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return False
     if silent:
         return True
-    stop = start + 1
-    while stop < end and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
-        line = _line(state, stop).rstrip()
+    stop, line = start + 1, ""
+    while stop < end and not _CLOSES(line) and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
+        line = _line(state, stop)
         stop += 1
-        if line.endswith("$$") and "$" not in line.rstrip("$"):
-            break
     state.line = stop
     state.push("math", "", 0).map = [start, stop]
     return True
-
-
-def underlined(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a heading that the line after it underlines, unless this line stands in a formula."""
-    before = len(state.tokens)
-    if not lheading(state, start, end, silent):
-        return False
-    if state.tokens[-2].content.count("$$") % 2 == 0:
-        return True
-    state.line = start
-    del state.tokens[before:]
-    return False
 
 
 def _line(state: StateBlock, line: int) -> str:

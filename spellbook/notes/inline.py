@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 _SPAN, _IMAGE = re.compile(r"[^\[\]]*+\]"), re.compile(r"[^\[\]]*+\][(\[]")
 _BAR = re.compile(r"(?<!\\)\|")
 _EDGE = re.compile(r"[ \t>]*+(?:\[\^[^\]\s]++\]:|(?P<before>\[![^\]\r\n]++\]|[\r\n]))")
-_QUOTED = re.compile(r"(?:^|[\r\n])[ \t>]*$")
+_QUOTED = re.compile(r"(?:^|[\r\n])[ \t>]*>$")
 _MOST_BEFORE = 20
 """Letters before a tag that are looked at: the marks of quotes and of emphasis. By hand."""
 
@@ -152,11 +152,7 @@ class _Closed:
 
 
 class _Emphasis:
-    """
-    Knows where a tag may begin and ends beside signs of emphasis: Obsidian reads what they enclose by itself.
-
-    A sign counts as emphasis if it can open and another can close later, or the other way round.
-    """
+    """Knows which signs beside a tag are emphasis: one can open it and another close it later in the same text."""
 
     def __init__(self, text: str, first: int, last: int) -> None:
         self._text, self._first, self._last = text, first, last
@@ -165,23 +161,21 @@ class _Emphasis:
     def may_begin(self, at: int) -> bool:
         """Say whether a tag at the character `at` begins after a blank, in brackets, in a quote or in emphasis."""
         before = self._text[max(self._first, at - _MOST_BEFORE) : at]
-        sign = before[-1]
-        if sign == "[":
+        if before[-1] in _PAIRS:
+            opens, closes = self._ends(before[-1])
+            return closes > at or opens < at - len(before) + len(before.rstrip(before[-1]))
+        if before[-1] == "[":
             return before[-2:-1] != "]" and _SPAN.match(self._text, at, self._last) is not None
-        if sign in _PAIRS:
-            opens, closes = self._ends(sign)
-            return closes > at or opens < at - len(before) + len(before.rstrip(sign))
-        return sign.isspace() or (sign == ">" and _QUOTED.search(before) is not None)
+        return before[-1].isspace() or _QUOTED.search(before) is not None
 
     def end(self, tag: re.Match[str]) -> int:
         """Return where a tag ends: before the `_` that closes an emphasis which began before it."""
-        end, closing = tag.end(), len(tag[0]) - len(tag[0].rstrip("_"))
-        return end - closing if closing and self._ends("_")[0] < tag.start() else end
+        end = tag.start() + len(tag[0].rstrip("_"))
+        return end if self._ends("_")[0] < tag.start() else tag.end()
 
     def _ends(self, sign: str) -> tuple[int, int]:
         """Return the first place where an emphasis can open, and the last where one can close."""
         if sign not in self._places:
-            opens, closes = (pattern.finditer(self._text, self._first, self._last) for pattern in _PAIRS[sign])
-            first = next((mark.start() for mark in opens), self._last)
-            self._places[sign] = first, max((mark.start() for mark in closes), default=-1)
+            opens, closes = ([*pattern.finditer(self._text, self._first, self._last)] for pattern in _PAIRS[sign])
+            self._places[sign] = opens[0].start() if opens else self._last, closes[-1].start() if closes else -1
         return self._places[sign]

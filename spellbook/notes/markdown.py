@@ -76,7 +76,7 @@ def height(text: str) -> int:
 
 @cache
 def block_parser() -> markdown_it.MarkdownIt:
-    from spellbook.notes.block_rules import math, plain, rest, underlined, whole_table  # loads the parser
+    from spellbook.notes.block_rules import math, plain, rest, whole_table  # loads the parser
 
     def bounded(state: markdown_it.rules_block.StateBlock, start: int, end: int, silent: bool) -> bool:
         if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
@@ -91,7 +91,6 @@ def block_parser() -> markdown_it.MarkdownIt:
     # Only the blocks matter here, and leaving inline rules out doubles the speed.
     markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join", "normalize"])
     markdown.block.ruler.at("reference", bounded)
-    markdown.block.ruler.at("lheading", underlined)
     markdown.block.ruler.before("table", "whole_table", whole_table)
     markdown.block.ruler.before("fence", "math", math, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     markdown.block.ruler.before("whole_table", "plain", plain)
