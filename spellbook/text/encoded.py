@@ -34,7 +34,8 @@ def spans(text: str, first: int = 0) -> list[tuple[int, int]]:
         while begin := _BEGINNING.search(text, at, end):
             match = _DATA.match(text, begin.start())
             at = match.end() if match else begin.end()
-            if match and len(match[0]) >= _LEAST and re.search("[0-9]", match[0]):  # a rule of dashes has none
+            # Rules of dashes, repeated letters and numbers are text.
+            if match and len(match[0]) >= _LEAST and re.search("[0-9]", match[0]) and re.search("[A-Za-z]", match[0]):
                 found.append(match.span())
                 for _ in match[0].split()[1:]:
                     next(words, None)

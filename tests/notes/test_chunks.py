@@ -559,7 +559,7 @@ SHAPES = ",\n".join(f'{{"type": "text", "text": "Shape {i}"}}' for i in range(90
             id="in lines",
         ),
         pytest.param(f"{'Long words. ' * 200}{BASE64}{' so long.' * 200}", None, id="in a long paragraph"),
-        pytest.param(f"{'a' * 500} {'-' * 500} {'가' * 500} {'a1' * 90}", "", id="words"),
+        pytest.param(f"{'a' * 500} {'-' * 500} {'가' * 500} {'a1' * 90} {'31' * 500}", "", id="words"),
         pytest.param(
             DRAWING.format("compressed-json\n" + re.sub("(.{256})", "\\1\n\n", BASE64)),
             "Text Elements\n…\n\n…\n\n## Text Elements\nThe garden plan ^a1\n\n…",
