@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from spellbook.notes.note import code_spans
+from spellbook.notes.markdown import literals
 from spellbook.text import credentials, terms
 
 MOST = 8
@@ -47,7 +47,7 @@ def derived(text: str, tags: Sequence[str], frequency: Callable[[str], int], mos
     and the rarest come first. What looks like a secret is none.
     """
     text = _NOT_PROSE.sub(" ", credentials.masked(text[:_MOST_READ]))
-    spans = list(code_spans(text))
+    spans = list(literals(text))
     candidates = [(start, text[start:end].strip("` ")) for start, end in spans]
     for start, end in reversed(spans):
         text = text[:start] + " " * (end - start) + text[end:]

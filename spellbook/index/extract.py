@@ -120,7 +120,7 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     if sum(len(label) + 1 for each in found_by for label in each) > room:
         later = tuple(map(terms.findable, _shorten(found_by, room)))
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
-    rows = tuple(_row(piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
+    rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if says_nothing:
         words = ("", "", "", own, "", "")
         rows = (rows[0]._replace(key=NO_TEXT, checksum=checksum(*words), words=words), *rows[1:])
@@ -225,7 +225,9 @@ def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
         yield " ".join(kept)
 
 
-def _row(piece: chunks.Chunk, headings: Mapping[str, str], labels: Sequence[str], fingerprint: str) -> ChunkRow:
+def _row(
+    note: Note, piece: chunks.Chunk, headings: Mapping[str, str], labels: Sequence[str], fingerprint: str
+) -> ChunkRow:
     (title, keywords, questions), heading, text = labels, " > ".join(piece.heading), piece.text
     words = (title, headings[heading], keywords, questions, terms.index_form(text), terms.parts(text))
     return ChunkRow(
@@ -238,7 +240,7 @@ def _row(piece: chunks.Chunk, headings: Mapping[str, str], labels: Sequence[str]
         piece.above,
         piece.lead,
         piece.tail,
-        folded(text),
+        folded(note.text[piece.start : piece.end]),
         vector_key(fingerprint, piece.embedded),
         checksum(*words),
         words,

@@ -9,9 +9,9 @@ the parser's own rules.
 
 from __future__ import annotations
 
-import math
 import re
 from itertools import accumulate, pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from markdown_it.rules_block import table
@@ -35,16 +35,20 @@ _PLAIN = re.compile(
     re.M,
 ).match
 
+_CLOSES = re.compile(r"[^$]*+\$\$+\s*$").match
+_MOST_OPEN = 50
+"""Lines of a paragraph before a formula that are searched for another. By hand."""
+
 _MOST_CELLS = 50_000
 """A table with at most this many cells never ends early because cells are missing."""
 
-_MOST_MISSING = table.__globals__.get("MAX_AUTOCOMPLETED_CELLS", math.inf)
+_MOST_MISSING = table.__globals__.get("MAX_AUTOCOMPLETED_CELLS", inf)
 """Missing cells after which the parser ends a table; early versions add any number."""
 
 
 def rest(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Take the remaining lines as one text after `env["most"]` tokens; `env["rest"]` is its first line."""
-    if silent or len(state.tokens) < state.env.get("most", math.inf):
+    if silent or len(state.tokens) < state.env.get("most", inf):
         return False
     state.env["rest"] = min(state.env["rest"], start)
     state.line = end
@@ -76,6 +80,39 @@ def plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         marks, _, token.content = text.strip().partition(" ")
         token.tag = f"h{len(marks)}"
     return True
+
+
+def math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """
+    Parse a formula that begins a line with `$$`, up to a line that ends so, else up to the end, as Obsidian does.
+
+    One that closes on its own line, or begins within a paragraph's formula, is text with a formula.
+    """
+    if not state.src.startswith("$$", state.bMarks[start] + state.tShift[start]) or state.is_code_block(start):
+        return False
+    if "$" in _line(state, start).lstrip("$") or (silent and _is_open(state, start)):
+        return False
+    if silent:
+        return True
+    stop, line = start + 1, ""
+    while stop < end and not _CLOSES(line) and (state.isEmpty(stop) or state.sCount[stop] >= state.blkIndent):
+        line = _line(state, stop)
+        stop += 1
+    state.line = stop
+    state.push("math", "", 0).map = [start, stop]
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _is_open(state: StateBlock, line: int) -> bool:
+    """Say whether a formula is open at the end of the paragraph before a line."""
+    first = line
+    while first > max(0, line - _MOST_OPEN) and not state.isEmpty(first - 1):
+        first -= 1
+    return state.src.count("$$", state.bMarks[first], state.bMarks[line]) % 2 == 1
 
 
 def whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -1,8 +1,9 @@
 """
 Chunks: a note cut at its headings, so that a search finds the part that answers.
 
-Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body. What a cut
-takes from a part (a table's header, a fence, who spoke before) is given back beside its text. Pure.
+Every character of the body is in exactly one chunk: the chunks of a note, joined in order, are its body, but for an
+ellipsis in place of data that nobody reads. What a cut takes from a part (a table's header, a fence, who spoke before)
+is given back beside its text. Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from spellbook.notes.decisions import DECISION
 from spellbook.notes.dialogue import Turn, date_of, turns
 from spellbook.notes.links import without_folders
 from spellbook.notes.markdown import CODE, REST
-from spellbook.notes.note import Block, Note, height
+from spellbook.notes.note import Block, Note, height, lines, replaced
 from spellbook.notes.splitter import (
     BLOCK,
     ITEM,
@@ -45,11 +46,13 @@ from spellbook.notes.splitter import (
     line_costs,
     prose,
 )
+from spellbook.text.encoded import without
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import composed
 
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 _BLANKS, _APART = re.compile(r"\s+"), re.compile("\n{3,}")
+_NO_LINE_END = re.compile(r"[^\r\n]")
 _PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
@@ -61,9 +64,10 @@ class Chunk(NamedTuple):
     `suffix` added to the note's id is the chunk's id: `#` and the anchor of its section, a bare `#` for what stands
     above the first `##`, and `~2`, `~3` for later parts of one section. `heading` is the path of headings below the
     title. `line` and `end_line` are 1-based lines of the file, the first and last with text; `start` and `end` are
-    characters of `Note.text`. `lead` and `tail` are what must stand around `text` to read it alone: the header of the
-    table or the fences of the code that a cut went through, "" mostly. `above` are the lines before its text where it
-    is embedded: its day, titles and headings, keywords, and what it follows.
+    characters of `Note.text`, and `text` has an ellipsis for each `Note.data` there. `lead` and `tail` are what must
+    stand around `text` to read it alone: the header of the table or the fences of the code that a cut went through, ""
+    mostly. `above` are the lines before its text where it is embedded: its day, titles and headings, keywords, and what
+    it follows.
     """
 
     suffix: str
@@ -97,9 +101,10 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
     follows, cut by size alone. What fits stays whole: a subsection, a turn of a conversation, a block (code and tables
     above all), an item, a sentence. A note always has at least one chunk.
     """
-    source = note.body_lines
+    text = replaced(note.text, ((*at, _NO_LINE_END.sub(" ", note.text[at[0] : at[1]])) for at in note.data))
+    source = lines(text[note.body_at :]) if note.data else note.body_lines
     offsets = [*accumulate(map(len, source), initial=note.body_at)]
-    page = _NoteLines(note.text, source, offsets, turns(note, source), max_tokens)
+    page = _NoteLines(text, source, offsets, turns(note, source), max_tokens)
     title, words, day = note.own_title, _keywords(note.keywords), date_of(note)
     # People's notes and decisions had titles before memories did: what is embedded of them stays as it was.
     may_omit_title = note.kind == "memory" and note.category != DECISION
@@ -114,7 +119,7 @@ def cut(note: Note, max_tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
         )
         for number, (part, previous, heading, label) in enumerate(placed, 1):
             start, end, lead, tail, _ = part
-            text = note.text[start:end]
+            text = without(note.text, note.data, start, end)
             first = note.body_line + bisect_right(offsets, start) - 1
             written = text.strip()
             begun = text.index(written)

@@ -21,8 +21,9 @@ from urllib.parse import quote, unquote
 
 from spellbook.notes import daily
 from spellbook.notes.frontmatter import FRONTMATTER, dump
+from spellbook.notes.inline import ELSEWHERE, WIKILINK, marks, runs, wikilinks
 from spellbook.notes.markdown import CODE
-from spellbook.notes.note import Note, code_spans, lines
+from spellbook.notes.note import Note, lines
 from spellbook.notes.note import replaced as replaced
 from spellbook.notes.relations import RELATIONS, id_or_path, scalars
 from spellbook.text.unicode import composed, folded
@@ -33,30 +34,11 @@ How a target is spelled: in a wikilink, in a wikilink in quoted YAML, as YAML, i
 < and >.
 """
 
-_WIKI = re.compile(
-    r"!?\[\[(?P<target>(?:(?!\[\[|\]\])[^\r\n|#\\]|\\(?!\|))*+)(?P<fragment>#(?:(?!\]\])[^\r\n|\\]|\\(?!\|))*+)?(?:\\?\|[^\r\n]*?)?\]\]"
-)
-_CLOSING = re.compile(r"\]\]|[\r\n]")
-_TITLE = r"""(?:\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?"""
-_PLAIN = (
-    r"(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))"
-    r"(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))*\))*"
-)
-_INLINE = re.compile(rf"\(\s*(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>{_PLAIN})){_TITLE}\s*\)", re.S)
 _DEFINITION = re.compile(
     r"[ \t>]*(?:[-+*]|\d{1,9}[.)])?[ \t]*\[(?!\^)(?:[^\[\]\\]|\\.)+\]:\s*+[ \t>]*"
     r"(?:<(?P<angle>[^<>\r\n]*)>|(?P<plain>[^\s<]\S*))"
 )
-_FOOTNOTE = re.compile(r"[ \t>]*\[\^[^\]\s]+\]:")
-_TAG = r"""/?[A-Za-z][\w-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*\s*/?>"""
-# A search for a set of letters is several times as fast as one for alternatives.
-_TOKEN = re.compile(
-    r"[\\%<\[\]](?:(?<=\\)[^\w\s]|(?P<comment>(?<=%)%)"
-    rf"|(?<=<)(?:(?P<html>!--)|[A-Za-z][A-Za-z0-9+.-]{{1,31}}:[^\s<>]*>|{_TAG})"
-    r"|(?P<wiki>(?<=\[)\[)|(?P<open>(?<=\[))|(?P<close>(?<=\])))"
-)
 _LINE_END = re.compile(r"[\r\n]")
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|\w+);")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f%<>()\\#?:|`]|&(?=#?\w+;)")
@@ -160,7 +142,7 @@ def _find_in_frontmatter(note: Note) -> Iterator[tuple[str, _Place]]:
         quoted: Style | None = "single" if event.style == "'" else "double" if event.style == '"' else None
         first, last = (mark.index if mark else 0 for mark in (event.start_mark, event.end_mark))
         is_named = False
-        for wiki in _find_wikilinks(header, first, last):
+        for wiki in wikilinks(header, first, last):
             target, start, end = _trim(wiki)
             target = target.replace("''", "'") if quoted == "single" else target
             if target and not (quoted == "double" and "\\" in target):
@@ -177,15 +159,22 @@ def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:
     text = note.text.replace("\0", " ")
     if text.find("[", note.body_at) < 0:
         return
-    prose = {span for block in note.blocks for span in block.prose}
-    is_defining = text.find("]:", note.body_at) >= 0
-    places = [*_find_definitions(note, text, offsets, prose)] if is_defining else []
+    places = [*_find_definitions(note, text, offsets)] if text.find("]:", note.body_at) >= 0 else []
     comments: list[int] = []
     has_comments = text.find("%%", note.body_at) >= 0
-    for first, last in sorted(prose):
-        start, end = offsets[first], offsets[last]
-        if text.find("[", start, end) >= 0 or (has_comments and text.find("%%", start, end) >= 0):
-            places += _find_in_prose(text, start, end, comments)
+
+    def is_wanted(start: int, end: int) -> bool:
+        return text.find("[", start, end) >= 0 or (has_comments and text.find("%%", start, end) >= 0)
+
+    for run in runs(note.blocks, text, offsets, is_wanted):
+        for kind, mark in marks(text, *run):
+            if kind == "comment":
+                comments.append(mark.start())
+            elif kind == "link":
+                places += _read_destination(mark)
+            elif kind == "wiki" and (trimmed := _trim(mark))[0]:
+                target, start, end = trimmed
+                places.append((target, mark["fragment"] or "", "wiki", start, end))
     hidden = [span for i, span in enumerate(pairwise(comments)) if i % 2 == 0]
     for place in sorted(places, key=lambda place: place[3]):
         at = bisect_right(hidden, (place[3], len(text))) - 1
@@ -193,80 +182,15 @@ def _find_in_body(note: Note, offsets: Sequence[int]) -> Iterator[_Place]:
             yield place
 
 
-def _find_definitions(note: Note, text: str, offsets: Sequence[int], prose: set[tuple[int, int]]) -> Iterator[_Place]:
-    """Yield the links of definitions, which are neither prose nor code, and add the lines of footnotes to `prose`."""
-    taken = {line for span in prose for line in range(*span)}
+def _find_definitions(note: Note, text: str, offsets: Sequence[int]) -> Iterator[_Place]:
+    """Yield the links of definitions, which are neither prose nor code."""
+    taken = set[int]()
     for block in note.blocks:
-        spans = [(block.start, block.end)] if block.kind in CODE else block.code
+        spans = [(block.start, block.end)] if block.kind in CODE else [*block.code, *block.prose, *block.tables]
         taken.update(line for span in spans for line in range(*span))
     for number, line in enumerate(note.body_lines):
-        if number in taken or "]:" not in line:
-            continue
-        if _FOOTNOTE.match(text, offsets[number]):  # Markdown takes it for a definition only if a single word follows
-            prose.add((number, number + 1))
-        elif definition := _DEFINITION.match(text, offsets[number]):
+        if number not in taken and "]:" in line and (definition := _DEFINITION.match(text, offsets[number])):
             yield from _read_destination(definition)
-
-
-def _find_in_prose(body: str, first: int, last: int, comments: list[int]) -> Iterator[_Place]:
-    """Yield the links in a run of text, and add to `comments` where the marks of Obsidian's comments stand."""
-    text = body[first:last]
-    code = [(first + start, first + end) for start, end in code_spans(text)] if "`" in text else []
-    closed = _Closed(body, first, last) if "[[" in text else ()
-    opened = 0
-    is_closed = True
-    at = first
-    while token := _TOKEN.search(body, at, last):
-        at, kind = token.end(), token.lastgroup
-        span = bisect_right(code, (token.start(), last)) - 1
-        if span >= 0 and token.start() < code[span][1]:
-            at = code[span][1]
-        elif kind == "html":
-            end = body.find("-->", at, last) if is_closed else -1
-            is_closed = end >= 0  # text without a closing mark is not a comment; it is not searched again
-            at = end + 3 if is_closed else at
-        elif kind == "comment":
-            comments.append(token.start())
-        elif kind == "open":
-            opened += 1
-        elif kind == "close":
-            if opened and (inline := _INLINE.match(body, at, last)):
-                yield from _read_destination(inline)
-                at = inline.end()
-            opened = max(0, opened - 1)
-        elif kind == "wiki":
-            wiki = _WIKI.match(body, token.start(), last) if token.start() in closed else None
-            if wiki is None:
-                opened += 2
-                continue
-            at = wiki.end()
-            inline = _INLINE.match(body, at, last)
-            if inline and _ELSEWHERE.match(inline["plain"] or inline["angle"] or ""):  # [[1]](https://…) is no wikilink
-                continue
-            target, start, end = _trim(wiki)
-            if target:
-                yield target, wiki["fragment"] or "", "wiki", start, end
-
-
-def _find_wikilinks(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
-    """Yield the wikilinks in a run of text."""
-    closed = _Closed(text, first, last)
-    while (first := text.find("[[", first, last)) >= 0:
-        wiki = _WIKI.match(text, first, last) if first in closed else None
-        if wiki:
-            yield wiki
-        first = wiki.end() if wiki else first + 1
-
-
-class _Closed:
-    """Knows which positions of a text have a `]]` later on their line, so that `_WIKI` scans no other lines in vain."""
-
-    def __init__(self, text: str, first: int, last: int) -> None:
-        self._marks = [(mark.start(), mark[0] == "]]") for mark in _CLOSING.finditer(text, first, last)]
-
-    def __contains__(self, at: int) -> bool:
-        next_mark = bisect_right(self._marks, (at, True))
-        return next_mark < len(self._marks) and self._marks[next_mark][1]
 
 
 def _trim(wiki: re.Match[str]) -> tuple[str, int, int]:
@@ -280,7 +204,7 @@ def _read_destination(match: re.Match[str]) -> Iterator[_Place]:
     style: Style = "plain" if match["plain"] is not None else "angle"
     written = match[style]
     path = re.split("[#?]", written, maxsplit=1)[0]
-    if not path or _ELSEWHERE.match(path):
+    if not path or ELSEWHERE.match(path):
         return
     try:
         target, fragment = _decode(path), _decode(written[len(path) :])
@@ -450,7 +374,7 @@ def wikilink(path: str) -> str:
     A path that no wikilink can hold is returned as it is. `frontmatter.dump` quotes either.
     """
     name = path[:-3] if path.endswith(".md") and not path[:-3].endswith(".md") else path
-    match = _WIKI.fullmatch(link := f"[[{name}]]")
+    match = WIKILINK.fullmatch(link := f"[[{name}]]")
     return link if match and match["target"] == name else path
 
 

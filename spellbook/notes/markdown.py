@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from io import StringIO
@@ -25,7 +26,7 @@ MOST_MARKED = 200_000
 REST = "rest"
 """The kind of the block that is all that follows where a note has more blocks than are looked for."""
 
-CODE = frozenset({"fence", "code_block", "html_block"})
+CODE = frozenset({"fence", "code_block", "html_block", "math"})
 """The kinds of blocks that hold no running text."""
 
 _LONG = 100_000
@@ -37,6 +38,9 @@ _MOST_HEADING = 200
 _MOST_REFERENCE = 50
 """The most lines of a link's definition."""
 
+_FORMULA = "\ue000"
+"""Stands for a formula where the marks of a heading are read."""
+
 _MARKED = re.compile(r"[\\`*_\[\]<>&~{]")
 
 
@@ -45,8 +49,8 @@ class Block(NamedTuple):
     A top-level Markdown block of a body.
 
     `start` and `end` are lines of the body, 0-based, end exclusive; `level` and `text` are a heading's, `items` the
-    first lines of a list's items, `code` the lines of code and HTML inside a list or a quote, `tables` those of tables
-    there, `prose` the lines of each run of text in the block.
+    first lines of a list's items, `code` the lines of code, formulas and HTML inside a list or a quote, `tables` those
+    of tables, `prose` the lines of each other run of text in the block.
     """
 
     kind: str
@@ -72,9 +76,11 @@ def height(text: str) -> int:
 
 @cache
 def block_parser() -> markdown_it.MarkdownIt:
-    from spellbook.notes.block_rules import plain, rest, whole_table  # loads the parser
+    from spellbook.notes.block_rules import math, plain, rest, whole_table  # loads the parser
 
     def bounded(state: markdown_it.rules_block.StateBlock, start: int, end: int, silent: bool) -> bool:
+        if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
+            return False  # a footnote is text
         # A definition whose title never closes takes quadratic time: 40 s a megabyte.
         state.lineMax, whole = min(state.lineMax, start + _MOST_REFERENCE), state.lineMax
         try:
@@ -86,6 +92,7 @@ def block_parser() -> markdown_it.MarkdownIt:
     markdown = markdown_it.MarkdownIt("commonmark").enable("table").disable(["inline", "text_join", "normalize"])
     markdown.block.ruler.at("reference", bounded)
     markdown.block.ruler.before("table", "whole_table", whole_table)
+    markdown.block.ruler.before("fence", "math", math, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     markdown.block.ruler.before("whole_table", "plain", plain)
     markdown.block.ruler.before("plain", "rest", rest)
     return markdown
@@ -152,10 +159,8 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
         if token.map is None:
             if token.level == 0 and opened and opened.map:
                 start, end = opened.map
-                runs = tuple(dict.fromkeys(prose))  # a table's cells share their line
-                yield Block(
-                    opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), tuple(code), tuple(tables), runs
-                )
+                runs = (tuple(code), tuple(tables), tuple(prose))
+                yield Block(opened.type.removesuffix("_open"), start, end, 0, "", tuple(items), *runs)
                 opened, items, code, tables, prose = None, [], [], [], []
             continue
         start, end = token.map
@@ -165,7 +170,7 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
             code.append((start, end))
         elif token.level and kind == "table":
             tables.append((start, end))
-        elif token.level and kind == "inline" and opened:
+        elif token.level and kind == "inline" and opened and not (tables and start < tables[-1][1]):
             prose.append((start, end))
         elif token.level == 0 and kind == "heading":
             source = tokens[at + 1].content if token.nesting else token.content
@@ -177,19 +182,56 @@ def _blocks(tokens: Sequence[Token], env: dict[str, int]) -> Iterator[Block]:
         elif token.level == 0 and token.nesting and (kind == "blockquote" or kind.endswith("_list")):
             opened = token
         elif token.level == 0:
-            runs = ((start, end),) if kind in {"paragraph", "table"} else ()
-            yield Block(kind, start, end, items=token.meta.get("items", ()), prose=token.meta.get("prose", runs))
+            own = {"paragraph": "prose", "table": "tables"}
+            yield Block(kind, start, end, **({own[kind]: ((start, end),)} if kind in own else {}) | token.meta)
 
 
 def heading_text(source: str) -> str:
     """Return what a reader sees of a heading: no links, emphasis marks, comments or `{#id}`; at most 200 letters."""
     text = source[: 3 * _MOST_HEADING]
+    formulas = [text[start:end] for start, end in literals(text) if text[start] == "$"]
+    for formula in formulas:
+        text = text.replace(formula, _FORMULA, 1)
     if _MARKED.search(text):
         text = re.sub(r"\{/\*.*?\*/\}|\{#[^}]*\}\s*$", "", text, flags=re.S)
         text = re.sub(r"!?\[\[([^\]|]*\|)?([^\]]*)\]\]", r"\2", text)
     if _MARKED.search(text):
         text = _visible_text(_inline().parseInline(text))
+    for formula in formulas:
+        text = text.replace(_FORMULA, formula, 1)
     return " ".join(text.split())[:_MOST_HEADING].rstrip()
+
+
+_OPENING = re.compile(r"\\.|`++|\$(?:\$|(?![ \t]|$))", re.S)
+_SINGLE, _DOUBLE = re.compile(r"\\.|(?<=[^ \t])\$(?!\d)", re.S), re.compile(r"\\.|\$\$", re.S)
+
+
+def literals(text: str) -> Iterator[tuple[int, int]]:
+    """
+    Yield the spans of code and formulas in an inline content, with their marks. Linear, which a regex is not.
+
+    As in Obsidian, `$5 and $6` is money: no blank follows the `$` that opens a formula, and the one that closes it
+    follows no blank and stands before no digit.
+    """
+    if "`" not in text and "$" not in text:
+        return
+    closing: dict[str, list[int]] = {}  # the places of each mark that can close, in order
+    for run in re.finditer("`+", text):
+        closing.setdefault(run[0], []).append(run.start())
+    for mark, pattern in (("$", _SINGLE), ("$$", _DOUBLE)) if "$" in text else ():
+        closing[mark] = [
+            match.start() + len(match[0]) - len(mark) for match in pattern.finditer(text) if match[0] == mark
+        ]
+    at = 0
+    while opening := _OPENING.search(text, at):
+        at, mark = opening.end(), opening[0]
+        places = closing.get(mark, ())
+        following = bisect_left(places, at + (mark == "$"))
+        if following < len(places):
+            at = places[following] + len(mark)
+            yield opening.start(), at
+        elif mark == "$$":
+            at -= 1
 
 
 def _visible_text(tokens: Iterable[Token]) -> str:

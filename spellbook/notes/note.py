@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from spellbook.notes import daily, dates
 from spellbook.notes.frontmatter import FRONTMATTER, BadHeader, line_at, load
+from spellbook.notes.inline import marks, runs
 from spellbook.notes.markdown import CODE, REST
 from spellbook.notes.markdown import Block as Block
 from spellbook.notes.markdown import blocks as blocks
@@ -25,6 +27,7 @@ from spellbook.notes.markdown import lines as lines
 from spellbook.notes.relations import label_of
 from spellbook.system.errors import UnreadableNote
 from spellbook.system.lazy import charset_normalizer
+from spellbook.text import encoded
 from spellbook.text.unicode import composed
 
 TEMPLATE = "t2"
@@ -39,10 +42,11 @@ _MOST_NAME = 1_000
 _MOST_LABEL = 200
 """Most letters of a tag in the text; a longer word is not a tag."""
 
-# `](#part)` and `[[#part]]` are links into the page.
-_MAY_BE_TAG = re.compile(r"#[\w/-]")
-_INLINE_TAG = re.compile(r"(?<![^\s(\[,;])(?<!\]\()(?<!\[\[)#([\w/-]+)")
 _MARKER = re.compile(r"(?:<{7}|\|{7}|>{7})(?=[ \r\n]|\Z)|={7}[ ]*(?=[\r\n]|\Z)")
+# What Excalidraw writes besides the words of a drawing: a warning, a heading, and the drawing itself.
+_DRAWING = re.compile(r"^==⚠.*EXCALIDRAW VIEW.*|^# Excalidraw Data[ \t]*$|^(?:%%\s+)?#{1,2} Drawing\s+```(?s:.*)", re.M)
+# A quick test, that begins with a letter to look for. `](#part)` is a link into the page.
+_MAY_BE_TAG = re.compile(r"#(?=[^\s#])(?<![^\W_]#)(?<!\]\(#)")
 MERGED = "merged"
 """The key under which stand the ids and paths of notes that were merged into this one."""
 
@@ -85,7 +89,7 @@ class Note:
 
     `text` is the whole file, BOM included, so that `encode` gives the file's bytes back; `body` begins at the character
     `body_at` and the 1-based line `body_line`, and has the lines `body_lines`. `meta` holds the frontmatter as plain
-    values, empty where it has a fault.
+    values, empty where it has a fault. `data` are the first characters and the ends of what nobody reads as words.
     """
 
     path: str
@@ -98,6 +102,7 @@ class Note:
     encoding: Encoding = "utf-8"
     editable: bool = True
     body_lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    data: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     @property
     def body(self) -> str:
@@ -115,9 +120,8 @@ class Note:
     def own_title(self) -> str:
         """The title that the text itself gives, "" if only the file name is left."""
         declared = " ".join(_one(self.meta.get("title")).split())[:_MOST_NAME]
-        return declared or next(
-            (block.text for block in self.blocks if block.kind == "heading" and block.level == 1), ""
-        )
+        blocks = () if is_drawing(self.path, self.meta) else self.blocks
+        return declared or next((block.text for block in blocks if block.kind == "heading" and block.level == 1), "")
 
     @property
     def title(self) -> str:
@@ -206,22 +210,13 @@ class Note:
         return (self.text if text is None else text).encode(self.encoding)
 
     def _inline_tags(self) -> Iterator[str]:
-        if not _MAY_BE_TAG.search(self.text, self.body_at):
+        text = self.text.replace("\0", " ")
+        if not _MAY_BE_TAG.search(text, self.body_at):
             return
-        source = self.body_lines
-        marked = [number for number, line in enumerate(source) if "#" in line and _MAY_BE_TAG.search(line)]
-        for block in self.blocks:
-            if block.kind in CODE or bisect_left(marked, block.start) == bisect_left(marked, block.end):
-                continue
-            bounds = [block.start, *(line for span in block.code for line in span), block.end]
-            prose = "".join("".join(source[a:b]) for a, b in zip(bounds[::2], bounds[1::2], strict=True))
-            prose = composed(replaced(prose, ((start, end, " ") for start, end in code_spans(prose))))
-            # In Obsidian, a number alone is not a tag.
-            yield from (
-                tag.strip("/")
-                for tag in _INLINE_TAG.findall(prose)
-                if len(tag) <= _MOST_LABEL and re.search(r"[^\d/]", tag)
-            )
+        offsets = [*accumulate(map(len, self.body_lines), initial=self.body_at)]
+        for run in runs(self.blocks, text, offsets, lambda *span: _MAY_BE_TAG.search(text, *span) is not None):
+            found = (composed(mark["tag"]).strip("/") for kind, mark in marks(text, *run) if kind == "tag")
+            yield from (tag for tag in found if len(tag) <= _MOST_LABEL)
 
 
 def parse(path: str, data: bytes) -> Note:
@@ -248,26 +243,56 @@ def parse(path: str, data: bytes) -> Note:
     body = text[body_at:]
     parsed = tuple(blocks(body.replace("\0", " ")))
     body_lines = tuple(lines(body))
-    if marks := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
-        faults.append(Fault(path, body_line + min(marks), "conflict markers of git: keep one text, delete the markers"))
-        kept = ("\n" if at in marks else line for at, line in enumerate(body_lines))
+    if marked := _conflict_marks(body_lines, parsed) if "<<<<<<<" in body else set():
+        reason = "conflict markers of git: keep one text, delete the markers"
+        faults.append(Fault(path, body_line + min(marked), reason))
+        kept = ("\n" if at in marked else line for at, line in enumerate(body_lines))
         parsed = tuple(blocks("".join(kept).replace("\0", " ")))
+    if unread := _unread(text, body_at, is_drawing(path, meta)):
+        offsets = [*accumulate(map(len, body_lines), initial=body_at)]
+        within = [bisect_right(unread, (offsets[block.start], len(text))) - 1 for block in parsed]
+        pairs = zip(parsed, within, strict=True)
+        parsed = tuple(block for block, at in pairs if at < 0 or unread[at][1] <= offsets[block.start])
     if parsed and parsed[-1].kind == REST:
         reason = (
             "more headings, lists or lines than are looked for; "
             "from here on it is found as plain text, not by its sections"
         )
         faults.append(Fault(path, body_line + parsed[-1].start, reason))
-    return Note(path, text, meta, body_at, body_line, parsed, (*faults, *problems), encoding, not problems, body_lines)
+    return Note(
+        path,
+        text,
+        meta,
+        body_at,
+        body_line,
+        parsed,
+        (*faults, *problems),
+        encoding,
+        not problems,
+        body_lines,
+        tuple(unread),
+    )
 
 
 def _conflict_marks(source: Sequence[str], parsed: Iterable[Block]) -> set[int]:
     """Return the lines that mark git's conflicts, each of them whole and not in code."""
     spans = (span for block in parsed for span in ([block[1:3]] if block.kind in CODE else block.code))
     code = {line for span in spans for line in range(*span)}
-    marks = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
-    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in marks))
-    return {at for match in whole for at in marks[slice(*match.span())]}
+    found = [at for at, line in enumerate(source) if _MARKER.match(line) and at not in code]
+    whole = re.finditer(r"<\|*=+>", "".join(source[at][0] for at in found))
+    return {at for match in whole for at in found[slice(*match.span())]}
+
+
+def _unread(text: str, body_at: int, is_drawn: bool) -> list[tuple[int, int]]:
+    """Return where data is in a text; of a drawing it ends with the drawing itself."""
+    found = encoded.spans(text, body_at)
+    drawn = [match.span() for match in _DRAWING.finditer(text, body_at)] if is_drawn else []
+    return sorted([*drawn, *(span for span in found if not drawn or span[0] < drawn[-1][0])])
+
+
+def is_drawing(path: str, meta: Mapping[str, Any]) -> bool:
+    """Say whether a note is a drawing of Obsidian's plugin Excalidraw."""
+    return path.endswith(".excalidraw.md") or "excalidraw-plugin" in meta
 
 
 def decode(path: str, data: bytes) -> tuple[str, Encoding]:
@@ -310,25 +335,6 @@ def newline(text: str) -> str:
     """Return the line end that `text` uses first, LF if it has none."""
     match = re.search(r"\r\n|\r|\n", text)
     return match[0] if match else "\n"
-
-
-def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of inline code, with their backticks. Linear, which a regex is not."""
-    runs = [match.span() for match in re.finditer("`+", text)]
-    same: dict[int, list[int]] = {}  # the runs of each length, in order
-    for i, (start, end) in enumerate(runs):
-        same.setdefault(end - start, []).append(i)
-    i = 0
-    while i < len(runs):
-        start, end = runs[i]
-        before = text[max(0, start - 20) : start]
-        start += (len(before) - len(before.rstrip("\\"))) % 2  # an escaped backtick opens no code span
-        closing = same.get(end - start, [])
-        at = bisect_right(closing, i)
-        if at < len(closing):
-            i = closing[at]
-            yield start, runs[i][1]
-        i += 1
 
 
 def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:

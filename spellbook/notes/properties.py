@@ -12,7 +12,8 @@ from itertools import accumulate, islice
 from typing import Any
 
 from spellbook.notes.frontmatter import load_value
-from spellbook.notes.note import Note, code_spans, lines, replaced
+from spellbook.notes.markdown import literals
+from spellbook.notes.note import Note, lines, replaced
 from spellbook.notes.relations import RELATIONS
 from spellbook.text.unicode import folded
 
@@ -57,9 +58,9 @@ def fields(note: Note) -> Iterator[tuple[int, str, object]]:
     if not _MAY_BE.search(note.text, note.body_at):
         return
     offsets = [*accumulate(map(len, note.body_lines), initial=note.body_at)]
-    spans = sorted({span for block in note.blocks for span in block.prose})
+    spans = sorted({span for block in note.blocks for span in (*block.prose, *block.tables)})
     runs = ("".join(note.body_lines[first:last]) for first, last in spans)
-    text = "".join(replaced(run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in code_spans(run))) for run in runs)
+    text = "".join(replaced(run, ((a, b, _LETTER.sub(" ", run[a:b])) for a, b in literals(run))) for run in runs)
     seen = lines(_HIDDEN.sub(lambda match: _LETTER.sub(" ", match[0]), text))
     for number, line in zip((each for span in spans for each in range(*span)), seen, strict=False):
         yield from ((offsets[number] + column, key, value) for column, key, value in _in_line(line))

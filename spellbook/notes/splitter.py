@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from spellbook.notes.note import code_spans
+from spellbook.notes.markdown import literals
 from spellbook.text.terms import token_weight
 from spellbook.text.unicode import MOST_MARKS, joined_at
 
@@ -139,7 +139,7 @@ def ending(text: str, most: int) -> str:
 
 def _whole_spans(text: str) -> list[tuple[int, int]]:
     """Return the spans that should not be cut, in order; none contains another."""
-    candidates = [*code_spans(text)] if "`" in text else []
+    candidates = [*literals(text)]
     candidates += (match.span() for match in _LINK.finditer(text))
     spans: list[tuple[int, int]] = []
     for span in sorted(candidates):

@@ -79,6 +79,15 @@ def test_links_keep_their_form(book: Spellbook, vault: Path, write_note: Write) 
     assert not (vault / "ops/keys.md").exists()
 
 
+def test_what_looks_like_a_link_stays(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """A formula, and code that ends with its cell, stay as they are; a link in the next cell is updated."""
+    text = "| ` | $[[code]]$ |\n| - | - |\n| x` | [[code]] |\n| `[[code]]` | $[[code]]^2$ |\n\n$$\n[[code]]\n$$\n"
+    write_note("a.md", text)
+    write_note("code.md", "Code.")
+    book.move("code.md", "new.md")
+    assert (vault / "a.md").read_text() == text.replace("x` | [[code]]", "x` | [[new]]")
+
+
 def test_a_folder_moves_with_all_that_is_in_it(book: Spellbook, vault: Path, write_note: Write) -> None:
     """Notes, attachments and the links among them move together; links from outside are updated, short names stay."""
     write_note("projects/lantern/index.md", "[[plan]] ![](img/map.png) [n](notes/n.md) [out](../../home.md)")

@@ -9,7 +9,9 @@ after it. A line with `!` is a fault.
 
 from __future__ import annotations
 
+import base64
 import itertools
+import re
 import time
 from pathlib import Path
 
@@ -521,3 +523,64 @@ def test_a_path_is_as_long_as_its_tokens_allow():
         assert path.endswith(f" > {heading}")
         assert (path == f"{title} > {heading}") == (times == 1)
         assert token_weight(path) <= 64
+
+
+BASE64 = base64.b64encode(bytes(i * i % 251 for i in range(9000))).decode()
+DRAWING = """---
+excalidraw-plugin: parsed
+---
+==⚠  Switch to EXCALIDRAW VIEW in the MORE OPTIONS menu of this document. ⚠== You can decompress it.
+
+# Excalidraw Data
+
+## Text Elements
+The garden plan ^a1
+
+%%
+## Drawing
+```{0}
+```
+%%
+"""
+SHAPES = ",\n".join(f'{{"type": "text", "text": "Shape {i}"}}' for i in range(900))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(f"A ![p](data:image/png;base64,{BASE64}) b", "A ![p](…) b", id="a picture"),
+        pytest.param(
+            f"A ![p][i]\n\n[i]: <data:image/png;base64,{BASE64}>\n", "A ![p][i]\n\n[i]: <…>", id="a reference"
+        ),
+        pytest.param(f"A ![p](data:image/svg+xml,{'%3Cg%20x=1%3E' * 40}) b", "A ![p](…) b", id="another encoding"),
+        pytest.param(
+            f"A\r\n```\r\n{re.sub('(.{76})', chr(92) + '1' + chr(13) + chr(10), BASE64)}\r\n```\r\nb",
+            "A\n```\n…\n\n```\nb",
+            id="in lines",
+        ),
+        pytest.param(f"{'Long words. ' * 200}{BASE64}{' so long.' * 200}", None, id="in a long paragraph"),
+        pytest.param(f"{'a' * 500} {'-' * 500} {'가' * 500} {'a1' * 90} {'31' * 500}", "", id="words"),
+        pytest.param(
+            DRAWING.format("compressed-json\n" + re.sub("(.{256})", "\\1\n\n", BASE64)),
+            "Text Elements\n…\n\n…\n\n## Text Elements\nThe garden plan ^a1\n\n…",
+            id="a drawing",
+        ),
+        pytest.param(
+            DRAWING.format(f'json\n{{"elements": [{SHAPES}]}}'),
+            "Text Elements\n…\n\n…\n\n## Text Elements\nThe garden plan ^a1\n\n…",
+            id="a drawing as JSON",
+        ),
+    ],
+)
+def test_data_is_no_text(text, words):
+    """Of encoded data an ellipsis is embedded and shown; it makes no section, and no character of the note is lost."""
+    note = parse("plan.md", text.encode())
+    chunks = cut(note)
+    if words is None:
+        assert len(chunks) == len(cut(parse("plan.md", text.replace(BASE64, "").encode())))
+    else:
+        assert [chunk.embedded for chunk in chunks] == [words] if words else "…" not in chunks[0].text
+    assert not any(BASE64[at : at + 30] in chunk.text for chunk in chunks for at in range(0, len(BASE64), 100))
+    assert "".join(note.text[chunk.start : chunk.end] for chunk in chunks) == note.body
+    assert note.title == "plan"
+    assert [chunk.line for chunk in chunks][:1] == [note.body_line]

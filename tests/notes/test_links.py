@@ -50,6 +50,8 @@ def found(text: str) -> list[tuple[str, str]]:
         ),
         pytest.param("`[[a]]` ``[b](c.md) ` ``\n\n    [[d]]\n\n```\n[[e]]\n```\n", [], id="code"),
         pytest.param("- `x\n- [[a]] `y\n", ["a"], id="ticks of two items are no code"),
+        pytest.param("$[[a]]=b$ $$[c](d)$$ $[[1,2],[3,4]]$\n\n$$\n[[e]]\n\n[f]: g\n$$\n[[h]]", ["h"], id="formulas"),
+        pytest.param("$5 [[a]] $6\n\nUS$ [[b]] $ [c](d) $7", ["a", "b", "d"], id="money"),
         pytest.param(r"\`[[a]] `b` \[[c]] \[d](e.md)", ["a"], id="escaped"),
         pytest.param("%% [[a]]\n\n[[b]] %% [[c]] <!-- [[d]] --> [[e]]", ["c", "e"], id="comments"),
         pytest.param("<div>\n[[a]]\n</div>\n\n<b title='[[c]]'>[[d]]</b> a < b [[e]] c > d", ["d", "e"], id="HTML"),
@@ -66,6 +68,28 @@ def found(text: str) -> list[tuple[str, str]]:
 def test_find(text: str, expected: list[str]) -> None:
     """Links are found where Obsidian finds them, and nowhere else."""
     assert [written for written, _ in found(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("| ` | $a |\n| - | - |\n| x` | [[a]] #a $ |\n| `[[b]] #b`|$c$ \\|$[[c]] #c$|", id="table"),
+        pytest.param("> x\n>\n> ` | $a |\n> |-|-|\n> x` | [[a]] #a $ |\n> `[[b]]` `#b`", id="table in a quote"),
+        pytest.param("- ` | $a |\n  |-|-|\n  x` | [[a]] #a $ |", id="table in a list"),
+        pytest.param("* `\n* $x [[a]] #a `\n* `[[b]]` `#b` $", id="list"),
+        pytest.param("- [ ] `\n- [x] [[a]] #a `\n- `[[b]]` `#b`", id="tasks"),
+        pytest.param("1. `\n\n   [[a]] #a `\n2. `[[b]]` `#b`", id="paragraphs of an item"),
+        pytest.param("> - `\n> - [[a]] #a `\n>   - `[[b]]\n>     #b`", id="list in a quote"),
+        pytest.param("> `\n> > `[[b]]`\n> > [[a]] #a `", id="quotes"),
+        pytest.param("> [!note] a ` tick $b\n> `[[b]]` `#b` [[a]] #a ` $", id="callout"),
+        pytest.param("x[^1]\n\n[^1]: `\n[^2]: [[a]] #a `\n[^3]: `[[b]]\n  #b`", id="footnotes"),
+    ],
+)
+def test_code_ends_with_its_cell_or_item(text: str) -> None:
+    """Code and formulas end with their cell, item or paragraph, for links and tags alike."""
+    assert [target for target, _ in found(text)] == ["a"]
+    assert parse("a.md", text.encode()).tags == ("a",)
+    assert [target for target, _ in found(text.replace("\n", "\r\n"))] == ["a"]
 
 
 @given(

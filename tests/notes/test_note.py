@@ -222,12 +222,25 @@ def test_nul_is_told_and_read_as_blank():
 @pytest.mark.parametrize(
     ("text", "tags"),
     [
-        pytest.param("#one and #two/three, (#four) [#five]", "one two/three four five", id="where a tag may stand"),
+        pytest.param(
+            "#one and #two/three, [#five] [six #six](x) >#no", "one two/three five six", id="where a tag may stand"
+        ),
         pytest.param("# b\n\none\ntwo #a\nthree", "a", id="further down in a block"),
         pytest.param("#한글 #태그/하위 #2026년", "한글 태그/하위 2026년", id="Korean"),
         pytest.param("#한글", "한글", id="NFD"),
-        pytest.param("#1984 #1/2 #y1984 #a1", "y1984 a1", id="a number alone is none"),
+        pytest.param("#1984 #1984#b #1/2 #y1984 #a1", "1/2 y1984 a1", id="a number alone is none"),
         pytest.param("a#b c##d ## e #, # f", "", id="no tag"),
+        pytest.param('(#a) "#b" list:#c .#d x—#e \\#f &amp;#g [h](#i) ![#j](x)', "", id="after a mark"),
+        pytest.param(
+            "#a#b/#c x[#d] `x`#e [[x]]#f $x$#g <b>#h</b> \\*#i", "a b c d e f g h i", id="after what Obsidian reads"
+        ),
+        pytest.param("_#a_ **#b** ~~#c~~ ==#d== _#e_f_ g_h_#i", "a b c d e_f i", id="in emphasis"),
+        pytest.param("_#a *#b\n\na_#c_d ~~#e\n\n#f_ \\_g_ __#h", "f_", id="in no emphasis"),
+        pytest.param("#हिन्दी #เที่ยว, #தமிழ்: #বাংলা #to/📝 #🌱", "हिन्दी เที่ยว தமிழ் বাংলা to/📝 🌱", id="scripts, emoji"),
+        pytest.param("#👩\u200d🌾 #a‐b #c⸀d\u3000#e\u00a0#f", "👩 a c e f", id="two ranges of marks end a tag"),
+        pytest.param("x <!-- #a\n#b --> #c\n\n<!-- #d -->#e\n\nx <!-- #f -->#g %% #h %%", "c g h", id="comments"),
+        pytest.param("$#a$ x $b #c$ $$ #d $$\n\n$$\n#e\n\n#f\n$$\n#g", "g", id="formulas"),
+        pytest.param("$5 #a $6 $10–$20 #b\n\nUS$ #c $ #d$\n\n\\$e #f$ $g #h$7", "a b c d f h", id="money"),
         pytest.param("`#a` ``#b ` #c`` #d ` #e", "d e", id="code spans"),
         pytest.param("`#a``\n`` #b ` #c `` #d", "c d", id="runs of unequal length"),
         pytest.param("```\n#a\n```\n\n    #b\n\n<div>\n#c\n</div>\n\n#d", "d", id="blocks of code and HTML"),
@@ -236,7 +249,7 @@ def test_nul_is_told_and_read_as_blank():
         ),
         pytest.param("[x](#part) [[#part]] ![[#part]] [[note#part]] https://x/#y [z]: #w", "w", id="links into a page"),
         pytest.param("[z]: #w", "", id="a definition's target"),
-        pytest.param("## Heading #a\n\n| #b | c |\n| - | - |\n| #d | e |", "a b d", id="headings and tables"),
+        pytest.param("## Heading #a\n\n| #b | c |\n| - | - |\n|#d|e\\|#f|", "a b d f", id="headings and tables"),
         pytest.param("---\ntags: [x, '#y', z/w]\n---\n#x #a", "x y z/w a", id="frontmatter first, each once"),
         pytest.param("---\ntags: x, y z\n---\n", "x y z", id="one text"),
         pytest.param("---\ntag: x\n---\n", "x", id="tag"),
