@@ -7,10 +7,10 @@ compared as written, in Korean and English. Pure.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from spellbook.text.quoting import counted, one_line
 from spellbook.text.unicode import composed
@@ -41,134 +41,45 @@ _MOST_NEGATED = 4
 _MOST_LINES = 200
 """The most lines of a difference that is shown."""
 
-MOST_STEPS = 300_000
-"""Most steps of the search for one difference, in addition to those its length needs; each takes some microseconds."""
-
-_MOST_EDITS = 300
-"""Single edits after which the furthest path is taken, and the search begins anew at its end."""
+_MOST_COMPARED = 4_000
+"""The most lines between the first and the last difference that are compared; by hand, as they take up to 5 s."""
 
 Span = tuple[int, int, int, int]
 """Start and end in one sequence, and start and end in the other; ends are exclusive."""
-
-_Place = tuple[int, int]
-"""A place in one sequence, and one in the other."""
 
 
 def unified(before: str, after: str, a: str = "there", b: str = "new") -> str:
     """Return the difference between two texts named `a` and `b` as `diff -U1` shows it, at most 200 lines."""
     old, new = before.splitlines(), after.splitlines()
-    lines: list[str] = [f"--- {one_line(a)}", f"+++ {one_line(b)}"]
-    for hunk in _hunks(changed_spans(old, new)):
-        shift = hunk[0][2] - hunk[0][0]
-        start, end = max(0, hunk[0][0] - 1), min(len(old), hunk[-1][1] + 1)
-        last = end + hunk[-1][3] - hunk[-1][1]
-        lines.append(f"@@ -{_range(start, end)} +{_range(start + shift, last)} @@")
-        for i, j, k, m in hunk:
-            lines += [f" {line}" for line in old[start:i]]
-            lines += [f"-{line}" for line in old[i:j]]
-            lines += [f"+{line}" for line in new[k:m]]
-            start = j
-        lines += [f" {line}" for line in old[start:end]]
-    if len(lines) == 2:
-        return ""
+    head, tail = _equal_ends(old, new)
+    start = max(0, head - 1)
+    old, new = old[start : len(old) - max(0, tail - 1)], new[start : len(new) - max(0, tail - 1)]
+    names = one_line(a), one_line(b)
+    if max(len(old), len(new)) > _MOST_COMPARED:
+        return "--- {}\n+++ {}\n… {}".format(*names, counted(max(len(old), len(new)), "more line"))
+    lines = [
+        re.sub(r"(?<=[-+])\d+", lambda at: str(int(at[0]) + start), line) if line.startswith("@@") else line
+        for line in difflib.unified_diff(old, new, *names, n=1, lineterm="")
+    ]
     more = [f"… {counted(len(lines) - _MOST_LINES, 'more line')}"] if len(lines) > _MOST_LINES else []
     return "\n".join([*lines[:_MOST_LINES], *more])
 
 
-def _hunks(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield groups of spans with at most two lines between them, which are shown together."""
-    hunk: list[Span] = []
-    for span in spans:
-        if hunk and span[0] - hunk[-1][1] > 2:
-            yield hunk
-            hunk = []
-        hunk.append(span)
-    if hunk:
-        yield hunk
-
-
-def _range(start: int, end: int) -> str:
-    """Return a range of lines as a unified diff writes it."""
-    if end - start == 1:
-        return str(start + 1)
-    return f"{start + (end > start)},{end - start}"
+def _equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many items two sequences have in common at their beginning, and after those at their end."""
+    length = min(len(old), len(new))
+    head = next((n for n in range(length) if old[n] != new[n]), length)
+    return head, next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
 
 
 def changed_spans(old: Sequence[str], new: Sequence[str]) -> list[Span]:
-    """Return where two sequences differ, in order and linear time; spans of long ones may be larger than necessary."""
-    length = min(len(old), len(new))
-    head = next((n for n in range(length) if old[n] != new[n]), length)
-    tail = next((n for n in range(length - head) if old[-1 - n] != new[-1 - n]), length - head)
-    spans: list[Span] = []
-    at = to = head
-    for i, k in (*_align(old, new, head, tail), (len(old) - tail, len(new) - tail)):
-        if i > at or k > to:
-            _add(spans, (at, i, to, k), old, new)
-        at, to = i + 1, k + 1
-    return spans
-
-
-def _add(spans: list[Span], span: Span, old: Sequence[str], new: Sequence[str]) -> None:
-    """Add a span; one in which items were only added, or only removed, becomes one with the span before if it may."""
-    i, j, k, m = span
-    items, first, end = (new, k, m) if i == j else (old, i, j)
-    room = i - spans[-1][1] if spans and (i == j or k == m) else 0
-    # The same change stands that many items further up if these end it too.
-    if room and all(items[first - n] == items[end - n] for n in range(1, room + 1)):
-        spans[-1] = (spans[-1][0], j - room, spans[-1][2], m - room)
-    else:
-        spans.append(span)
-
-
-def _align(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[_Place]:
-    """Return the places of equal items between `head` and `tail`: the most there can be, unless that takes too long."""
-    inside = range(head, len(old) - tail), range(head, len(new) - tail)
-    both = {old[at] for at in inside[0]} & {new[at] for at in inside[1]}  # what one side alone has differs in any case
-    ours, theirs = [at for at in inside[0] if old[at] in both], [at for at in inside[1] if new[at] in both]
-    shared = [old[at] for at in ours], [new[at] for at in theirs]
-    here, ends = (0, 0), (len(ours), len(theirs))
-    left = MOST_STEPS + 4 * (len(old) + len(new))
-    places: list[_Place] = []
-    while here != ends and left > 0:
-        same, here, steps = _furthest(*shared, here, ends)
-        places += [(ours[i], theirs[k]) for i, k in same]
-        left -= steps
-    return places
-
-
-def _furthest(old: Sequence[str], new: Sequence[str], start: _Place, ends: _Place) -> tuple[list[_Place], _Place, int]:
-    """
-    Follow the path of the fewest single edits (Myers, An O(ND) Difference Algorithm, 1986).
-
-    Return the equal places on it, where it ends, which is before `ends` if it has too many edits, and the steps taken.
-    """
-    (i, k), (j, m) = start, ends
-    reach: dict[int, tuple[int, Any]] = {1: (i, None)}  # on each diagonal the furthest place, and the runs on its path
-    steps = 0
-    for count in range(_MOST_EDITS + 1):
-        for diagonal in range(-count, count + 1, 2):
-            is_added = diagonal == -count or (diagonal != count and reach[diagonal - 1][0] < reach[diagonal + 1][0])
-            at, runs = reach[diagonal + 1] if is_added else reach[diagonal - 1]
-            begin = at = at if is_added else at + 1
-            shift = k - i - diagonal
-            while at < j and at + shift < m and old[at] == new[at + shift]:
-                at += 1
-            reach[diagonal] = at, ((begin, at, shift), runs) if at > begin else runs
-            steps += at - begin + 1
-            if (at, at + shift) == ends:
-                return _expand(reach[diagonal][1]), ends, steps
-    inside = [(2 * at + k - i - diagonal, at, diagonal) for diagonal, (at, _) in reach.items()]
-    _, at, diagonal = max(place for place in inside if place[1] <= j and place[0] - place[1] <= m)
-    return _expand(reach[diagonal][1]), (at, at + k - i - diagonal), steps
-
-
-def _expand(runs: Any) -> list[_Place]:
-    """Return the places in runs of equal items; the last run comes first, with the runs before it."""
-    groups: list[list[_Place]] = []
-    while runs:
-        (begin, end, shift), runs = runs
-        groups.append([(at, at + shift) for at in range(begin, end)])
-    return [place for places in reversed(groups) for place in places]
+    """Return where two sequences differ, in order; of long ones with much between the first and the last as one."""
+    head, tail = _equal_ends(old, new)
+    end, to = len(old) - tail, len(new) - tail
+    if max(end, to) - head > _MOST_COMPARED:
+        return [(head, end, head, to)]
+    matcher = difflib.SequenceMatcher(None, old[head:end], new[head:to])
+    return [(head + i, head + j, head + k, head + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
 
 
 def weave(

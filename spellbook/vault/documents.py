@@ -9,21 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from spellbook.vault.ignored import IGNORE_FILE, Ignored, verdict
+from spellbook.vault.ignored import IGNORE_FILE, Ignored, Patterns, verdict
 from spellbook.vault.listing import IsLeftOut
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import NoWriter
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-
 FOLDERS = frozenset({"node_modules", "vendor", "dist", "build", "target"})
 """Folders that are left out, wherever they are: dependencies, and what is built from the sources."""
 
-_Chain = tuple[tuple[str, str, "GitIgnoreSpec"], ...]
+_Chain = tuple[tuple[str, str, Patterns], ...]
 """
 The patterns that hold in a folder, nearest first.
 
@@ -64,7 +59,7 @@ class _LeftOut(Ignored):
 
     def above(self) -> _Chain:
         """Return the patterns of the repository above the root. Raises InvalidInput."""
-        chain: list[tuple[str, str, GitIgnoreSpec]] = []
+        chain: list[tuple[str, str, Patterns]] = []
         place, up = self._root, ""
         while not os.path.lexists(place / ".git"):
             if place.parent == place:
@@ -74,7 +69,7 @@ class _LeftOut(Ignored):
                 chain.append(("", f"{self._root.relative_to(place).as_posix()}/", spec))
         return tuple(chain)
 
-    def git(self, folder: str) -> GitIgnoreSpec | None:
+    def git(self, folder: str) -> Patterns | None:
         """Return the patterns of the .gitignore in `folder`, None without one. Raises InvalidInput."""
         own = self._root / IGNORE_FILE
         return self.read_patterns(
@@ -87,7 +82,7 @@ class _LeftOut(Ignored):
 class _Look:
     """What is left out, as it is during one walk: each .gitignore is looked at once."""
 
-    def __init__(self, rules: _LeftOut, own: GitIgnoreSpec | None) -> None:
+    def __init__(self, rules: _LeftOut, own: Patterns | None) -> None:
         self._rules, self._own = rules, own
         self._chains: dict[str, _Chain] = {}
 

@@ -1,8 +1,7 @@
 """
 What Obsidian's settings say of a vault: files that are no notes, and how daily notes are named.
 
-They travel with a vault that may be anybody's, so whatever is in them is bounded, matches paths of the vault alone, and
-is at worst of no effect; `problems` says what was. Only read.
+They match paths of the vault alone. A setting that cannot be used has no effect; `problems` names it. Only read.
 """
 
 from __future__ import annotations
@@ -25,17 +24,8 @@ SETTINGS = ".obsidian"
 
 APP, TEMPLATES, DAILY, TEMPLATER, PERIODIC = OBSIDIAN
 
-_MOST_FILTERS = 100
-"""Excluded files that are looked at: each is compared with every path."""
-
-_MOST_EXPRESSIONS = 20
-"""Those of them that are expressions."""
-
-_MOST_PATH = 300
-"""Letters of a path that expressions are matched with, since the worst of them take the square of it in steps."""
-
 _MOST_LETTERS = 500
-"""Letters of one of them."""
+"""Letters of one setting."""
 
 _DAILY_FORMAT = "YYYY-MM-DD"
 """Obsidian's own format where a person chose none."""
@@ -49,16 +39,6 @@ _PERIODS = {
 }
 """The kinds of notes that the plugin Periodic Notes makes, each with its format where a person chose none."""
 
-_ATOM = r"\\[dwsDWS.^$*+?()\[\]{}|/\\-]|\[\^?(?:\\.|[^\]\\\[])+\]|[^\\^$*+?()\[\]{}|]"
-_PIECE = re.compile(
-    rf"(?:{_ATOM})(?:(?P<many>[*+])|(?P<maybe>\?))?|(?P<open>\((?:\?:)?)|(?P<other>[\^$|])|(?P<close>\))(?![*+?{{])"
-)
-_MOST_PIECES = {"many": 1, "maybe": 2, "open": 2, "other": 20}
-"""Repetitions, options, groups and marks of an expression that is simple."""
-
-_SETS = re.compile(r"--|&&|~~|\|\|")
-"""What Python may read as operations on sets of letters one day."""
-
 
 @dataclass(frozen=True, slots=True)
 class ObsidianSettings:
@@ -71,7 +51,7 @@ class ObsidianSettings:
     """
 
     prefixes: tuple[str, ...] = ()
-    expressions: tuple[str, ...] = ()
+    expressions: tuple[re.Pattern[str], ...] = ()
     formats: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
@@ -80,14 +60,11 @@ class ObsidianSettings:
         """Return what says whether a path is no note, None if none is left out. A folder's path ends in `/`."""
         if not (self.prefixes or self.expressions):
             return None
-        compiled = [re.compile(source, re.I | re.A) for source in self.expressions]
 
         def is_left_out(path: str) -> bool:
             path = composed(path)
             return path.lower().startswith(self.prefixes) or (
-                not path.endswith("/")
-                and len(path) <= _MOST_PATH
-                and any(expression.search(path) for expression in compiled)
+                not path.endswith("/") and any(expression.search(path) for expression in self.expressions)
             )
 
         return is_left_out
@@ -100,21 +77,14 @@ class Obsidian:
         self._root = root
         self._files = tuple(root / name for name in OBSIDIAN)
         self._seen: tuple[Stamp | None, ...] = ()
-        self._settings = ObsidianSettings()
         self._leaves_out: IsLeftOut | None = None
 
-    def settings(self) -> ObsidianSettings:
-        """Return what the files say now."""
+    def patterns(self) -> IsLeftOut | None:
+        """Return what the files leave out now, None if nothing."""
         seen = tuple(map(_stamp, self._files))
         if seen != self._seen:
-            self._settings = read(self._root) if any(seen) else ObsidianSettings()
-            self._leaves_out = self._settings.leaves_out()
+            self._leaves_out = read(self._root).leaves_out() if any(seen) else None
             self._seen = seen
-        return self._settings
-
-    def patterns(self) -> IsLeftOut | None:
-        """Return what is left out now, None if nothing is."""
-        self.settings()
         return self._leaves_out
 
 
@@ -123,17 +93,16 @@ def read(root: Path) -> ObsidianSettings:
     reasons: list[str] = []
     files = {name: _load(root, name, reasons) for name in OBSIDIAN}
     prefixes: list[str] = []
-    expressions: list[str] = []
-    for filter in _texts(files[APP].get("userIgnoreFilters"))[:_MOST_FILTERS]:
-        if len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
-            # A search finds the rest without these, in fewer steps.
-            if len(expressions) < _MOST_EXPRESSIONS and is_simple(
-                source := re.sub(r"^\^?\.\*\??|(?<!\\)\.\*\$?$", "", filter[1:-1])
-            ):
-                expressions.append(source)
-            else:
-                reasons.append(f"{APP}: {filter!r:.80} is not a simple expression, so it excludes nothing")
-        elif len(filter) <= _MOST_LETTERS:
+    expressions: list[re.Pattern[str]] = []
+    for filter in _texts(files[APP].get("userIgnoreFilters")):
+        if len(filter) > _MOST_LETTERS:
+            reasons.append(f"{APP}: {filter!r:.80} is too long, so it excludes nothing")
+        elif len(filter) > 2 and filter.startswith("/") and filter.endswith("/"):
+            try:
+                expressions.append(re.compile(filter[1:-1], re.I | re.A))
+            except (re.error, OverflowError, RecursionError):
+                reasons.append(f"{APP}: {filter!r:.80} is not a regular expression, so it excludes nothing")
+        else:
             prefixes.append(filter)
     daily = files[DAILY]
     places = [(_folder(daily.get("folder")), _text(daily.get("format")) or _DAILY_FORMAT)]
@@ -149,43 +118,12 @@ def read(root: Path) -> ObsidianSettings:
     shapes = [composed(shape).lower() for shape in shapes]
     return ObsidianSettings(
         tuple(dict.fromkeys((*(composed(prefix).lower() for prefix in prefixes), *shapes))),
-        tuple(dict.fromkeys(expressions)),
+        tuple(expressions),
         # The innermost folder decides, "" last.
         tuple(sorted(dict.fromkeys(places), key=lambda place: -len(place[0]))),
         tuple(reasons),
         tuple(shapes),
     )
-
-
-def is_simple(source: str) -> bool:
-    """
-    Say whether an expression takes little time on any path: no repeated groups, and few repetitions and groups.
-
-    Such an expression of JavaScript means the same in Python.
-    """
-    if len(source) > _MOST_LETTERS:
-        return False
-    at, depth, counts = 0, 0, dict.fromkeys(_MOST_PIECES, 0)
-    while at < len(source):
-        piece = _PIECE.match(source, at)
-        if piece is None:
-            return False
-        for kind in counts:
-            counts[kind] += bool(piece[kind])
-        depth += bool(piece["open"]) - bool(piece["close"])
-        if depth < 0:
-            return False
-        at = piece.end()
-    # From a fixed beginning there is only one way to begin.
-    is_anchored = source.startswith("^") and not counts["open"] and "|" not in source
-    counts["many"] -= is_anchored
-    if depth or _SETS.search(source) or any(counts[kind] > most for kind, most in _MOST_PIECES.items()):
-        return False
-    try:
-        re.compile(source, re.I | re.A)
-    except re.error:
-        return False
-    return True
 
 
 def _load(root: Path, name: str, reasons: list[str]) -> Mapping[str, Any]:

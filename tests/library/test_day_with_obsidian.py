@@ -179,6 +179,8 @@ def test_a_tag_or_a_folder_stands_for_a_category(notes: Path) -> None:
 def test_a_folder_renamed_in_obsidian_keeps_all(book: Spellbook, notes: Path) -> None:
     """After a folder was renamed, its notes are moved ones, and links of Obsidian's short form still lead there."""
     (notes / "회의").rename(notes / "모임")
+    canvas = notes / "지도.canvas"
+    canvas.write_text(canvas.read_text("utf-8").replace("회의/", "모임/"), "utf-8")
     report = book.reindex()
     assert (report.moved, report.added, report.embedded) == (1, 0, 0)
     assert "leads nowhere" not in run(notes, "doctor").stdout

@@ -1,10 +1,9 @@
-"""Obsidian's settings: what they leave out of a vault, and that none of them can do harm."""
+"""Obsidian's settings: what they leave out of a vault, and that faulty ones have no effect."""
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +137,11 @@ def test_a_file_that_is_not_read_is_named(notes: Path) -> None:
         (r"\d\d\d\d-.*\.md$", "a 2026-x.md"),
         ("[가-힣]+ draft", "글 draft.md"),
         ("colou?r", "Color.md"),
+        (r"(^|/)(?!keep)[^/]+\.draft\.md$", "x/a.draft.md"),
     ],
 )
 def test_expressions_that_people_write(vault: Path, source: str, path: str) -> None:
-    """Simple expressions are used, whatever the case of the path."""
+    """Expressions are used, whatever the case of the path."""
     put(vault, APP, {"userIgnoreFilters": [f"/{source}/"]})
     settings = obsidian.read(vault)
     assert not settings.problems
@@ -150,43 +150,10 @@ def test_expressions_that_people_write(vault: Path, source: str, path: str) -> N
     assert is_left_out(path)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "(a+)+$",
-        "(a|a)*b",
-        "(?:a?){40}a{40}",
-        "a?a?a?aaa",
-        ".*a.*a.*a.*b",
-        "(a|a)(a|a)(a|a)(a|a)b",
-        "(?=a)b",
-        r"(a)\1",
-        "[z-a]",
-        "[a--b]",
-        "(",
-        ")",
-        "a**",
-        "a{2}",
-        "*",
-        "x" * 1_000,
-    ],
-)
-def test_expressions_that_could_take_long_are_not_used(vault: Path, source: str) -> None:
-    """An expression that is not simple leaves nothing out, and is a problem that `doctor` names."""
+@pytest.mark.parametrize("source", ["[z-a]", "(", ")", "a**", "*", "a{99999999999}", "(" * 490, "x" * 1_000])
+def test_expressions_that_are_none_are_not_used(vault: Path, source: str) -> None:
+    """What is no regular expression, or is too long for one, leaves nothing out, and is a problem that `doctor` names."""
     put(vault, APP, {"userIgnoreFilters": [f"/{source}/"]})
     settings = obsidian.read(vault)
     assert not settings.expressions
-    assert "not a simple" in settings.problems[0]
-
-
-def test_the_worst_settings_take_no_time(notes: Path) -> None:
-    """The worst expressions that are used decide over long paths in no time."""
-    filters = [f"/a*a?a?b{n}/" for n in range(10)] + [f"/^a*a*b{n}/" for n in range(60)]
-    put(notes, APP, {"userIgnoreFilters": filters * 100})
-    is_left_out = obsidian.read(notes).leaves_out()
-    assert is_left_out
-    started = time.monotonic()
-    for _ in range(10):
-        assert not is_left_out("a" * 290 + ".md")
-        assert not is_left_out("a" * 4_000 + ".md")
-    assert time.monotonic() - started < 30
+    assert "so it excludes nothing" in settings.problems[0]
