@@ -19,10 +19,11 @@ from spellbook.archive.pages import source as pages
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets, texts
+from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets
 from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes.articles import CATEGORY
+from spellbook.notes.labels import texts
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.settings.limits import MOST_URL
@@ -57,7 +58,7 @@ class Articles(Opened):
         *,
         files: bool = True,
         force: bool = False,
-        step: Step | None = None,
+        step: Step = lambda *_: None,
     ) -> dict[str, Any]:
         """
         Write the article at a web address or in a file as a note, or `text`; return its id, path and categories.
@@ -75,14 +76,12 @@ class Articles(Opened):
         refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
-        reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
-        if reading:
-            reading()
+        reading = partial(step, f"reading {one_line(address)}", 0, 2)
+        reading()
         page = pages.read(source, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
-        if step:
-            step("writing", 1, 2)
+        step("writing", 1, 2)
         own = (page.canonical or urls.normalized(page.url)) if is_url else address
         meta = header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
@@ -94,8 +93,7 @@ class Articles(Opened):
             if there := self._saved_from(own) if is_one else self._same(address, page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
             done = self._scribe(chunk, category=CATEGORY, force=True, untrusted=not text)
-        if step:
-            step("saved", 2, 2)
+        step("saved", 2, 2)
         return self._saved(done.written[0].path, "saved")
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:

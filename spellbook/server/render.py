@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
@@ -31,7 +30,6 @@ from spellbook.text.terms import estimate_tokens
 
 T = TypeVar("T")
 Fields = dict[str, Any]
-_NONE: Mapping[str, Fields] = MappingProxyType({})
 
 _MOST_POINTERS = 50
 _MORE_TOKENS = 30
@@ -140,7 +138,7 @@ def topic(
     return "\n\n".join([head, *_read(chunks, max_tokens - tokens_of(linked), "search within the topic", old), *linked])
 
 
-def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE) -> str:
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields]) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
@@ -148,7 +146,7 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
     return "\n\n".join([*_read(chunks, room, "read a chunk by its id", old), *linked, *related])
 
 
-def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
+def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
@@ -186,7 +184,7 @@ def topic_json(
 
 
 def shown_json(
-    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE
+    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
@@ -198,7 +196,7 @@ def shown_json(
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}
 
 
-def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields] = _NONE) -> Fields:
+def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:
     rows: list[Fields] = []
     left: list[Fields] = []
     room -= (kept := _kept_for_pointers(chunks, room))

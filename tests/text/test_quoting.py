@@ -142,7 +142,7 @@ def test_no_text_passes_for_a_chunk(given, most):
     chunks = [chunk(name, text, source) for text, name, source in given]
     near = [Backlink(f"{name}.md", name, name, (1,), ("supersedes",)) for _, name, _ in given]
     around = Around((), tuple(near), tuple(Related(each.path, each.id, each.title, (each.title,)) for each in near))
-    for answer in (render.shown(chunks, around, most), render.topic(given[0][1], chunks, most, near, {})):
+    for answer in (render.shown(chunks, around, most, {}), render.topic(given[0][1], chunks, most, near, {})):
         lines = [line for line in own(answer) if line.startswith(("[", "- [")) and not NEAR.fullmatch(line)]
         assert sorted(read(CHUNK.fullmatch(line)[1]) for line in lines) == sorted(each.id for each in chunks)
         rest = [
