@@ -58,7 +58,7 @@ class Articles(Opened):
         *,
         files: bool = True,
         force: bool = False,
-        step: Step = lambda *_: None,
+        step: Step | None = None,
     ) -> dict[str, Any]:
         """
         Write the article at a web address or in a file as a note, or `text`; return its id, path and categories.
@@ -76,12 +76,14 @@ class Articles(Opened):
         refuse_secrets(own_words, "", force)
         if is_one and (there := self._saved_from(address)):
             return self._again(there, names, labels)
-        reading = partial(step, f"reading {one_line(address)}", 0, 2)
-        reading()
+        reading = partial(step, f"reading {one_line(address)}", 0, 2) if step else None
+        if reading:
+            reading()
         page = pages.read(source, text, reading)
         if not page.markdown.strip():
             raise InvalidInput("The given text is empty.", "Give the article, without its frontmatter.")
-        step("writing", 1, 2)
+        if step:
+            step("writing", 1, 2)
         own = (page.canonical or urls.normalized(page.url)) if is_url else address
         meta = header(page, names, labels, own, address, is_read=not text)
         # Whoever knows its address can read it: a key in a page of the public web is no secret of the person's.
@@ -93,7 +95,8 @@ class Articles(Opened):
             if there := self._saved_from(own) if is_one else self._same(address, page.markdown.strip("\n")):
                 return self._again(there, names, labels, address)
             done = self._scribe(chunk, category=CATEGORY, force=True, untrusted=not text)
-        step("saved", 2, 2)
+        if step:
+            step("saved", 2, 2)
         return self._saved(done.written[0].path, "saved")
 
     def find(self, query: str, category: str = "", limit: int = 5) -> Answer:

@@ -265,11 +265,12 @@ class Decisions(Opened):
             answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
             rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
+            gone = {hit.path: hit.why["superseded_by"] for hit in hits if "superseded_by" in hit.why}
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
             rows, total = [(chunk, None) for chunk in listed.notes], listed.total
-        gone = successors.standing(self.index, [chunk for chunk, _ in rows])
+            gone = successors.standing(self.index, listed.notes)
 
         def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
             replaced, by = self._superseding(chunk.path), gone.get(chunk.path)
