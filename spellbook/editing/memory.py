@@ -33,7 +33,6 @@ MAX_TOKENS = 512
 MIN_KEYWORDS = 3
 MAX_KEYWORDS = 10
 """Keywords of a memory between which it needs no remark."""
-ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
 
 _MOST_NAME_WORDS = 4
 """Words of a title that name the file. By hand: a path is read as a fact, and stays when the note is corrected."""
@@ -254,9 +253,9 @@ def _entities(value: object, findings: Findings) -> list[Any]:
             findings.errors.append(f"metadata.entities: {entity!r:.60} has no name")
             continue
         kind = entity.get("type") if isinstance(entity, Mapping) else None
-        if kind is not None and kind not in ENTITY_TYPES:
+        if kind is not None and kind not in labels.ENTITY_TYPES:
             findings.warnings.append(
-                f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(ENTITY_TYPES)}"
+                f"entity {name!r} has the unknown type {kind!r:.40}; types are {', '.join(labels.ENTITY_TYPES)}"
             )
         result.append({"name": name.strip(), **({"type": str(kind)} if kind is not None else {})})
     return result

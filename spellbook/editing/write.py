@@ -19,10 +19,9 @@ from spellbook.notes import relations
 from spellbook.notes.chunks import cut
 from spellbook.notes.decisions import CHECKPOINT, DECISION
 from spellbook.notes.note import Note, Stamp, parse
-from spellbook.search import related
+from spellbook.search import successors
 from spellbook.search.duplicates import DUPLICATE, LIKELY, below_headings
 from spellbook.search.presentation import is_outside
-from spellbook.search.ranking import is_superseded
 from spellbook.search.searcher import Searcher
 from spellbook.system.errors import EmbeddingError, InvalidInput
 from spellbook.system.lazy import np
@@ -313,12 +312,12 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
     A checkpoint or an article is overturned by its like alone.
     """
-    old = related.superseded(index, {chunk.path for chunk, *_ in near}, index.visible) if near else {}
+    old = successors.standing(index, [chunk for chunk, *_ in near])
     older: dict[str, Overturned] = {}
     for chunk, _, about in near:
-        is_living = chunk.path not in old and not is_superseded(chunk)
         is_alike = chunk.category == note.category or not {chunk.category, note.category} & {*_APART}
-        if about >= _SAME_THING and chunk.id not in same and is_living and is_alike and not is_outside(chunk):
+        is_other = chunk.path not in old and chunk.id not in same and not is_outside(chunk)
+        if about >= _SAME_THING and is_alike and is_other:
             older.setdefault(chunk.path, Overturned(chunk.note, chunk.path, chunk.title, round(about, 3)))
     return list(older.values())[:_MOST_OVERTURNED]
 

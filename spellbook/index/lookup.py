@@ -65,11 +65,6 @@ def resolve(index: Index, id: str) -> StoredChunk:
     return named(index, id)[0][0]
 
 
-def relation(index: Index, id: str) -> str:
-    """Return the wikilink that names the note `id` under a key of `relations.RELATIONS`; raise as `named` does."""
-    return links.wikilink(resolve(index, id).path)
-
-
 def body(index: Index, path: str) -> str:
     """Return the body of the note at `path`."""
     return parse(path, index.vault.read(path)[0]).body

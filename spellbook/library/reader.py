@@ -222,8 +222,7 @@ class Reader:
 
     def superseded(self, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
         """Return which notes of these chunks are superseded, by path, and by what: path, id, title; {} if hidden."""
-        known = related.superseded(self.index, {chunk.path for chunk in chunks}, self.index.visible)
-        return successors.standing(chunks, known)
+        return successors.standing(self.index, chunks)
 
     def topics(self, filter: Filter | None = None) -> list[Topic]:
         """Return every topic with its counts, sorted by category."""

@@ -123,8 +123,3 @@ def _named_by(page: ArticlePage, address: str) -> str:
         parts = urlsplit(page.url)
         return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc
     return Path(address).stem if page.source_type in {"pdf", "html"} else ""
-
-
-def texts(value: object) -> list[str]:
-    """Return a key of frontmatter that may be one text or a list."""
-    return [str(item) for item in (value if isinstance(value, list) else [value]) if item not in (None, "")]

@@ -19,10 +19,11 @@ from spellbook.archive.pages import source as pages
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold
-from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets, texts
+from spellbook.memories.article_labels import ArticleLabels, categories_of, header, labels_of, refuse_secrets
 from spellbook.memories.opened import Opened
 from spellbook.notes import articles as form
 from spellbook.notes.articles import CATEGORY
+from spellbook.notes.labels import texts
 from spellbook.search.newest import Recent
 from spellbook.search.question import Answer
 from spellbook.settings.limits import MOST_URL

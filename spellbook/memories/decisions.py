@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spellbook.editing.superseding import named, replacing
+from spellbook.editing.superseding import meant, named, replacing
 from spellbook.editing.write import Duplicate, WrittenNote
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
@@ -22,8 +22,7 @@ from spellbook.memories.opened import Opened
 from spellbook.notes import decisions as form
 from spellbook.notes import labels, links, relations
 from spellbook.notes.decisions import CHECKPOINT, DECISION
-from spellbook.search import newest, related
-from spellbook.search.ranking import is_superseded
+from spellbook.search import newest, related, successors
 from spellbook.settings.limits import MOST_LISTED
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat
@@ -136,7 +135,7 @@ class Decisions(Opened):
         if not topic or not decision.strip():
             raise InvalidInput("A decision needs topic and decision.", "Nothing was written.")
         living, supersedes = self.living(topic), supersedes or ()
-        replaced = living if supersedes in _WHOLE_TOPIC else self._all(supersedes)
+        replaced = living if supersedes in _WHOLE_TOPIC else meant(self.index, supersedes)
         meta = {"confidence": confidence, "user_involvement": user_involvement or None, **replacing(replaced)}
         chunk = {
             "text": form.decision_text(decision, reasoning),
@@ -145,15 +144,15 @@ class Decisions(Opened):
         paths = {decision.path for decision in living}
         done = self._write(chunk, DECISION, session=session, force=force, unless=paths)
         if isinstance(done, Duplicate):
-            path = done.path
-            return {"id": self._note(path), "path": path, "status": "exists", "superseded": [], "may_supersede": []}
+            there = {"id": self._first(done.path).note, "path": done.path}
+            return {**there, "status": "exists", "superseded": [], "may_supersede": []}
         near: list[dict[str, Any]] = []
         if not supersedes:
             limits = conditions({"category": DECISION, "topic": topic})
             alike = self.searcher.alike(done.path, limits, _MOST_NEAR, _NEAR)
             near = [{**named(other), "score": round(score, 2)} for other, score in alike if other.path in paths]
         return {
-            "id": self._note(done.path),
+            "id": self._first(done.path).note,
             "path": done.path,
             "superseded": [*map(named, replaced)],
             "may_supersede": near,
@@ -191,7 +190,7 @@ class Decisions(Opened):
         }
         done = self._write(chunk, CHECKPOINT, session=session, force=force)
         assert isinstance(done, WrittenNote), "what repeats a checkpoint is written"
-        return {"id": self._note(done.path), "path": done.path, "generation": done.generation}
+        return {"id": self._first(done.path).note, "path": done.path, "generation": done.generation}
 
     def update(
         self, id: str, outcome: str = "", reason: str = "", *, supersedes: Sequence[str] | None = None
@@ -203,18 +202,19 @@ class Decisions(Opened):
         """
         if not outcome and not supersedes:
             raise InvalidInput("Give outcome, or supersedes, or both.", "outcome is success, partial or failed.")
-        (chunk,) = self._decisions([id])
-        replaced = self._all(supersedes or ())
+        chunk = self._resolve(id)
+        if DECISION not in _categories(chunk):
+            other = f"{flat(chunk.title)} ({exact(chunk.path)})"
+            raise InvalidInput(f"{other} is not a decision.", "Its category is not decision. Nothing was changed.")
+        replaced = meant(self.index, supersedes)
         if any(decision.path == chunk.path for decision in replaced):
             raise InvalidInput("A decision cannot supersede itself.", "Nothing was changed.")
         meta: dict[str, Any] = {}
         if replaced:
-            before = chunk.meta.get("supersedes")
-            there = before if isinstance(before, list) else [before] if before else []
             new_ones = (links.wikilink(decision.path) for decision in replaced)
-            meta["supersedes"] = list(dict.fromkeys([*map(str, there), *new_ones]))
+            meta["supersedes"] = list(dict.fromkeys([*labels.texts(chunk.meta.get("supersedes")), *new_ones]))
         old = new = ""
-        is_gone = is_superseded(chunk) or chunk.path in related.superseded(self.index, {chunk.path}, ())
+        is_gone = bool(successors.standing(self.index, [chunk]))
         if outcome:
             if outcome not in form.RESULTS:
                 raise InvalidInput(f"There is no outcome {outcome!r:.40}.", f"It is one of {', '.join(form.RESULTS)}.")
@@ -259,28 +259,25 @@ class Decisions(Opened):
             filter |= form.PENDING
         elif outcome:
             filter["outcome"] = outcome
-        rows: list[tuple[StoredChunk, float | None, str | None, bool]]
+        rows: list[tuple[StoredChunk, float | None]]
         if query:
             options = {"filter": filter, "max_tokens": max_tokens, "min_score": min_score, "per_note": 1}
             answer = self.answer("search", query, limit=MOST_LISTED if is_pending else limit, **options)
             hits = [hit for hit in answer.hits if not (is_pending and "superseded_by" in hit.why)]
-            rows = [
-                (hit.chunk, hit.score, hit.why.get("superseded_by", {}).get("id"), "superseded_by" in hit.why)
-                for hit in hits[:limit]
-            ]
+            rows = [(hit.chunk, hit.score) for hit in hits[:limit]]
+            gone = {hit.path: hit.why["superseded_by"] for hit in hits if "superseded_by" in hit.why}
             total = len(hits) if is_pending else max(answer.found, len(rows))
         else:
             listed = newest.living(self.index, limit, filter) if is_pending else self._recent(limit, filter=filter)
-            above = related.superseded(self.index, {chunk.path for chunk in listed.notes}, self.index.visible)
-            successors = {path: known.by[1] for path, known in above.items() if known.by}
-            gone = {chunk.path for chunk in listed.notes if chunk.path in above or is_superseded(chunk)}
-            rows = [(chunk, None, successors.get(chunk.path), chunk.path in gone) for chunk in listed.notes]
-            total = listed.total
-        items = [
-            DecisionItem(chunk, lookup.body(self.index, chunk.path), score, self._superseding(chunk.path), by, is_gone)
-            for chunk, score, by, is_gone in rows
-        ]
-        return FoundDecisions(tuple(items), total, bool(query))
+            rows, total = [(chunk, None) for chunk in listed.notes], listed.total
+            gone = successors.standing(self.index, listed.notes)
+
+        def item(chunk: StoredChunk, score: float | None) -> DecisionItem:
+            replaced, by = self._superseding(chunk.path), gone.get(chunk.path)
+            body = lookup.body(self.index, chunk.path)
+            return DecisionItem(chunk, body, score, replaced, (by or {}).get("id"), by is not None)
+
+        return FoundDecisions(tuple(item(*row) for row in rows), total, bool(query))
 
     def newest_checkpoint(self) -> briefing.NewestCheckpoint | None:
         """Return the newest checkpoint with the decisions since, None if there is none."""
@@ -289,15 +286,6 @@ class Decisions(Opened):
     def living(self, topic: str) -> list[StoredChunk]:
         """Return the decisions of a topic that nothing supersedes, the newest first, at most a hundred."""
         return list(newest.living(self.index, _MOST_LIVING, {"category": DECISION, "topic": topic}).notes)
-
-    def _decisions(self, ids: Sequence[str]) -> list[StoredChunk]:
-        """Return the notes that ids name. Raises MemoryNotFound, and InvalidInput for one that is not a decision."""
-        chunks = self._all(ids)
-        for chunk in chunks:
-            if DECISION not in _categories(chunk):
-                other = f"{flat(chunk.title)} ({exact(chunk.path)})"
-                raise InvalidInput(f"{other} is not a decision.", "Its category is not decision. Nothing was changed.")
-        return chunks
 
     def _write(
         self, chunk: Mapping[str, Any], category: str, *, session: str, force: bool, unless: Collection[str] = ()
@@ -317,11 +305,7 @@ class Decisions(Opened):
     def _superseding(self, path: str) -> tuple[str, ...]:
         """Return the ids of the notes that the note at `path` supersedes."""
         leading = related.links(self.index.catalog.links, path)
-        return tuple(self._note(to.path) for to in leading if to.relation == relations.SUPERSEDES and to.path)
-
-    def _note(self, path: str) -> str:
-        """Return the id of the note at `path`."""
-        return next((chunk.note for chunk in self.index.catalog.at(path)), path)
+        return tuple(self._first(to.path).note for to in leading if to.relation == relations.SUPERSEDES and to.path)
 
 
 def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
@@ -329,6 +313,5 @@ def _outcome(chunk: StoredChunk, *, is_gone: bool) -> str | None:
     return str(outcome) if outcome else None if is_gone else "pending"
 
 
-def _categories(chunk: StoredChunk) -> Sequence[object]:
-    categories = chunk.meta.get("category") or chunk.category
-    return categories if isinstance(categories, list) else [categories]
+def _categories(chunk: StoredChunk) -> list[str]:
+    return labels.texts(chunk.meta.get("category") or chunk.category)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from spellbook.editing import revise, superseding, write
+from spellbook.editing import revise, write
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import Filter
@@ -36,10 +36,6 @@ class Opened:
     def _resolve(self, id: str) -> StoredChunk:
         """Return the chunk with this id, or the first of the note of this id, path or title. Raises MemoryNotFound."""
         return lookup.resolve(self.index, id)
-
-    def _all(self, ids: Sequence[str]) -> list[StoredChunk]:
-        """Return the first chunk of each note that ids or titles name, each note once. Raises as `_resolve` does."""
-        return superseding.meant(self.index, ids)
 
     def _first(self, path: str) -> StoredChunk:
         """Return the first chunk of the note at a path."""

@@ -17,7 +17,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES
 from spellbook.index.opened import Index
 from spellbook.memories.briefing import HEAD
-from spellbook.search import fts_query, related
+from spellbook.search import fts_query, successors
 from spellbook.search.presentation import is_outside
 from spellbook.search.question import QueryWord, question
 from spellbook.text import terms
@@ -102,7 +102,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
             for number, _ in catalog.match_among(str(word.part), list(scores)):
                 has[number].append(word)
         chunks = [chunk for chunk in catalog.by_number(list(scores)) if not is_outside(chunk)]
-        old = related.superseded(index, {chunk.path for chunk in chunks}, index.visible)
+        old = successors.standing(index, chunks)
     # A word that the vault lacks weighs as much as the rarest that it has, not more: a polite one says nothing.
     heaviest = max(word.weight for word in rare)
     whole = sum(min(word.weight, heaviest) for word in words)
@@ -113,7 +113,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         covered = sum(word.weight for word in shared)
         readable = tuple(terms.readable(word.part.text).casefold() for word in shared)
         is_sure = sum(len(word) > 1 for word in readable) >= _LEAST and covered >= _COVERED * whole
-        is_current = chunk.path not in old and chunk.meta.get("status") not in {"superseded", "archived"}
+        is_current = chunk.path not in old and chunk.meta.get("status") != "archived"
         if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
             best.setdefault(chunk.path, Passage(chunk, _passage(chunk.text, readable), readable))
     return tuple(best.values())[:MOST]

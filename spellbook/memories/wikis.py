@@ -29,7 +29,6 @@ from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
 from spellbook.system.errors import InvalidInput, PermissionDenied, VaultNotFound
-from spellbook.text.terms import estimate_tokens
 
 FOLDERS = ("zywiki", "docs")
 """Folders of a project that are its wiki, if the person names none; the first that is there."""
@@ -42,9 +41,6 @@ _STATES = "wikis"
 
 _MOST_FAILED = 20
 """Documents that could not be read and are named."""
-_HEAD_TOKENS = 60
-"""Tokens of a hit's head, about, where hits of several wikis share an answer."""
-
 _NAME_ONE = "Name the folder with `spellbook mcp --wiki DIR` or SPELLBOOK_WIKI."
 _opening = threading.Lock()
 
@@ -134,14 +130,15 @@ class Wikis:
 
         Raises InvalidInput, PermissionDenied, VaultNotFound; see `find`.
         """
-        options = SearchOptions(limit=limit, min_score=min_score, max_tokens=max_tokens, explain=explain)
         wikis = self.find(path)
+        room = max(50, max_tokens // len(wikis))  # the least that search takes
+        options = SearchOptions(limit=limit, min_score=min_score, max_tokens=room, explain=explain)
         answers = [_search(wiki, query, options) for wiki in wikis]
         if not any(answer.hits for answer in answers):  # a document may be newer than the last look
             for book in _books(wikis):
                 book.refresh(whole=True)
             answers = [_search(wiki, query, options) for wiki in wikis]
-        return answers[0] if len(answers) == 1 else _merge(answers, limit, max_tokens)
+        return answers[0] if len(answers) == 1 else _merge(answers, limit)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
@@ -340,16 +337,9 @@ def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
     return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 
 
-def _merge(answers: Sequence[Answer], limit: int, max_tokens: int) -> Answer:
-    """Return one answer of several wikis: the best hits of all, with texts as long as there is room."""
-    left = max_tokens
-    hits: list[Hit] = []
-    for hit in sorted((hit for answer in answers for hit in answer.hits), key=lambda hit: -hit.score)[:limit]:
-        left -= _HEAD_TOKENS + estimate_tokens(hit.text)
-        if left < 0 and hits and hit.text:
-            left += estimate_tokens(hit.text)
-            hit = replace(hit, text="", why={**hit.why, "text": "pointer"})
-        hits.append(hit)
+def _merge(answers: Sequence[Answer], limit: int) -> Answer:
+    """Return one answer of several wikis: the best hits of all."""
+    hits = sorted((hit for answer in answers for hit in answer.hits), key=lambda hit: -hit.score)[:limit]
     closest = sorted((hit for answer in answers for hit in answer.closest), key=lambda hit: -hit.score)
     most = max(len(answer.closest) for answer in answers)
     states = [answer.index for answer in answers]

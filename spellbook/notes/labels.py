@@ -14,6 +14,8 @@ from typing import Any
 TAGS_APART = r"[,\s]+"
 """Divides tags in one text, as in frontmatter: `tags: a, b`."""
 
+ENTITY_TYPES = ("person", "project", "technology", "organization", "concept")
+
 
 def listed(value: object, apart: str = ",") -> Any:
     """Return a text as a list: JSON decoded, else divided at the pattern `apart`, if any; other values as they are."""
@@ -35,3 +37,8 @@ def tags(value: object) -> Any:
         return given
     parts = [part for each in given for part in (isinstance(each, str) and listed(each)) or [each]]
     return ["-".join(part.split()).lstrip("#") if isinstance(part, str) else part for part in parts]
+
+
+def texts(value: object) -> list[str]:
+    """Return the texts of a key of frontmatter that may hold one or a list."""
+    return [str(item) for item in (value if isinstance(value, list) else [value]) if item not in (None, "")]

@@ -1,15 +1,16 @@
 """
-Successors: what supersedes a note stands right above it, and comes along where the old one is asked for. Pure.
+Successors: what supersedes a note stands right above it, and comes along where the old one is asked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.opened import Index
 from spellbook.notes.decisions import CHECKPOINT
-from spellbook.search import weights
+from spellbook.search import related, weights
 from spellbook.search.ranking import Candidate, is_superseded
 from spellbook.search.related import Superseded
 
@@ -89,12 +90,13 @@ def among(candidates: Sequence[Candidate], chosen: Sequence[Candidate]) -> list[
     return [one for one in candidates if one.chunk.number in kept]
 
 
-def standing(chunks: Iterable[StoredChunk], superseded: Mapping[str, Superseded]) -> dict[str, dict[str, str]]:
+def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[str, str]]:
     """
     Return which notes of these chunks are superseded, by path, and by what: its path, id and title.
 
     Nothing is said of one that is hidden, or that the note itself does not name.
     """
+    superseded = related.superseded(index, {chunk.path for chunk in chunks}, index.visible)
     marked: dict[str, dict[str, str]] = {}
     for chunk in chunks:
         if (known := superseded.get(chunk.path)) or is_superseded(chunk):

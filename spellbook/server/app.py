@@ -30,13 +30,14 @@ from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.server import completion, debug_log, instructions, stdio
-from spellbook.server.arguments import lean, renamed
+from spellbook.server.arguments import lean
 from spellbook.server.background import Background
 from spellbook.server.names import Names, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
+from spellbook.verbs import aliases
 
 _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 _MOST_NAME = 64
@@ -126,9 +127,8 @@ class _McpServer(MCPServer):
         self.names = Names()
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
-        name = name or fn.__name__
-        if not self.names.share(self.toolset, name):
-            super().add_tool(fn, self.names.add(self.toolset, name), *args, **settings)
+        if listed := self.names.add(self.toolset, name or fn.__name__):
+            super().add_tool(fn, listed, *args, **settings)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
@@ -181,7 +181,7 @@ class _McpServer(MCPServer):
         try:
             unicode.check(arguments)
             if tool := self._tool_manager.get_tool(name):
-                arguments = renamed(arguments, tool.parameters["properties"].keys(), name)
+                arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
         except InvalidInput as error:
             await self._count_failure(name, error)
             raise ToolError(f"{error.code}: {error}") from error
@@ -191,10 +191,7 @@ class _McpServer(MCPServer):
             if not isinstance(error.__cause__, ValidationError):
                 await self._count_failure(name, error)
                 # The SDK puts the tool's name before each error; whoever called the tool knows it.
-                text = str(error).removeprefix(f"Error executing tool {name}: ")
-                if text == str(error):
-                    raise
-                raise ToolError(text) from error.__cause__
+                raise ToolError(str(error).removeprefix(f"Error executing tool {name}: ")) from error.__cause__
             faults = error.__cause__.errors(include_url=False)
             wrong = [one_line(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") for fault in faults]
             kinds = ", ".join(sorted({fault["type"] for fault in faults}))

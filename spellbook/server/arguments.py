@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import GenericAlias
 from typing import Annotated, Any, Literal
@@ -20,9 +20,6 @@ from spellbook.notes.labels import listed
 from spellbook.system.errors import InvalidInput
 from spellbook.verbs import aliases
 from spellbook.verbs.declare import Argument, Verb
-
-_MOST_LISTED = 200_000
-"""Letters of a list as JSON."""
 
 
 def signature(tool: Callable[..., str], verb: Verb, names: Mapping[str, str]) -> inspect.Signature:
@@ -75,7 +72,7 @@ def _type_of(of: Argument) -> Any:
     value = bounded(of, of.of_tools)
     if of.kind == "texts":
         value = Annotated[GenericAlias(list, value), Field(min_length=1 if of.is_needed else 0, max_length=of.items)]
-        missing = (BeforeValidator(partial(_as_list, apart=of.apart)), _decoder(_MOST_LISTED))
+        missing = (BeforeValidator(partial(_as_list, apart=of.apart)),)
     if of.kind == "choice":
         missing = (BeforeValidator(_lower), *missing)
     return Annotated[(value | None if default is None else value, about, *missing)]
@@ -126,12 +123,13 @@ def phrase(value: object) -> tuple[tuple[str, str] | None, bool]:
     """Return the old and the new text of an argument `replace`, and whether to replace all. Raises InvalidInput."""
     if value is None:
         return None, False
-    old, new = (value.get("old"), value.get("new")) if isinstance(value, Mapping) else (None, None)
-    if not isinstance(value, Mapping) or not isinstance(old, str) or not isinstance(new, str) or not old:
+    given = value if isinstance(value, Mapping) else {}
+    old, new = given.get("old"), given.get("new")
+    if not isinstance(old, str) or not isinstance(new, str) or not old:
         raise InvalidInput(
             "replace must be an object of old and new texts.", 'For example {"old": "3 ms", "new": "5 ms"}.'
         )
-    return (old, new), value.get("all") is True
+    return (old, new), given.get("all") is True
 
 
 def lean(schema: dict[str, Any]) -> dict[str, Any]:
@@ -159,21 +157,3 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema.get("items"), dict):
         kept["items"] = lean(schema["items"])
     return kept
-
-
-def renamed(arguments: dict[str, Any], takes: Set[str], verb: str) -> dict[str, Any]:
-    """
-    Return a tool's arguments by their own names; `dry_run` also for `preview`, and for `apply`, its opposite.
-
-    Raises InvalidInput for what the tool does not take.
-    """
-    is_old = {"preview", "apply"} if "dry_run" in takes else set()
-    others = aliases.own({key: value for key, value in arguments.items() if key not in is_old}, takes, verb)
-    if "dry_run" in arguments or not is_old:
-        return others
-    if _absent(arguments.get("preview")) is not None:
-        return {**others, "dry_run": arguments["preview"]}
-    if (apply := _absent(arguments.get("apply"))) is None:
-        return others
-    opposite = {"true": False, "1": False, "false": True, "0": True}
-    return {**others, "dry_run": opposite.get(str(apply).strip().lower(), apply)}

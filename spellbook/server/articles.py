@@ -15,9 +15,9 @@ from typing import Any
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.library.reader import Reader
-from spellbook.memories.article_labels import texts
 from spellbook.memories.articles import ADDRESS, ALL
 from spellbook.notes import articles as form
+from spellbook.notes.labels import texts
 from spellbook.notes.splitter import sentences
 from spellbook.search import newest, presentation
 from spellbook.search.question import Answer

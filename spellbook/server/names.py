@@ -62,22 +62,16 @@ class Names:
 
     def add(self, toolset: str, name: str) -> str:
         """
-        Return the name under which a tool is listed: its short name, or its full one if the short one is taken.
+        Return the name under which a tool is listed: its short name, or its full one if the short one is taken; "" if
+        another toolset has listed this very tool.
 
-        A name that begins with the toolset's own is both.
+        It can be called by its full name, too. A name that begins with the toolset's own is both.
         """
         full = name if name.startswith(f"{toolset}_") else f"{toolset}_{name}"
-        listed = full if name in self.listed else name
+        is_listed = name in SHARED and name in self.listed
+        self._also[full] = listed = full if name in self.listed and not is_listed else name
         self.listed.add(listed)
-        self._also[full] = listed
-        return listed
-
-    def share(self, toolset: str, name: str) -> bool:
-        """Return whether another toolset has listed this very tool; then it can be called by either full name."""
-        shared = name in SHARED and name in self.listed
-        if shared:
-            self._also[f"{toolset}_{name}"] = name
-        return shared
+        return "" if is_listed else listed
 
     def alias(self, also: Mapping[str, str]) -> None:
         """Let tools be called by other names, too; these are not listed."""

@@ -11,9 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from spellbook.editing.write import Scribed, superseding_fields
@@ -31,7 +29,6 @@ from spellbook.text.terms import estimate_tokens
 
 T = TypeVar("T")
 Fields = dict[str, Any]
-_NONE: Mapping[str, Fields] = MappingProxyType({})
 
 _MOST_POINTERS = 50
 _MORE_TOKENS = 30
@@ -140,7 +137,7 @@ def topic(
     return "\n\n".join([head, *_read(chunks, max_tokens - tokens_of(linked), "search within the topic", old), *linked])
 
 
-def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE) -> str:
+def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields]) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
     related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
@@ -148,7 +145,7 @@ def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: M
     return "\n\n".join([*_read(chunks, room, "read a chunk by its id", old), *linked, *related])
 
 
-def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields] = _NONE) -> list[str]:
+def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
     parts: list[str] = []
     pointers: list[str] = []
     own = {chunk.path: presentation.properties(chunk) for chunk in chunks}
@@ -186,7 +183,7 @@ def topic_json(
 
 
 def shown_json(
-    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields] = _NONE
+    id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
     lists = (near.links, near.backlinks, near.related)
@@ -198,7 +195,7 @@ def shown_json(
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}
 
 
-def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields] = _NONE) -> Fields:
+def _read_json(chunks: Sequence[StoredChunk], room: int, old: Mapping[str, Fields]) -> Fields:
     rows: list[Fields] = []
     left: list[Fields] = []
     room -= (kept := _kept_for_pointers(chunks, room))
@@ -266,8 +263,8 @@ def contents(
     """
     Return the table of contents within `max_tokens`: categories with their topics, largest first.
 
-    Names come first, as many as fit. The remaining room is for sizes and dates of topics, then descriptions of
-    categories, then summaries of topics, the largest first.
+    Names come first, as many as fit. The remaining room is for sizes, dates and summaries of topics, the largest first,
+    and descriptions of their categories.
     """
     topics = sum(len(each.topics) for each in categories)
     whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
@@ -277,12 +274,7 @@ def contents(
     named, is_all = _names(categories, room)
     held = [[each] for each in named]
     if is_all:
-        full = [[_heading(each), *map(_row, each.topics)] for each in categories]
-        if (left := room - sum(map(tokens_of, full))) >= 0:
-            held = full
-            _add_summaries(held, categories, left, about)
-        else:
-            _pick_out(held, categories, room - tokens_of(named), about)
+        _pick_out(held, categories, room - tokens_of(named), about)
     return "\n".join([*lines, *(line for each in held for line in each), *last])
 
 
@@ -337,30 +329,14 @@ def _topic_row(topic: Topic, main: TopicSummary) -> Fields:
     }
 
 
-def _add_summaries(
-    lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
-) -> None:
-    """Add descriptions of categories to their `lines`, then summaries of topics, the largest first, while they fit."""
-    longer: list[tuple[int, int, Callable[[], str]]] = [
-        *((at, 0, partial(_heading, each, each.description)) for at, each in enumerate(categories) if each.description),
-        *((at, number, partial(_row_about, topic, about)) for at, number, topic in _largest(categories)),
-    ]
-    for at, number, line_of in longer:
-        if left < _MORE_TOKENS:
-            return
-        line = line_of()
-        if (more := tokens_of([line]) - tokens_of([lines[at][number]])) <= left:
-            lines[at][number], left = line, left - more
-
-
 def _pick_out(
     lines: list[list[str]], categories: Sequence[Category], left: int, about: Callable[[Topic], TopicSummary]
 ) -> None:
-    """Give the largest topics lines of their own, with summaries, while they fit; the others keep their names."""
+    """Give the largest topics lines of their own, with summaries, while they fit; the others stay in one line."""
     for at, number, topic in _largest(categories):
         if left < _MORE_TOKENS:
             return
-        rest = "; ".join(map(_topic_name, categories[at].topics[number:]))
+        rest = "; ".join(f"{_topic_name(each)} ({each.chunks})" for each in categories[at].topics[number:])
         full = [
             *(lines[at][:number] if number > 1 else [_heading(categories[at])]),
             _row_about(topic, about),
@@ -418,14 +394,10 @@ def _category_name(category: Category) -> str:
     return presentation.category_of(category.name, category.is_outside) or "(no category)"
 
 
-def _heading(category: Category, description: str = "") -> str:
-    what = f" ({flat(description)})" if description else ""
+def _heading(category: Category) -> str:
+    what = f" ({flat(category.description)})" if category.description else ""
     count = f"{counted(len(category.topics), 'topic')}, {counted(category.chunks, 'chunk')}"
     return f"\n{_category_name(category)}{what}: {count}, last update {category.updated[:10]}"
-
-
-def _row(topic: Topic) -> str:
-    return f"- {_topic_name(topic)} ({topic.chunks}, {topic.updated[:10]})"
 
 
 def _topic_name(topic: Topic) -> str:
@@ -439,7 +411,8 @@ def _row_about(topic: Topic, about: Callable[[Topic], TopicSummary]) -> str:
     title = main.title if fold(main.title) not in fold(topic.topic) else ""
     stated = (presentation.stated(text, main.is_outside) for text in (title, main.summary))
     words = [presentation.stated(word, topic.is_outside) for word in topic.keywords[:_MOST_KEYWORDS]]
-    row = f"{_row(topic)}{presentation.UNTRUSTED if main.is_outside and not topic.is_outside else ''}"
+    mark = presentation.UNTRUSTED if main.is_outside and not topic.is_outside else ""
+    row = f"- {_topic_name(topic)} ({topic.chunks}, {topic.updated[:10]}){mark}"
     return ": ".join(filter(None, (row, *stated))) + (f" [{', '.join(words)}]" if words else "")
 
 

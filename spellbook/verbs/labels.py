@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spellbook.notes.labels import ENTITY_TYPES
 from spellbook.settings.limits import MOST_LINE
 from spellbook.verbs.declare import MOST_LETTERS
 
@@ -29,10 +30,7 @@ CHUNK: dict[str, Any] = {
                         "type": "object",
                         "properties": {
                             "name": LINE,
-                            "type": {
-                                "type": "string",
-                                "enum": ["person", "project", "technology", "organization", "concept"],
-                            },
+                            "type": {"type": "string", "enum": [*ENTITY_TYPES]},
                         },
                         "required": ["name"],
                     },

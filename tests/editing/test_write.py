@@ -38,7 +38,7 @@ CHUNK = {"text": TEXT, "metadata": META}
 def test_a_memory_is_a_readable_file_and_found_at_once(book, vault):
     """The file has the given text with a new id and dates, and the next search finds it by words and by meaning."""
     [written] = book.scribe(CHUNK).written
-    assert written.path == "project/infra/lighthouse-keeper-rotates-keys-every.md"
+    assert written.path == "project/infra/lighthouse-keeper-rotates-keys.md"
     assert not written.pending
     text = (vault / written.path).read_text("utf-8")
     note = parse(written.path, text.encode())

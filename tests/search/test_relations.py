@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spellbook.index import lookup
+from spellbook.editing import superseding
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.notes import links
 from spellbook.notes.frontmatter import compose
 from spellbook.notes.note import parse
 from spellbook.server import render
-from spellbook.system.errors import MemoryNotFound
 from tests.commands import spellbook_in
 from tests.helpers import Write, held
 
@@ -86,11 +85,10 @@ def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
     write_note("decision/door/Left door.md", "# Left\n\ntext\n", id="01LEFT")
     book.reindex()
     for id in ("01LEFT", "decision/door/Left door.md", "01LEFT#"):
-        assert lookup.relation(book.index, id) == "[[decision/door/Left door]]"
-    shown = compose({"supersedes": lookup.relation(book.index, "01LEFT")}, "x")
+        assert superseding.linked(book.index, id) == "[[decision/door/Left door]]"
+    shown = compose({"supersedes": superseding.linked(book.index, "01LEFT")}, "x")
     assert 'supersedes: "[[decision/door/Left door]]"\n' in shown
-    with pytest.raises(MemoryNotFound):
-        lookup.relation(book.index, "nothing")
+    assert superseding.linked(book.index, "nothing") == "nothing"
 
 
 def test_a_person_names_a_note(book: Spellbook, vault: Path, write_note: Write) -> None:
@@ -176,7 +174,7 @@ def test_relations_are_shown_by_name(book: Spellbook, vault: Path, write_note: W
     assert "Linked from\n  new.md:2, 3, 8  New (supersedes, contradicts)\n" in shown
     as_json = json.loads(spellbook_in(vault, "show", "new", "--json").stdout)
     assert [each["relation"] for each in as_json["links"]] == ["supersedes", "contradicts", ""]
-    told_agents = render.shown(book.show("old"), book.around("old"), 2_000)
+    told_agents = render.shown(book.show("old"), book.around("old"), 2_000, {})
     assert "- [New] id: new (new.md): supersedes; contradicts" in told_agents
 
 

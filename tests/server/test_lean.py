@@ -65,21 +65,6 @@ def test_recent_lists_notes_by_date(book: Spellbook, write_note: Write, mode: st
     talk(book, conversation, mode)
 
 
-def test_old_names_of_previews_go_on(book: Spellbook, vault: Path, write_note: Write) -> None:
-    """`preview` and `apply` are still taken; `dry_run` goes before them, and nonsense writes nothing."""
-    write_note("a.md", "# A\n\ntext\n")
-
-    async def conversation(agent: Agent) -> None:
-        for asked in ({}, {"preview": True}, {"preview": None}, {"apply": False}, {"dry_run": True, "preview": False}):
-            assert "Would move" in await agent.call("move", old="a", new="b", **asked)
-        assert "dry_run" in await agent.refused("move", old="a", new="b", apply="perhaps")
-        assert (vault / "a.md").exists()
-        assert "Moved" in await agent.call("move", old="a", new="b", preview="false")
-        assert "Moved" in await agent.call("move", old="b", new="c", apply="true")
-
-    talk(book, conversation, toolsets=["desk"])
-
-
 # -- asking
 
 

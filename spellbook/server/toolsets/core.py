@@ -20,7 +20,7 @@ from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import render
 from spellbook.system.errors import InvalidInput
-from spellbook.text.quoting import exact, flat, json_of, quoted
+from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_TITLES = 5
 """Notes that erase names."""
+
+_SURE = "The same call with dry_run=false erases it."
 
 _OPENING = 0.4
 """Largest share of the table of contents for what the person prefers and what is due."""
@@ -178,10 +180,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         titles = {chunk.path: chunk.title for chunk in chunks}
         about: dict[str, Any] = {"notes": len(titles), "titles": [*titles.values()][:_MOST_TITLES]} if titles else {}
         if dry_run or (dry_run is None and topic_id and not consent.can_ask(ctx)):
-            named = {"topic_id": topic_id, "chunk_id": chunk_id, "whole": whole, "hard": hard}
-            given = [f"{name}={json_of(value)}" for name, value in named.items() if value]
-            call = f"erase({', '.join(given)}, dry_run=false)"
-            return as_json(status="nothing erased yet", would_erase=about, call=call)
+            return as_json(status="nothing erased yet", would_erase=about, hint=_SURE)
         done = (
             book.whole.erase_topic(topic_id, hard=hard)
             if topic_id

@@ -6,8 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.memories.article_labels import texts
 from spellbook.notes import articles as form
+from spellbook.notes.labels import texts
 from spellbook.search import newest
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
