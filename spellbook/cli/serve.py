@@ -11,6 +11,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
+from spellbook.settings.config import either
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -129,12 +130,7 @@ def serve(
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    rule = os.environ.get("SPELLBOOK_AUTH", "").strip()
-    if rule not in {"", "token", "none"}:
-        raise InvalidInput(
-            f"SPELLBOOK_AUTH={rule[:80]!r} is neither token nor none.", "Write one of them, or unset it."
-        )
-    is_open = rule == "none"
+    is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
     if is_open and not address.is_loopback:
         if not named:
             raise InvalidInput(
