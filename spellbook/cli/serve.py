@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
+from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
 from spellbook.settings.config import either
 from spellbook.system.errors import InvalidInput
@@ -57,12 +57,7 @@ container_option = click.option(
     metavar="PORT",
     help="The port [17950; SPELLBOOK_PORT]; 0 for any free one.",
 )
-@click.option(
-    "--toolsets",
-    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
-    metavar="NAMES",
-    help="Toolsets, with commas [core].",
-)
+@toolsets_option
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
 @click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
 @click.option(
