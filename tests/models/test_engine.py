@@ -541,7 +541,7 @@ def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
     for wish, match in (("onnx", "cannot be written"), ("tpu", "neither")):
         monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
         with pytest.raises(EmbeddingError, match=match):
-            E5().engine()
+            E5().local.engine()
 
 
 # -- what it costs others
