@@ -183,6 +183,12 @@ wiki_option = click.option(
     help="A folder of documents for the toolset wiki, which is only read; repeat for more [SPELLBOOK_WIKI]. "
     "Default: zywiki/ or docs/ of the project.",
 )
+toolsets_option = click.option(
+    "--toolsets",
+    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
+    metavar="NAMES",
+    help="Toolsets, with commas [core].",
+)
 debug_option = click.option(
     "--debug-log",
     is_flag=True,

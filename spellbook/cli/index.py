@@ -17,7 +17,17 @@ import click
 
 import spellbook
 from spellbook.cli import output, progress_bar
-from spellbook.cli.app import command, debug_option, json_option, main, option, scope_option, vault_option, wiki_option
+from spellbook.cli.app import (
+    command,
+    debug_option,
+    json_option,
+    main,
+    option,
+    scope_option,
+    toolsets_option,
+    vault_option,
+    wiki_option,
+)
 from spellbook.index import seal
 from spellbook.server.names import toolsets_of
 from spellbook.settings.translate import translated
@@ -244,12 +254,7 @@ def watch(book: Spellbook) -> None:
 
 
 @command(
-    click.option(
-        "--toolsets",
-        default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
-        metavar="NAMES",
-        help="Toolsets, with commas [core].",
-    ),
+    toolsets_option,
     debug_option,
     wiki_option,
     scope_option,

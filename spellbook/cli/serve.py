@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import debug_option, main, opened, scope_option, vault_option, wiki_option
+from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
+from spellbook.settings.config import either
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -56,12 +57,7 @@ container_option = click.option(
     metavar="PORT",
     help="The port [17950; SPELLBOOK_PORT]; 0 for any free one.",
 )
-@click.option(
-    "--toolsets",
-    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
-    metavar="NAMES",
-    help="Toolsets, with commas [core].",
-)
+@toolsets_option
 @click.option("--certfile", type=click.Path(), metavar="FILE", help="A certificate as PEM, for https.")
 @click.option("--keyfile", type=click.Path(), metavar="FILE", help="The certificate's key as PEM.")
 @click.option(
@@ -129,12 +125,7 @@ def serve(
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
-    rule = os.environ.get("SPELLBOOK_AUTH", "").strip()
-    if rule not in {"", "token", "none"}:
-        raise InvalidInput(
-            f"SPELLBOOK_AUTH={rule[:80]!r} is neither token nor none.", "Write one of them, or unset it."
-        )
-    is_open = rule == "none"
+    is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
     if is_open and not address.is_loopback:
         if not named:
             raise InvalidInput(

@@ -86,12 +86,12 @@ class Meter:
         started, taken = time.perf_counter(), Taken()
         yield taken
         taken.ms = (time.perf_counter() - started) * 1000
-        self._count(verb, bucket(taken.ms), 1)
+        self.count(verb, at=bucket(taken.ms))
 
-    def count(self, name: str, number: int) -> None:
+    def count(self, name: str, number: int = 1, at: int = _ONCE) -> None:
         """Count `number` more of something."""
-        if number:
-            self._count(name, _ONCE, number)
+        if number and self.add(name, at, number):
+            self.flush()
 
     def searched(self, is_cached: bool | None, query: str = "", ms: float = 0.0, *, is_warm: bool = False) -> None:
         """
@@ -125,7 +125,7 @@ class Meter:
     def cached(self, cache: str, is_hit: bool | None) -> None:
         """Count that a cache had what was asked for, or had not; None counts nothing."""
         if is_hit is not None:
-            self._count(f"{cache} {HITS if is_hit else MISSES}", _ONCE, 1)
+            self.count(f"{cache} {HITS if is_hit else MISSES}")
 
     def failed(self, verb: str, door: str, error: BaseException, *, code: str = "", message: str = "") -> None:
         """
@@ -145,10 +145,6 @@ class Meter:
             before = self._failures.get(kind, Failures(kind, 0, now, now))
             self._failures[kind] = Failures(kind, before.count + 1, before.first, now)
         return self.add(f"{ERRORS} {code}")
-
-    def _count(self, name: str, at: int, number: int) -> None:
-        if self.add(name, at, number):
-            self.flush()
 
     def add(self, name: str, at: int = _ONCE, number: int = 1) -> bool:
         """Count without writing anything down; return whether it is time to `flush`. An event loop may call it."""

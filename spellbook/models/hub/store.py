@@ -71,7 +71,13 @@ def find() -> Pulled | None:
 
 def listed() -> Pulled | None:
     """Return the model, whole or not; None if it is missing."""
-    return _read(places.pulled() / MODEL)
+    folder = places.pulled() / MODEL
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        files = {str(path): (int(facts["size"]), str(facts["sha256"])) for path, facts in manifest["files"].items()}
+        return Pulled(folder, str(manifest["source"]), files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def remove() -> int:
@@ -98,12 +104,3 @@ def remove() -> int:
 def staging() -> Path:
     """Return the folder of a download that is not complete yet."""
     return places.pulled() / f".{MODEL}.part"
-
-
-def _read(folder: Path) -> Pulled | None:
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        files = {str(path): (int(facts["size"]), str(facts["sha256"])) for path, facts in manifest["files"].items()}
-        return Pulled(folder, str(manifest["source"]), files)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None

@@ -55,22 +55,9 @@ class UseCalibration:
     directions: Vectors
     scale: Scale
 
-    def save(self, file: IO[bytes]) -> None:
-        """Write it as an .npz archive; a byte for each number of the directions is enough."""
-        step = float(np.abs(self.directions).max()) / 127
-        directions = np.rint(self.directions / step).astype(np.int8)
-        np.savez_compressed(
-            file,
-            query=self.query.astype(np.float16),
-            passage=self.passage.astype(np.float16),
-            directions=directions,
-            step=np.float32(step),
-            scale=np.array(self.scale),
-        )
-
     @classmethod
     def load(cls, file: IO[bytes]) -> UseCalibration:
-        """Read what `save` wrote. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
+        """Read an .npz archive. Raises OSError, EOFError, BadZipFile, ValueError or KeyError for anything else."""
         with np.load(file, allow_pickle=False) as archive:
             scale = tuple((float(cosine), float(score)) for cosine, score in archive["scale"])
             query, passage = (archive[name].astype(np.float32) for name in ("query", "passage"))
@@ -128,10 +115,11 @@ class USE:
     threads: int = 2
     name: str = "use"
     fingerprint: str = FINGERPRINT
-    _local: LocalEngine[UseOnnx] = field(init=False, repr=False)
+    local: LocalEngine[UseOnnx] = field(init=False, repr=False)
+    """What makes the raw vectors."""
 
     def __post_init__(self) -> None:
-        self._local = LocalEngine(self.name, lambda: (UseOnnx(prepare.ready()), self.describe()), _HINT, self.threads)
+        self.local = LocalEngine(self.name, lambda: (UseOnnx(prepare.ready()), self.describe()), _HINT, self.threads)
 
     @property
     def scale(self) -> Scale:
@@ -144,7 +132,7 @@ class USE:
 
         Raises EmbeddingError.
         """
-        raw = self._local.passages(texts, is_patient=is_unhurried() or not query) if texts else []
+        raw = self.local.passages(texts, is_patient=is_unhurried() or not query) if texts else []
         return np.array([calibration().apply(row, query) for row in raw], np.int8).reshape(-1, WIDTH)
 
     def embed_query(self, text: str) -> Vectors:
@@ -155,10 +143,6 @@ class USE:
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, shape (n, 256). Raises EmbeddingError."""
         return unit(self.vectors(texts))
-
-    def engine(self) -> UseOnnx:
-        """Return what makes vectors, raw, of cleaned texts; loaded if need be. Raises EmbeddingError."""
-        return self._local.engine()
 
     def describe(self) -> str:
         """Say what runs it; loads nothing."""

@@ -8,6 +8,7 @@ token that was given for less.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping
@@ -71,6 +72,7 @@ _BEARER = {"www-authenticate": 'Bearer realm="spellbook"'}
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "cf-connecting-ip")
 """Headers of a proxy: such a request may come from anywhere, though the connection is one of this machine."""
 
+_PORT = re.compile(r":\d{1,5}\Z", re.A)
 _MOST_ACCEPTED = 1_000
 _MOST_LOGGED = 100
 """Letters of a path in the log."""
@@ -221,14 +223,8 @@ class Guard:
     def _check_host(self, headers: Headers) -> None:
         named = headers.getlist("host")
         host = named[0].lower() if len(named) == 1 else ""
-        try:
-            parts = urlsplit(f"//{host}")
-            name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-            is_plain = parts.path == parts.query == parts.fragment == "" and parts.username is None
-            _ = parts.port
-        except ValueError:
-            name, is_plain = "", False
-        if not is_plain or not {name, host} & set(self._rules.hosts):
+        name = _PORT.sub("", host)
+        if not {name, host} & set(self._rules.hosts):
             raise _refusal(
                 421,
                 "PERMISSION_DENIED",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -18,12 +17,12 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from spellbook.server.http.protocol import MOST_CONNECTIONS, TimedConnection
+from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput, StorageError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-PORT = 17950
 _FILES = 4_096
 """Open files of this process: a connection is one, and macOS allows 256 at first."""
 
@@ -53,14 +52,6 @@ class Address:
     def is_loopback(self) -> bool:
         """Whether only programs on this machine can connect."""
         return is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host to bind to is this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bound(host: str, port: int) -> socket.socket:

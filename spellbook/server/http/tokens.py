@@ -198,10 +198,6 @@ class Tokens:
                 self._read = (stamp, *self._in_file())
             return (*self._own, *self._read[1])
 
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all tokens."""
-        return tuple(each.name for each in self.all())
-
     @property
     def is_empty(self) -> bool:
         """Whether there is no token at all."""

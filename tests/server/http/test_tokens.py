@@ -178,7 +178,7 @@ def test_the_token_of_the_environment(file: Path) -> None:
     assert tokens.caller_by_cookie(tokens.cookie(token) or "") == Caller(mine.name, "write", "private", True)
     assert not file.exists()
     other = tokens.add("a", "admin")
-    assert tokens.names() == ("SPELLBOOK_TOKEN", "a")
+    assert tuple(each.name for each in tokens.all()) == ("SPELLBOOK_TOKEN", "a")
     assert tokens.caller(other) == Caller("a", "admin")
     with pytest.raises(InvalidInput, match="16 letters") as raised:
         Tokens(file, {"SPELLBOOK_TOKEN": "hunter2"})
@@ -196,7 +196,7 @@ def test_names_and_rights_are_checked(file: Path) -> None:
         tokens.add("b", "all")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="노트북 1"):
         tokens.remove("b")
-    assert tokens.names() == ("노트북 1",)
+    assert tuple(each.name for each in tokens.all()) == ("노트북 1",)
 
 
 def test_who_does_not_see_all_notes_may_only_read(file: Path) -> None:

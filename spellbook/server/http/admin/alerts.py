@@ -12,10 +12,13 @@ from typing import Any
 from spellbook.index import metrics
 from spellbook.index.catalog.usage import local
 from spellbook.server.http import faults
-from spellbook.server.http.admin.common import SLOW_MS, say
+from spellbook.server.http.admin.common import say
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.text.quoting import counted
 from spellbook.verbs import admin
+
+_SLOW_MS = 500.0
+"""Milliseconds from which on the 95th percentile of searches is slow."""
 
 _MOST_FAILING = 0.05
 """Share of calls that may fail. What the caller did wrong, as a note's name that does not exist, does not count."""
@@ -60,10 +63,10 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     # The first search after a pause loads the model. The slowest queries, to which the hint leads, are this process's.
     warm = book.meter.warm(_HOUR)
     slow = warm[math.ceil(0.95 * len(warm)) - 1] if len(warm) >= admin.ENOUGH else 0.0
-    if slow > SLOW_MS:
+    if slow > _SLOW_MS:
         hint = "Look at the slowest queries: /admin/stats/performance?includeDetails=true."
         message = f"Searches are slow: 95 % took up to {slow / 1_000:.3g} s."
-        yield alert(message, round(slow, 1), SLOW_MS, id="slow_search", hint=hint)
+        yield alert(message, round(slow, 1), _SLOW_MS, id="slow_search", hint=hint)
     state = book.state()
     if state.pending:
         message = f"{counted(state.pending, 'text')} cannot be found by meaning yet."

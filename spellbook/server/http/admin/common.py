@@ -5,12 +5,6 @@ from __future__ import annotations
 from spellbook.server.http.endpoints import Call
 from spellbook.settings import translate
 
-SEARCHES = ("search", "memorize", "find")
-"""The verbs whose time is that of a search."""
-
-SLOW_MS = 500.0
-"""Milliseconds from which on the 95th percentile of searches is slow."""
-
 
 def say(call: Call, message: str) -> str:
     """Return a message in Korean or English, as the request's Accept-Language asks; English without one."""

@@ -9,10 +9,13 @@ from collections import Counter
 from typing import Any
 
 from spellbook.index import metrics
-from spellbook.server.http.admin.common import SEARCHES, say
+from spellbook.server.http.admin.common import say
 from spellbook.server.http.endpoints import Call, Endpoint
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import admin
+
+_SEARCHES = ("search", "memorize", "find")
+"""The verbs whose time is that of a search."""
 
 _TYPES = ("working", "episodic", "semantic", "procedural")
 
@@ -21,7 +24,7 @@ def performance(call: Call, timeRange: str, includeDetails: bool) -> dict[str, A
     """Counts, sizes and times of all processes of this vault; memory and uptime are this process's."""
     book, hours = call.book, admin.RANGES[timeRange]
     book.refresh()
-    timing, average = book.meter.mean(SEARCHES, hours)
+    timing, average = book.meter.mean(_SEARCHES, hours)
     _, totals = book.meter.read(hours)
     counts = book.index.catalog.counts()
     named = dict(book.index.catalog.commonest("type", (), 1_000))

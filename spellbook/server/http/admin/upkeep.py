@@ -12,7 +12,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.vectors import follow
 from spellbook.library.reader import Reader
 from spellbook.server import searches
-from spellbook.server.http.admin.common import SEARCHES, SLOW_MS, say
+from spellbook.server.http.admin.common import say
 from spellbook.server.http.api import changes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -66,26 +66,19 @@ def _optimize(book: Reader, actions: Sequence[str], report: Progress) -> dict[st
 
 
 def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield advice that makes searches quicker or files smaller, beyond the actions done."""
+    """Yield advice that makes files smaller, beyond the actions done; what slows searches is among the alerts."""
 
-    def advice(kind: str, priority: str, description: str, improvement: str) -> dict[str, str]:
-        return {"type": kind, "priority": priority, "description": description, "estimatedImprovement": improvement}
+    def advice(description: str, improvement: str) -> dict[str, str]:
+        return {"type": "table", "priority": "low", "description": description, "estimatedImprovement": improvement}
 
     catalog = book.index.catalog
-    if pending := book.state().pending:
-        text = f"{pending:,} texts are not embedded yet: POST /api/reindex."
-        yield advice("query", "high", text, "They are found by meaning, too.")
     if (free := catalog.free_bytes()) > _MUCH_FREE and "vacuum" not in done:
         text = 'The file has free pages: run the action "vacuum".'
-        yield advice("table", "low", text, f"{free / 1e6:,.0f} MB of the disk.")
-    timing, _ = book.meter.mean(SEARCHES, 24)
-    if timing.count >= admin.ENOUGH and timing.p95 > SLOW_MS and not book.index.second:
-        text = "Searches are slow: choose a smaller model, or give the server more processors."
-        yield advice("query", "medium", text, f"p95 is {timing.p95:,.0f} ms.")
+        yield advice(text, f"{free / 1e6:,.0f} MB of the disk.")
     sizes = catalog.sizes()
     if (unused := sizes["vectors"] - sizes["vectors_in_use"]) > sizes["vectors_in_use"] > 0:
         text = "Most stored vectors belong to texts that are gone: lower cache_mb, and clean up."
-        yield advice("table", "low", text, f"{unused:,} vectors.")
+        yield advice(text, f"{unused:,} vectors.")
 
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:

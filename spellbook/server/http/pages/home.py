@@ -28,23 +28,19 @@ def home(shown: View) -> Response:
     due = shown.ask(memory.reviews, due=True)["reviews"] if is_admin else []
     state = shown.book.state()
     listed = shown.ask(alerts.alerts)["alerts"] if is_admin else []
+    complaints = [shown.translated(state.reason)] if state.reason else []
     return shown.page(
         "home.html",
         state=state,
         ready=100 * (state.chunks - state.pending) // max(state.chunks, 1),
         # The page says by itself how far the index is. Who may not see alerts learns what keeps answers incomplete.
-        attention=[each["what"] for each in listed if each["id"] != "pending"] if is_admin else [*_complaint(shown)],
+        attention=[each["what"] for each in listed if each["id"] != "pending"] if is_admin else complaints,
         newest=shown.book.recent(_NEWEST).notes,
         # What others read is not told to whom sees a part alone.
         read=shown.book.opened(_READ) if shown.book.config.count_use and not shown.caller.is_limited else None,
         pending=pending,
         reviews=due[:_REVIEWS],
     )
-
-
-def _complaint(shown: View) -> list[str]:
-    reason = shown.book.state().reason
-    return [shown.translated(reason)] if reason else []
 
 
 def manifest(shown: View) -> Response:
