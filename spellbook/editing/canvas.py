@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from spellbook.editing.relink import Mended, Shift, mend
+from spellbook.editing.relink import Mended
 from spellbook.notes import links
 from spellbook.notes.note import Note, parse, replaced
 from spellbook.system.errors import UnreadableNote
@@ -36,11 +36,11 @@ def cards(path: str, text: str) -> Iterator[tuple[re.Match[str], int, Note]]:
             yield match, line, parse(path, markdown.encode())
 
 
-def mend_cards(path: str, text: str, source: str, shift: Shift) -> Mended:
-    """Rewrite the links of a canvas as `relink.mend` does those of a note; raise as `cards` does."""
+def mend_cards(path: str, text: str, mend: Callable[[Note], Mended]) -> Mended:
+    """Rewrite the links of a canvas as `mend` does those of a note; raise as `cards` does."""
     changes, left, count = [], [], 0
     for match, line, note in cards(path, text):
-        done = mend(note, source, shift)
+        done = mend(note)
         left += [replace(link, line=line) for link in done.left]
         count += done.count
         if done.count:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spellbook.editing.canvas import mend_cards
-from spellbook.editing.relink import Shift, mend
+from spellbook.editing.relink import Mended, Shift, mend
 from spellbook.index import sync
 from spellbook.index.lookup import bare, named
 from spellbook.index.opened import Index
 from spellbook.notes import daily, links
 from spellbook.notes.links import Files
-from spellbook.notes.note import Fault, decode, parse
+from spellbook.notes.note import Fault, Note, decode, parse
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError, StorageError, UnreadableNote
 from spellbook.text.diff import unified
@@ -62,19 +62,63 @@ class Moved:
 
 
 @dataclass(slots=True)
+class Relinking:
+    """
+    Planned links: texts before and after by path, and the number of rewritten links in each; `others` are canvases and
+    the notes that the catalog does not know: templates and excluded ones.
+    """
+
+    vault: Vault
+    others: set[str] = field(default_factory=set)
+    texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    left: list[Fault] = field(default_factory=list)
+
+    def plan(self, path: str, at: str, mend: Callable[[Note], Mended]) -> None:
+        """Plan the new text of the file that is at `at` and will be at `path`: what `mend` makes of its notes."""
+        self.texts.pop(path, None)
+        try:
+            data = self.vault.read(at)[0]
+            note, head = parse(path, data), ""
+            if not note.editable and path in self.others:  # a template may have `{{date}}` in its frontmatter
+                head = note.text[: note.text.find("\n") + 1]
+                note = parse(path, note.encode(note.text[len(head) :]))
+            done = mend_cards(path, note.text, mend) if path.endswith(names.CANVAS) else mend(note)
+        except (MemoryNotFound, UnreadableNote) as error:
+            self.left.append(Fault(path, 0, error.message))
+            return
+        if done.left:
+            lines = ", ".join(str(link.line) for link in done.left)
+            why = "no spelling leads there" if note.editable else note.faults[-1].reason
+            self.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
+        if done.count and path in self.others and not mode_of(self.vault.locate(at)) & 0o222:
+            self.left.append(Fault(path, 0, "it is read-only; its links are as they were"))
+        elif done.count:
+            self.texts[path], self.counts[path] = (data, note.encode(head + done.text)), done.count
+
+    def write(self, paths: Iterable[str]) -> dict[str, SpellbookError]:
+        """Write the new texts at `paths`; return the errors as `Vault.write_all` does."""
+        return self.vault.write_all({path: (self.texts[path][1], digest(self.texts[path][0])) for path in paths})
+
+    def changed(self) -> tuple[RelinkedNote, ...]:
+        """Return the files with rewritten links, by path."""
+        changed = []
+        for path, pair in sorted(self.texts.items()):
+            before, after = (decode(path, data)[0] for data in pair)
+            heads = f"a/{path}", f"b/{path}"
+            shown = "--- {}\n+++ {}".format(*heads) if path in self.others else unified(before, after, *heads)
+            changed.append(RelinkedNote(path, self.counts[path], shown))
+        return tuple(changed)
+
+
+@dataclass(slots=True)
 class _MovePlan:
-    """
-    A planned move: texts before and after by new path, and the number of rewritten links in each; `others` are canvases
-    and the notes that the catalog does not know: templates and excluded ones.
-    """
+    """A planned move, and its links by new path."""
 
     old: str
     new: str
     shift: Shift
-    texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    left: list[Fault] = field(default_factory=list)
-    others: set[str] = field(default_factory=set)
+    links: Relinking
 
 
 def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
@@ -92,8 +136,8 @@ def move(index: Index, old: str, new: str, *, dry_run: bool = False) -> Moved:
         sync.scan(index)
         plan = _plan_move(index, old, new)
         with index.vault.change(VERB, f"{plan.old}{_TO}{plan.new}"), relocated(index.vault, plan.old, plan.new):
-            _mend(index, plan)
-        paths = [*(path for pair in plan.shift.moved.items() for path in pair), *plan.texts]
+            _mend(plan)
+        paths = [*(path for pair in plan.shift.moved.items() for path in pair), *plan.links.texts]
         sync.scan_paths(index, [path for path in dict.fromkeys(paths) if names.is_note(path)])
         return _report(index, plan)
 
@@ -137,13 +181,13 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     files = index.vault.files()
     moved = {path: target for path in files if (target := names.after_move(path, old, new)) != path}
     aliases = index.catalog.links.aliases()
-    plan = _MovePlan(old, new, Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved))
+    shift = Shift(Files(files, aliases), _rename_files(files, aliases, moved), moved)
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
-    plan.others |= set(map(plan.shift.now, others))
+    plan = _MovePlan(old, new, shift, Relinking(index.vault, set(map(shift.now, others))))
     # The links in what a symbolic link leads to are rewritten there.
-    for source in sorted((_find_concerned(index, plan.shift) & set(files) | others) - set(index.vault.symlinks())):
-        _plan_note(index, plan, source, source)
+    for source in sorted((_find_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
+        _plan_note(plan, source, source)
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
         _name_mention(index, plan, path)
     return plan
@@ -157,7 +201,7 @@ def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
     with contextlib.suppress(SpellbookError):
         named = _NAMED.findall(decode(path, index.vault.read(path)[0])[0])
         if any(folded(name).strip().strip("/").removesuffix(".md") in wanted for name in named):
-            plan.left.append(Fault(plan.shift.now(path), 0, f"it names {plan.old}, and is as it was"))
+            plan.links.left.append(Fault(plan.shift.now(path), 0, f"it names {plan.old}, and is as it was"))
 
 
 def _rename_files(files: Iterable[str], aliases: Mapping[str, str], to: Mapping[str, str]) -> Files:
@@ -178,29 +222,9 @@ def _find_concerned(index: Index, shift: Shift) -> set[str]:
     }
 
 
-def _plan_note(index: Index, plan: _MovePlan, source: str, at: str) -> None:
+def _plan_note(plan: _MovePlan, source: str, at: str) -> None:
     """Plan the new text of the note that was at `source`. Until the move is done it is at the path `at`."""
-    path = plan.shift.now(source)
-    plan.texts.pop(path, None)
-    try:
-        data = index.vault.read(at)[0]
-        note, head = parse(path, data), ""
-        if not note.editable and path in plan.others:  # a template may have `{{date}}` in its frontmatter
-            head = note.text[: note.text.find("\n") + 1]
-            note = parse(path, note.encode(note.text[len(head) :]))
-        mended = mend_cards(path, note.text, source, plan.shift) if path.endswith(names.CANVAS) else None
-    except (MemoryNotFound, UnreadableNote) as error:
-        plan.left.append(Fault(path, 0, error.message))
-        return
-    done = mended or mend(note, source, plan.shift)
-    if done.left:
-        lines = ", ".join(str(link.line) for link in done.left)
-        why = "no spelling leads there" if note.editable else note.faults[-1].reason
-        plan.left.append(Fault(path, 0, f"links on line {lines} are as they were ({why})"))
-    if done.count and path in plan.others and not mode_of(index.vault.locate(at)) & 0o222:
-        plan.left.append(Fault(path, 0, "it is read-only; its links are as they were"))
-    elif done.count:
-        plan.texts[path], plan.counts[path] = (data, note.encode(head + done.text)), done.count
+    plan.links.plan(plan.shift.now(source), at, lambda note: mend(note, source, plan.shift))
 
 
 def carry(path: str, moves: Sequence[tuple[str, str]]) -> str:
@@ -252,35 +276,29 @@ def _resolve_places(index: Index, old: str, new: str) -> tuple[str, str]:
 # -- doing
 
 
-def _mend(index: Index, plan: _MovePlan) -> None:
+def _mend(plan: _MovePlan) -> None:
     """Write the new links, planned again in notes that changed meanwhile. Raises StorageError."""
     homes = {new: old for old, new in plan.shift.moved.items()}
-    wanted = set(plan.texts)
+    links = plan.links
+    wanted = set(links.texts)
     for _ in range(_TRIES):
-        texts = {path: (after, digest(before)) for path, (before, after) in plan.texts.items() if path in wanted}
-        failed = index.vault.write_all(texts)
+        failed = links.write(wanted)
         for path, error in failed.items():
-            if isinstance(error, StorageError) and path in plan.others:
-                plan.left.append(Fault(path, 0, error.message))
-                plan.texts.pop(path)
+            if isinstance(error, StorageError) and path in links.others:
+                links.left.append(Fault(path, 0, error.message))
+                links.texts.pop(path)
             elif isinstance(error, StorageError):
                 raise error
             else:
-                _plan_note(index, plan, homes.get(path, path), path)
-        wanted = failed.keys() & plan.texts.keys()
+                _plan_note(plan, homes.get(path, path), path)
+        wanted = failed.keys() & links.texts.keys()
         if not wanted:
             return
     for path in wanted:
-        plan.texts.pop(path)
-        plan.left.append(Fault(path, 0, "the file keeps changing; its links are as they were"))
+        links.texts.pop(path)
+        links.left.append(Fault(path, 0, "the file keeps changing; its links are as they were"))
 
 
 def _report(index: Index, plan: _MovePlan) -> Moved:
-    changed = []
-    for path, pair in sorted(plan.texts.items()):
-        before, after = (decode(path, data)[0] for data in pair)
-        heads = f"a/{path}", f"b/{path}"
-        shown = "--- {}\n+++ {}".format(*heads) if path in plan.others else unified(before, after, *heads)
-        changed.append(RelinkedNote(path, plan.counts[path], shown))
     moved = tuple(sorted(plan.shift.moved.items()))
-    return Moved(plan.old, plan.new, moved, tuple(changed), tuple(plan.left), index.catalog.generation)
+    return Moved(plan.old, plan.new, moved, plan.links.changed(), tuple(plan.links.left), index.catalog.generation)

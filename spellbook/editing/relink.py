@@ -7,9 +7,8 @@ Pure. Each new text is parsed again; if it does not read as planned, the links s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from spellbook.notes.links import By, Files, Link, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, parse
@@ -20,8 +19,8 @@ _INLINE_END = re.compile(
 )
 _BRACKET = re.compile(r"\\.|[\[\]]", re.S)
 _MOST_LABEL = 1_000  # letters of a link's words, and before them in its paragraph
-_MOST_ALONE = 100
-"""Links to the note itself that are taken out one after the other, each with a look at what is left; more are left."""
+_MOST_OWN = 100
+"""Links to the note itself that are taken out, one after the other, each with a look at what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +96,13 @@ def unlink(note: Note, is_own: Callable[[Link], bool]) -> str:
     page. A link stays if the other links would be read differently without it.
     """
     own = [number for number, link in enumerate(find(note)) if is_own(link)]
-    done = _unlink(note, own)
-    if done is None:
-        done = note
-        for number in reversed(own[-_MOST_ALONE:]):
-            done = _unlink(done, [number]) or done
-    return done.text
-
-
-def _unlink(note: Note, numbers: Sequence[int]) -> Note | None:
-    """Return `note` without some of its links; None if two overlap, or others would be read differently."""
-    links, gone = find(note), set(numbers)
-    changes = [_removal_of(note.text, links[number]) for number in numbers]
-    if any(one[1] > other[0] for one, other in pairwise(changes)):
-        return None
-    done = parse(note.path, note.encode(replaced(note.text, changes)))
-    left = [(link.target, link.fragment) for number, link in enumerate(links) if number not in gone]
-    return done if [(link.target, link.fragment) for link in find(done)] == left else None
+    for number in reversed(own[-_MOST_OWN:]):
+        links = find(note)
+        done = parse(note.path, note.encode(replaced(note.text, [_removal_of(note.text, links[number])])))
+        left = [(link.target, link.fragment) for link in (*links[:number], *links[number + 1 :])]
+        if [(link.target, link.fragment) for link in find(done)] == left:
+            note = done
+    return note.text
 
 
 def _removal_of(text: str, link: Link) -> tuple[int, int, str]:

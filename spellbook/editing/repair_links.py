@@ -5,24 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spellbook.editing.canvas import cards
-from spellbook.editing.moves import RelinkedNote
-from spellbook.editing.relink import rewrite_links
+from spellbook.editing.moves import RelinkedNote, Relinking
+from spellbook.editing.relink import Mended, rewrite_links
 from spellbook.index import sync
 from spellbook.index.catalog.links import Linked
 from spellbook.index.catalog.schema import LinkRow
 from spellbook.index.opened import Index
 from spellbook.notes import daily, links
 from spellbook.notes.links import By, Files, Link, Reached
-from spellbook.notes.note import Fault, parse
-from spellbook.system.errors import MemoryNotFound, SpellbookError, UnreadableNote
-from spellbook.text.diff import unified
+from spellbook.notes.note import Fault, Note, parse
+from spellbook.system.errors import SpellbookError
 from spellbook.text.unicode import composed
 from spellbook.vault import names, obsidian
-from spellbook.vault.folder import digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,51 +71,43 @@ def _beside(index: Index) -> Iterator[Linked]:
 def mend(index: Index, *, dry_run: bool) -> Offer:
     """Repair the links to moved files; with `dry_run`, only say how."""
     sync.scan(index)
-    offer, texts = _plan(index)
-    if not texts or dry_run:
-        return offer
-    with index.vault.change("doctor", "links"):
-        failed = index.vault.write_all(texts)
-    left = [*offer.left, *(Fault(path, 0, error.message) for path, error in failed.items())]
-    changed = [note for note in offer.changed if note.path not in failed]
-    sync.scan_paths(index, [note.path for note in changed])
-    return Offer(offer.broken, tuple(changed), tuple(left), index.catalog.generation)
+    broken_links, planned = _plan(index)
+    if planned.texts and not dry_run:
+        with index.vault.change("doctor", "links"):
+            failed = planned.write(planned.texts)
+        for path, error in failed.items():
+            planned.left.append(Fault(path, 0, error.message))
+            planned.texts.pop(path)
+        sync.scan_paths(index, [path for path in planned.texts if names.is_note(path)])
+    return _offer(index, broken_links, planned)
 
 
 def offered(index: Index) -> Offer:
     """Return how broken links would be repaired, by what the catalog knows of them."""
-    return _plan(index)[0]
+    return _offer(index, *_plan(index))
 
 
-def _plan(index: Index) -> tuple[Offer, dict[str, tuple[bytes, str]]]:
-    """Return what can be repaired, and for each note its new bytes with the hash of those that it has."""
+def _offer(index: Index, broken_links: tuple[BrokenLink, ...], planned: Relinking) -> Offer:
+    return Offer(broken_links, planned.changed(), tuple(planned.left), index.catalog.generation)
+
+
+def _plan(index: Index) -> tuple[tuple[BrokenLink, ...], Relinking]:
+    """Return the broken links, and what can be repaired."""
     broken_links = broken(index)
     moved: dict[str, dict[str, str]] = defaultdict(dict)
     for each in broken_links:
         if each.path is not None:
             moved[each.source][each.target] = each.path
     files = Files(index.vault.files())
-    changed: list[RelinkedNote] = []
-    left: list[Fault] = []
-    texts: dict[str, tuple[bytes, str]] = {}
+    planned = Relinking(index.vault, moved.keys() - index.catalog.notes.known().keys())
     for path, targets in sorted(moved.items()):
-        try:
-            data = index.vault.read(path)[0]
-            note = parse(path, data)
-        except (MemoryNotFound, UnreadableNote) as error:
-            left.append(Fault(path, 0, error.message))
-            continue
-        forms = {
-            link: _form(link, path, targets[link.target], files) for link in links.find(note) if link.target in targets
-        }
-        done = rewrite_links(note, forms)
-        if done.left:
-            where = ", ".join(str(link.line) for link in done.left)
-            left.append(Fault(path, 0, f"links on line {where} have to be edited by hand"))
-        if done.count:
-            changed.append(RelinkedNote(path, done.count, unified(note.text, done.text, f"a/{path}", f"b/{path}")))
-            texts[path] = (note.encode(done.text), digest(data))
-    return Offer(broken_links, tuple(changed), tuple(left), index.catalog.generation), texts
+
+        def repair(note: Note, targets: Mapping[str, str] = targets) -> Mended:
+            found = (link for link in links.find(note) if link.target in targets)
+            return rewrite_links(note, {link: _form(link, note.path, targets[link.target], files) for link in found})
+
+        planned.plan(path, path, repair)
+    return broken_links, planned
 
 
 def _form(link: Link, source: str, wanted: str, files: Files) -> str | None:
@@ -151,9 +141,7 @@ class _KnownFiles:
         if reached:
             return None
         moved = next(self._moved(source, link.target, link.is_markdown), None)
-        if source.endswith(names.CANVAS):
-            moved = None  # it is named and not mended
-        elif moved is None and daily.is_day(link.target, self._formats):
+        if moved is None and not source.endswith(names.CANVAS) and daily.is_day(link.target, self._formats):
             return None  # a daily note that is not written is no fault
         return BrokenLink(source, link.line, link.target, moved)
 

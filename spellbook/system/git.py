@@ -14,7 +14,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spellbook.system.errors import InvalidInput, StorageError
 
@@ -127,33 +127,29 @@ class Repository:
 
     def _output(self, *arguments: str) -> bytes | None:
         """Return what git prints, None if it fails."""
-        code, out, _ = self._start(arguments, MOST_LISTED)
+        code, out = self._start(arguments, MOST_LISTED)
         return out if code == 0 else None
 
     def _run(self, *arguments: str, most: int) -> bytes:
-        code, out, complaint = self._start(arguments, most)
+        code, out = self._start(arguments, most)
         if code != 0:
-            raise self._missing(complaint or arguments[0])
+            raise self._missing(" ".join(arguments))
         return out
 
-    def _start(self, arguments: Sequence[str], most: int) -> tuple[int, bytes, str]:
-        """Return git's exit code, what it prints, and the last line of its complaints. Raises as the class says."""
+    def _start(self, arguments: Sequence[str], most: int) -> tuple[int, bytes]:
+        """Return git's exit code and what it prints. Raises as the class says."""
         command = ["git", *_SAFE, *self._named, *arguments]
-        pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stderr"), subprocess.DEVNULL)
         flags = _NO_WINDOW if os.name == "nt" else 0
         try:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment(), creationflags=flags, **pipes)
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), creationflags=flags, **pipes)
         except FileNotFoundError as error:
             raise InvalidInput("There is no git on this machine.", "Install git.") from error
         except OSError as error:
             raise StorageError(f"git cannot be started ({error.strerror or error}).") from error
         late = threading.Timer(SECONDS, child.kill)
-        complaints: list[bytes] = []
-        # Read beside the answer: git would wait once its pipe is full.
-        complaining = threading.Thread(target=_keep_beginning, args=(child.stderr, complaints), daemon=True)
         with child:
             late.start()
-            complaining.start()
             out = b""
             try:
                 assert child.stdout
@@ -163,7 +159,6 @@ class Repository:
                 late.cancel()
                 if is_late or len(out) > most:
                     child.kill()
-                complaining.join()
         if is_late:
             raise StorageError(
                 f"{self.folder}: git {arguments[0]} took over {SECONDS:.0f} s.",
@@ -171,14 +166,7 @@ class Repository:
             )
         if len(out) > most:
             raise InvalidInput(f"{self.folder}: git {arguments[0]} said over {most / 1e6:,.0f} MB.")
-        lines = b"".join(complaints).decode("utf-8", "replace").strip().splitlines()
-        return child.returncode, out, lines[-1] if lines else ""
-
-
-def _keep_beginning(pipe: IO[bytes], kept: list[bytes]) -> None:
-    while piece := pipe.read(1 << 12):
-        if len(kept) < 4:
-            kept.append(piece)
+        return child.returncode, out
 
 
 def environment() -> dict[str, str]:

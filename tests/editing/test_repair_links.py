@@ -123,3 +123,18 @@ def test_canvases_templates_and_days(book: Spellbook, vault: Path, write_note: W
         ("a.md", 1, "2026-11-03 with Ann"),
     }
     assert "board.canvas, line 2: away leads nowhere" in doctor(vault).stdout
+
+
+def test_links_of_canvases_and_templates_are_mended(book: Spellbook, vault: Path, write_note: Write) -> None:
+    """Links to a note that moved are repaired in canvases and in templates too, and nothing else changes there."""
+    write_note(".obsidian/templates.json", '{"folder": "Templates"}')
+    write_note("plan.md", "# Plan\n\nThe plan.\n")
+    write_note("Templates/t.md", "---\ndate: {{date}}\n---\n[[plan]] {{title}}\n")
+    write_note("board.canvas", '{"nodes": [\n{"file": "plan.md"}, {"text": "[[plan]] \\u00e9"}]}')
+    book.reindex()
+    (vault / "plan.md").rename(vault / "The plan.md")
+    assert {note.path for note in book.mend_links().changed} == {"Templates/t.md", "board.canvas"}
+    assert (vault / "Templates/t.md").read_text() == "---\ndate: {{date}}\n---\n[[The plan]] {{title}}\n"
+    board = '{"nodes": [\n{"file": "The plan.md"}, {"text": "[[The plan]] \\u00e9"}]}'
+    assert (vault / "board.canvas").read_text() == board
+    assert not book.broken_links()

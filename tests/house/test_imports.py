@@ -99,7 +99,6 @@ LATE_OWN = {
     "archive/pages/fetch.py": "`guard` loads httpcore",
     "cli/": "a command loads what it needs, `spellbook --help` nothing",
     "index/catalog/text_bytes.py": "`chunks` compiles many patterns",
-    "index/catalog/words.py": "`terms` compiles many patterns",
     "index/sync.py": "a scan that finds nothing to read needs no parser",
     "library/": "rare: an interrupted move, a check of the vault",
     "memories/memories.py": "`articles` loads what fetches web pages",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from spellbook.index.catalog import text_bytes, words
-from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, listing, unmatched
+from spellbook.index.catalog.conditions import OF_GUIDES, in_sql, unmatched
 from spellbook.index.catalog.embed_queue import Waiting
 from spellbook.index.catalog.labels import Labels
 from spellbook.index.catalog.links import Links
@@ -258,7 +258,10 @@ class Catalog:
 
     def list_notes(self, conditions: Sequence[Condition], folder: str | None = None) -> list[ListedNote]:
         """Return the notes that meet `conditions`, by path; with a `folder`, "" or `a/b/`, those right in it."""
-        return [ListedNote(*row) for row in self._rows(*listing(self._database, conditions, folder))]
+        where, values = in_sql(self._database, conditions)
+        inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
+        sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {where}"
+        return [ListedNote(*row) for row in self._rows(f"{sql} ORDER BY path", {**values, "folder": folder})]
 
     def newest(self, conditions: Sequence[Condition], limit: int, offset: int) -> tuple[list[StoredChunk], int]:
         """

@@ -67,14 +67,6 @@ def in_sql(database: Database, conditions: Sequence[Condition], chunks: bool = F
     return " AND ".join(clauses), values
 
 
-def listing(database: Database, conditions: Sequence[Condition], folder: str | None) -> tuple[str, dict[str, object]]:
-    """Return the SQL, and its values, for the notes that meet `conditions`; with a `folder`, those right in it."""
-    where, values = in_sql(database, conditions)
-    inside = "substr(path, 1, length(:folder)) = :folder AND instr(substr(path, length(:folder) + 1), '/') = 0"
-    sql = f"SELECT path, id, title, category, topic FROM notes WHERE (:folder IS NULL OR {inside}) AND {where}"
-    return f"{sql} ORDER BY path", {**values, "folder": folder}
-
-
 def _condition(database: Database, condition: Condition, name: str, values: dict[str, object], chunks: bool) -> str:
     key = values[name] = condition.key
     # One value for the whole list: SQLite limits the number of values and the depth of an expression.

@@ -48,11 +48,6 @@ class Linked:
     link: LinkRow
 
 
-def _linked(path: str, name: str, target: str, fragment: str, is_markdown: object, line: int, relation: str) -> Linked:
-    """Return a link from a row of a database."""
-    return Linked(path, LinkRow(name, target, fragment, bool(is_markdown), line, relation))
-
-
 class Superseding(NamedTuple):
     """A note that supersedes another, by the link in it; `when` is its date in seconds since 1970."""
 
@@ -119,34 +114,32 @@ class Links:
         """Return the links of the note at `path`, in order."""
         return [each.link for each in self._find("path = :value", path)]
 
-    def to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the links whose name is one of `names`, by the paths of their notes."""
-        return self._find("links.name IN (SELECT value FROM json_each(:value))", json.dumps(list(names)))
+    def to(self, names: Iterable[str], *, lines: bool = True) -> list[Linked]:
+        """
+        Return the links whose name is one of `names`, by the paths of their notes.
 
-    def once_to(self, names: Iterable[str]) -> list[Linked]:
-        """Return the same as `to`, with each target of a note once, without lines and fragments."""
-        rows = self._database.rows(
-            """
-            SELECT DISTINCT path, links.name, target, '', markdown, 0, relation FROM links JOIN notes USING (note)
-            WHERE links.name IN (SELECT value FROM json_each(?)) ORDER BY path
-            """,
-            (json.dumps(list(names)),),
-        )
-        return [_linked(*row) for row in rows]
+        Without `lines`, each target of a note comes once, without line and fragment.
+        """
+        where = "links.name IN (SELECT value FROM json_each(:value))"
+        return self._find(where, json.dumps(list(names)), lines=lines)
 
     def all(self) -> list[Linked]:
         """Return every link."""
         return self._find("1", None)
 
-    def _find(self, where: str, value: object) -> list[Linked]:
+    def _find(self, where: str, value: object, *, lines: bool = True) -> list[Linked]:
+        columns = "fragment, markdown, line" if lines else "'', markdown, 0"
         rows = self._database.rows(
             f"""
-            SELECT path, links.name, target, fragment, markdown, line, relation FROM links JOIN notes USING (note)
-            WHERE {where} ORDER BY path, ordinal
+            SELECT {"" if lines else "DISTINCT"} path, links.name, target, {columns}, relation
+            FROM links JOIN notes USING (note) WHERE {where} ORDER BY path {", ordinal" if lines else ""}
             """,
             {"value": value},
         )
-        return [_linked(*row) for row in rows]
+        return [
+            Linked(path, LinkRow(name, target, fragment, bool(is_markdown), line, relation))
+            for path, name, target, fragment, is_markdown, line, relation in rows
+        ]
 
     def superseding(self, paths: Collection[str]) -> list[Superseding]:
         """
@@ -225,15 +218,16 @@ class Links:
 
     def having(self, keys: Iterable[str], values: Iterable[str]) -> list[tuple[str, str, str]]:
         """Return the notes that have one of these values, folded, under one of the keys, as (path, key, value)."""
-        where = "key IN (SELECT value FROM json_each(?)) AND value IN (SELECT value FROM json_each(?))"
-        sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
-        return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(values))))
+        return self._fields("value IN (SELECT value FROM json_each(?))", keys, values)
 
     def fields(self, paths: Iterable[str], keys: Sequence[str]) -> list[tuple[str, str, str]]:
         """Return what notes say under these keys of their frontmatter, folded, as (path, key, value)."""
-        where = "ordinal < 0 AND key IN (SELECT value FROM json_each(?)) AND path IN (SELECT value FROM json_each(?))"
+        return self._fields("ordinal < 0 AND path IN (SELECT value FROM json_each(?))", keys, paths)
+
+    def _fields(self, where: str, keys: Iterable[str], listed: Iterable[str]) -> list[tuple[str, str, str]]:
+        where = f"key IN (SELECT value FROM json_each(?)) AND {where}"
         sql = f"SELECT path, key, value FROM fields JOIN notes USING (note) WHERE {where}"
-        return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(paths))))
+        return self._database.rows(sql, (json.dumps(list(keys)), json.dumps(list(listed))))
 
     def labels(self, path: str) -> dict[str, int]:
         """Return the tags, keywords and entities of a note, folded, and how many notes have each."""

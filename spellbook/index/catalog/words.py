@@ -12,33 +12,19 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from spellbook.system.lazy import lazy
+
+if TYPE_CHECKING:
+    from spellbook.text import terms
+else:  # It compiles many patterns, and a look at an unchanged vault needs none.
+    (terms,) = lazy("spellbook.text", "terms")
 
 Words = tuple[str, str, str, str, str, str]
 """The columns of the index: title, heading, keywords, questions (and properties), body, parts."""
 
 _COLUMNS = "title, heading, keywords, questions, body, parts"
-
-
-def heading_words(text: str) -> str:
-    """Return a label or heading as the index stores it; see `terms.findable`."""
-    from spellbook.text import terms
-
-    return terms.findable(text)
-
-
-def body_words(text: str) -> str:
-    """Return a text as the index stores it; see `terms.index_form`."""
-    from spellbook.text import terms  # compiles many patterns, and a look at an unchanged vault needs none
-
-    return terms.index_form(text)
-
-
-def part_words(text: str) -> str:
-    """Return the parts of the identifiers in a text; see `terms.parts`."""
-    from spellbook.text import terms
-
-    return terms.parts(text)
 
 
 def shared_words(first: Sequence[str], later: Sequence[str]) -> str:
@@ -108,9 +94,9 @@ def _labels(labels: str) -> Sequence[Sequence[str]]:
 
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "label_words": (3, _label_words),
-    "heading_words": (1, heading_words),
-    "body_words": (1, body_words),
-    "part_words": (1, part_words),
+    "heading_words": (1, lambda text: terms.findable(text)),
+    "body_words": (1, lambda text: terms.index_form(text)),
+    "part_words": (1, lambda text: terms.parts(text)),
     "words_checksum": (6, checksum),
 }
 """The functions of SQL by which the view makes words: the number of arguments, and the function."""
