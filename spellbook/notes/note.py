@@ -152,8 +152,9 @@ class Note:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Frontmatter `questions` (or `question_this_answers`)."""
-        return questions_of(self.meta)
+        """Frontmatter `questions` (or `question_this_answers`); a text is one question."""
+        value = self.meta.get("questions", self.meta.get("question_this_answers"))
+        return _many([value] if isinstance(value, str) else value)
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -181,14 +182,7 @@ class Note:
     @property
     def importance(self) -> float:
         """Importance in 0..1; 0.5 where the note says nothing usable."""
-        value = self.meta.get("importance")
-        if isinstance(value, str):
-            word = value.strip().lower()
-            value = LEVELS.get(word, word)
-        try:
-            number = math.nan if value is None or isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
+        number = importance_of(self.meta.get("importance"))
         return 0.5 if math.isnan(number) else min(1.0, max(0.0, number))
 
     @property
@@ -370,10 +364,12 @@ def _one(value: object) -> str:
     return composed(label_of(str(value)).strip())
 
 
-def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the questions that frontmatter names; a text is one question."""
-    value = meta.get("questions", meta.get("question_this_answers"))
-    return _many([value] if isinstance(value, str) else value)
+def importance_of(value: object) -> float:
+    """Return the number that a value of `importance` stands for, nan if it stands for none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(LEVELS.get(str(value).strip().lower(), str(value)))
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _many(value: object, split: str = ",") -> tuple[str, ...]:
