@@ -336,24 +336,13 @@ def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
 
 def _looks_like(data: bytes) -> str:
     sample = data[:65536]
-    if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "it looks like UTF-32"
-    if b"\0" in sample:
-        nul = sample.count(b"\0")
-        for encoding, high in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
-            if high.count(b"\0") > 0.75 * nul and "\0" not in sample[: len(sample) // 2 * 2].decode(encoding, "ignore"):
-                return "it looks like UTF-16 without a byte order mark"
-        return "binary"
-    try:
-        # The encodings of Korean and Japanese Windows are told apart from Latin-1 by what they spell.
-        korean = sample.decode("cp949", "ignore")
-        if len(re.findall(r"[\uac00-\ud7a3]", korean)) * 3 > len(re.findall(rb"[\x80-\xff]", sample)):
-            sample.decode("cp949")
-            return "it looks like cp949, the encoding of Korean Windows"
-    except UnicodeDecodeError:
-        pass
+    # The encoding of Korean Windows is told by what it spells: the library takes short texts for Chinese.
+    korean = re.findall(r"[\uac00-\ud7a3]", sample.decode("cp949", "ignore"))
+    if b"\0" not in sample and len(korean) * 3 > len(re.findall(rb"[\x80-\xff]", sample)):
+        return "it looks like cp949, the encoding of Korean Windows"
     best = charset_normalizer.from_bytes(sample).best()
-    return f"it looks like {best.encoding}" if best else "binary"
+    is_text = best and (b"\0" not in sample or best.encoding.startswith(("utf_16", "utf_32")))
+    return f"it looks like {best.encoding}" if best and is_text else "binary"
 
 
 def _one(value: object) -> str:
