@@ -99,7 +99,6 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
     """Return what the catalog keeps of a note. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
-    labels |= {name: tuple(dict.fromkeys(map(composed, labels[name]))) for name in ("keywords", "tags", "entities")}
     linking = links.find(note)
     faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())

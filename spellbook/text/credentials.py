@@ -174,14 +174,8 @@ def masked(text: str) -> str:
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
     """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
     held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
-    is_line = "\n" not in text.strip()
     return [
-        *(
-            f"the text looks like it holds {secret.kind}"
-            if is_line
-            else f"line {secret.line} of the text looks like it holds {secret.kind}"
-            for secret in find(text)
-        ),
+        *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
         *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
     ]
 
