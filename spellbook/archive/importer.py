@@ -21,6 +21,7 @@ from typing import IO, Any
 from spellbook.archive import placing, sources
 from spellbook.archive.formats.incoming import Incoming
 from spellbook.archive.placing import Planned
+from spellbook.archive.snapshots import RESERVE
 from spellbook.archive.tree import is_note, is_setting
 from spellbook.index import privacy, sync
 from spellbook.index.embed import Progress
@@ -45,9 +46,6 @@ RULES = ("skip", "overwrite", "rename")
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|[ .](?=/|$)')
 LARGE = 100_000_000
 """Bytes; a larger import leaves `RESERVE` free on the disk."""
-
-RESERVE = 200_000_000
-"""Bytes, as many as snapshots leave free."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ LATEST = "latest"
 _ENDING = ".json.gz"
 _NAME = "%Y-%m-%dT%H-%M-%SZ"
 _NAMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
-_RESERVE = 200_000_000  # bytes that stay free on the disk
+RESERVE = 200_000_000  # bytes that stay free on the disk
 _DAMAGED = (*DAMAGED, ValueError, KeyError, TypeError)
 
 
@@ -324,7 +324,7 @@ class Snapshots:
 
 def _check_room(folder: Path, needed: int, what: str, hint: str) -> None:
     """Raise StorageError if fewer than `needed` bytes and the reserve are free on the disk of a folder."""
-    needed, free = needed + _RESERVE, shutil.disk_usage(folder).free
+    needed, free = needed + RESERVE, shutil.disk_usage(folder).free
     if needed > free:
         raise StorageError(
             f"{folder}: {what} needs {needed / 1e6:,.0f} MB free, and {free / 1e6:,.0f} MB are free. "

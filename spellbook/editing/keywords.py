@@ -5,6 +5,7 @@ made up. Pure.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Callable, Sequence
 
@@ -30,11 +31,7 @@ _FILE = re.compile(rf"(?:[{_LATIN}0-9_-]{{2,}}/)*[{_LATIN}0-9_-]{{2,}}\.[A-Za-z]
 _NAME = re.compile(rf"[{_LATIN}]{{2,}}(?:-[{_LATIN}]+)*")
 _OPENS = frozenset(".!?:;•*>|\"'“‘([-#")
 _CJK = re.compile(f"[{terms.HANGUL}{terms.HAN_KANA}]")
-_DATE_WORDS = """
-Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August September
-October November December
-"""
-_DATES = frozenset(_DATE_WORDS.split())
+_DATES = frozenset({*calendar.day_name, *calendar.month_name})
 _SHOUTED = frozenset({"OK", "TODO", "NOTE", "FIXME", "AND", "OR", "NOT"})
 
 

@@ -221,8 +221,8 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
         elif key == "importance":
             meta[key] = _importance(value, findings)
         elif key == "pinned":
-            meta[key] = value in {True, "true", "True"}
-            if value not in {True, False, "true", "True", "false", "False"}:
+            meta[key] = str(value).lower() in {"true", "1"}
+            if str(value).lower() not in {"true", "false", "1", "0"}:
                 findings.errors.append(f"metadata.pinned must be true or false, not {value!r:.40}")
         elif key in TEXTS:
             most = MOST_SOURCE if key == "source" else MOST_LINE

@@ -43,16 +43,10 @@ _MOST_LINKS = 10_000
 """Links that are indexed of a note: each of its pages resolves them all, 0.2 ms a link."""
 
 _REPEATED = 200_000
-"""
-Letters of its labels that the chunks of a note repeat, beside its own length.
-
-That is all of them, except in a note with very many chunks and labels.
-"""
+"""Letters of its names, of its labels and of its questions that the chunks of a note repeat, beside its own length."""
 
 _DEEPEST = 20
 """Levels of a tag by each of which it is found."""
-
-_ASCII_MARKS = bytes(range(128)).translate(None, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,6 @@ def read(vault: Folder, path: str, rules: Rules, known: KnownFile | None = None)
 def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> FileEntry:
     """Return what the catalog keeps of a note. Pure."""
     labels = {name: getattr(note, name) for name in ("keywords", "tags", "aliases", "entities", "questions")}
-    labels |= {name: tuple(dict.fromkeys(map(composed, labels[name]))) for name in ("keywords", "tags", "entities")}
     linking = links.find(note)
     faults = [*note.faults, *_left_out(note, {**labels, "links": linking})]
     keywords, tags, aliases, entities, questions = (values[:_MOST_LABELS] for values in labels.values())
@@ -114,11 +107,10 @@ def entry(note: Note, rules: Rules, stamp: Stamp, read_ns: int, sha256: str) -> 
     pieces = chunks.cut(note, rules.chunk_tokens)
     meta, says_nothing = as_json(note.meta), _says_nothing(note, pieces)
     own = terms.findable(" ".join(map(" ".join, properties.own(meta))))
-    whole = later = tuple(terms.findable(" ".join(each)) for each in found_by)
+    whole = tuple(terms.findable(" ".join(each)) for each in found_by)
     first = ("", "", own) if says_nothing else (*whole[:2], f"{whole[2]} {own}".strip())
     room = (_REPEATED + len(note.text)) // len(pieces)
-    if sum(len(label) + 1 for each in found_by for label in each) > room:
-        later = tuple(map(terms.findable, _shorten(found_by, room)))
+    later = tuple(terms.findable(" ".join(each)[:room]) for each in found_by)
     headings = {heading: terms.findable(heading) for heading in {" > ".join(piece.heading) for piece in pieces}}
     rows = tuple(_row(note, piece, headings, later if piece.ordinal else first, rules.fingerprint) for piece in pieces)
     if says_nothing:
@@ -183,13 +175,7 @@ def _says_nothing(note: Note, pieces: Sequence[chunks.Chunk]) -> bool:
 
 def folded(text: str) -> str:
     """Return a hash that two texts share if they differ in nothing but case, blanks and marks."""
-    plain = fold(text)
-    kept = plain.encode("utf-8", "surrogatepass").translate(None, _ASCII_MARKS)
-    if not plain.isascii():
-        letters = kept.decode("utf-8", "surrogatepass")
-        if not letters.replace("_", "").isalnum():
-            kept = _MARKS.sub("", letters).encode("utf-8", "surrogatepass")
-    return short_hash(kept)
+    return short_hash(_MARKS.sub("", fold(text)).encode("utf-8", "surrogatepass"))
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
@@ -211,18 +197,6 @@ def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fa
             f"only its first {most:,} sections are indexed each by itself; the {len(starts) - most:,} from here on, "
             "by size",
         )
-
-
-def _shorten(columns: Sequence[Sequence[str]], room: int) -> Iterator[str]:
-    """Yield of each column the first labels, as many as there is room for in letters."""
-    for labels in columns:
-        kept = []
-        for label in labels:
-            if room <= 0:
-                break
-            kept.append(label[:room])
-            room -= len(label) + 1
-        yield " ".join(kept)
 
 
 def _row(

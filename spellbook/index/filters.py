@@ -7,9 +7,9 @@ ends in `!` is negated. Pure; the catalog turns conditions into SQL.
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import fnmatch
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from typing import Any
 
 from spellbook.notes import labels
 from spellbook.notes.frontmatter import LABELS
-from spellbook.notes.note import LEVELS
+from spellbook.notes.note import importance_of
 from spellbook.notes.relations import label_of
 from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
@@ -197,11 +197,6 @@ def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
     return mtime_ns / 1e9 if dated is None else dated
 
 
-def last_before(seconds: float) -> float:
-    """Return the last moment before another one, so that two ranges that meet leave none out between them."""
-    return math.nextafter(seconds, -math.inf)
-
-
 def _seconds(moment: dt.datetime) -> float:
     try:
         return moment.timestamp()
@@ -253,12 +248,7 @@ def _bare(key: str, value: object) -> object:
 
 
 def _importance(value: object) -> float:
-    number = LEVELS.get(fold(value))
-    if number is None:
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = math.nan
+    number = importance_of(value)
     if not 0 <= number <= 1:
         raise InvalidInput(
             f"The filter importance={value!r:.80} makes no sense.", "Give low, medium, high, or a number from 0 to 1."
@@ -294,19 +284,11 @@ def _moment(key: str, value: object, end: bool) -> float:
         if len(text) > 10:
             return _seconds(dt.datetime.fromisoformat(text))
         parts = [int(part) for part in text.split("-")]
-        year, month, day = (*parts, 1, 1)[:3] if len(parts) < 3 else parts
-        start = dt.datetime(year, month, day)
-        if not end:
-            return _seconds(start)
-        if start.year == dt.MAXYEAR:
-            return math.inf
-        if len(parts) == 1:
-            after = start.replace(year=start.year + 1)
-        elif len(parts) == 2:
-            after = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
-        else:
-            after = start + dt.timedelta(days=1)
-        return last_before(_seconds(after))
+        year, month, day = [*parts, *((12, 31) if end else (1, 1))][: max(3, len(parts))]
+        if end and len(parts) == 2:
+            day = calendar.monthrange(year, month)[1]
+        time = dt.time.max if end else dt.time.min
+        return _seconds(dt.datetime.combine(dt.date(year, month, day), time))
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"The filter {key}: {text!r:.80} is not a date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."

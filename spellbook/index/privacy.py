@@ -16,8 +16,8 @@ from typing import Any
 
 from spellbook.index.filters import NO_GUIDES, flat, fold
 from spellbook.notes.frontmatter import FRONTMATTER, load
-from spellbook.notes.note import Note, decode, parse
-from spellbook.system.errors import InvalidInput, UnreadableNote
+from spellbook.notes.note import decode, parse
+from spellbook.system.errors import InvalidInput
 
 KEY = "privacy_scope"
 TRUST = "trust"
@@ -49,12 +49,15 @@ Meta = Mapping[str, Any]
 
 def shows(sees: str, path: str, data: bytes) -> bool:
     """Return whether a token that sees `sees` may see a note, by the bytes of its file."""
-    try:
-        match = FRONTMATTER.match(decode(path, data)[0])
-        meta = load(match[0])[0] if match else {}
-        return privacy_of(meta) in SHOWN[sees]
-    except Exception:  # a note that cannot be read does not say that it may be shown
-        return False
+    return privacy_of(_meta(path, data)) in SHOWN[sees]
+
+
+def _meta(path: str, data: bytes) -> Meta:
+    """Return the frontmatter of a note by the bytes of its file: empty, so private, if it cannot be read."""
+    with contextlib.suppress(Exception):
+        if match := FRONTMATTER.match(decode(path, data)[0]):
+            return load(match[0])[0]
+    return {}
 
 
 def privacy_of(meta: Meta) -> str:
@@ -75,26 +78,19 @@ def distrusted(path: str, data: bytes) -> bytes:
 
     Raises InvalidInput for one that says so in a way that cannot be changed.
     """
-    note = _parsed(path, data) if _SAYS.search(data) else None
-    if note is None or "trusted" not in _values(note.meta, TRUST):
+    if not _SAYS.search(data) or "trusted" not in _values(_meta(path, data), TRUST):
         return data
+    note = parse(path, data)
     header = note.text[: len(note.text) - len(note.body)]
     changed = note.encode(_CALLS_ITSELF.sub(r"\1untrusted", header) + note.body)
-    if "trusted" in _values(parse(path, changed).meta, TRUST):
+    if "trusted" in _values(_meta(path, changed), TRUST):
         raise InvalidInput(f"{path}: it calls itself trusted.", "Take the key trust out of it; nothing was imported.")
     return changed
 
 
 def is_guide(path: str, data: bytes) -> bool:
     """Say whether a note is one of those that tell agents how to write memories."""
-    note = _parsed(path, data) if b"guide" in data else None
-    return note is not None and any(fold(each) in NO_GUIDES.values for each in _values(note.meta, "guide"))
-
-
-def _parsed(path: str, data: bytes) -> Note | None:
-    with contextlib.suppress(UnreadableNote):
-        return parse(path, data)
-    return None
+    return b"guide" in data and not _values(_meta(path, data), "guide").isdisjoint(NO_GUIDES.values)
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -89,7 +89,7 @@ def load(block: str) -> tuple[dict[str, Any], _Lines, _Lines]:
     handler = _handler()()
     values, _ = frontmatter.parse(block, handler=handler)
     named: dict[str, Any] = {}
-    for key, value in _plain(values).items():
+    for key, value in _each(values, _plain).items():
         name = known_key(key)
         named[key if name in values or name in named else name] = value
     return named, handler.repeated, handler.odd
@@ -103,7 +103,7 @@ def known_key(key: str) -> str:
 def load_value(text: str) -> object:
     """Return one value as frontmatter would read it; text that is not YAML is returned as it is."""
     try:
-        return _plain(_handler()().load(f"k: {text}"))["k"]
+        return _each(_handler()().load(f"k: {text}"), _plain)["k"]
     except BadHeader:
         return text
 
@@ -232,42 +232,38 @@ def _survey(root: yaml.Node) -> _Lines:
     return sorted(repeated, key=lambda pair: pair[1])
 
 
+def _each(value: object, leaf: Callable[[Any], Any]) -> Any:
+    """Return a value with `leaf` of each value in its lists and mappings, whose keys become text."""
+    if isinstance(value, str):  # most are
+        return leaf(value)
+    if isinstance(value, Mapping):
+        return {str(key): _each(item, leaf) for key, item in value.items()}
+    return [_each(item, leaf) for item in value] if isinstance(value, list | tuple) else leaf(value)
+
+
 def _plain(value: object) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
     if isinstance(value, set):  # in an order that is the same in the next process
-        return sorted(map(_plain, value), key=str)
+        return sorted((_each(item, _plain) for item in value), key=str)
     if isinstance(value, str):
         return value.replace("\0", " ")
-    if value is None or isinstance(value, bool | int | float | dt.datetime | dt.date):
-        return value
-    return str(value)
+    return value if value is None or isinstance(value, bool | int | float | dt.datetime | dt.date) else str(value)
 
 
 def as_label(value: object) -> Any:
     """Return a value as it is read under a key of LABELS: numbers, dates, true and false as texts."""
-    listed = [as_label(each) for each in value] if isinstance(value, list) else value
-    return listed if value is None or isinstance(value, str | Mapping | list) else dump(value)
+    return _each(value, lambda each: each if each is None or isinstance(each, str) else dump(each))
 
 
 def as_json(meta: Mapping[str, Any]) -> Any:
     """Return a note's values for JSON: dates, nan, inf and numbers beyond 64 bits become text."""
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, str):
-            return value
-        if isinstance(value, Mapping):
-            return {key: plain(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [plain(item) for item in value]
+    def plain(value: object) -> object:
         is_odd = (isinstance(value, float) and not math.isfinite(value)) or (
             isinstance(value, int) and not -_MOST_NUMBER <= value < _MOST_NUMBER
         )
         return str(value) if is_odd or isinstance(value, dt.date) else value
 
-    return plain(meta)
+    return _each(meta, plain)
 
 
 def compose(meta: Mapping[str, object], body: str) -> str:

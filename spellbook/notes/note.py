@@ -156,8 +156,9 @@ class Note:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Frontmatter `questions` (or `question_this_answers`)."""
-        return questions_of(self.meta)
+        """Frontmatter `questions` (or `question_this_answers`); a text is one question."""
+        value = self.meta.get("questions", self.meta.get("question_this_answers"))
+        return _many([value] if isinstance(value, str) else value)
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -185,14 +186,7 @@ class Note:
     @property
     def importance(self) -> float:
         """Importance in 0..1; 0.5 where the note says nothing usable."""
-        value = self.meta.get("importance")
-        if isinstance(value, str):
-            word = value.strip().lower()
-            value = LEVELS.get(word, word)
-        try:
-            number = math.nan if value is None or isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
+        number = importance_of(self.meta.get("importance"))
         return 0.5 if math.isnan(number) else min(1.0, max(0.0, number))
 
     @property
@@ -348,24 +342,13 @@ def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
 
 def _looks_like(data: bytes) -> str:
     sample = data[:65536]
-    if sample.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "it looks like UTF-32"
-    if b"\0" in sample:
-        nul = sample.count(b"\0")
-        for encoding, high in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
-            if high.count(b"\0") > 0.75 * nul and "\0" not in sample[: len(sample) // 2 * 2].decode(encoding, "ignore"):
-                return "it looks like UTF-16 without a byte order mark"
-        return "binary"
-    try:
-        # The encodings of Korean and Japanese Windows are told apart from Latin-1 by what they spell.
-        korean = sample.decode("cp949", "ignore")
-        if len(re.findall(r"[\uac00-\ud7a3]", korean)) * 3 > len(re.findall(rb"[\x80-\xff]", sample)):
-            sample.decode("cp949")
-            return "it looks like cp949, the encoding of Korean Windows"
-    except UnicodeDecodeError:
-        pass
+    # The encoding of Korean Windows is told by what it spells: the library takes short texts for Chinese.
+    korean = re.findall(r"[\uac00-\ud7a3]", sample.decode("cp949", "ignore"))
+    if b"\0" not in sample and len(korean) * 3 > len(re.findall(rb"[\x80-\xff]", sample)):
+        return "it looks like cp949, the encoding of Korean Windows"
     best = charset_normalizer.from_bytes(sample).best()
-    return f"it looks like {best.encoding}" if best else "binary"
+    is_text = best and (b"\0" not in sample or best.encoding.startswith(("utf_16", "utf_32")))
+    return f"it looks like {best.encoding}" if best and is_text else "binary"
 
 
 def _one(value: object) -> str:
@@ -376,10 +359,12 @@ def _one(value: object) -> str:
     return composed(label_of(str(value)).strip())
 
 
-def questions_of(meta: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the questions that frontmatter names; a text is one question."""
-    value = meta.get("questions", meta.get("question_this_answers"))
-    return _many([value] if isinstance(value, str) else value)
+def importance_of(value: object) -> float:
+    """Return the number that a value of `importance` stands for, nan if it stands for none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(LEVELS.get(str(value).strip().lower(), str(value)))
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _many(value: object, split: str = ",") -> tuple[str, ...]:

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import Any
 
-from spellbook.notes.frontmatter import load_value
+from spellbook.notes.frontmatter import LABELS, load_value
 from spellbook.notes.markdown import literals
 from spellbook.notes.note import Note, lines, replaced
 from spellbook.notes.relations import RELATIONS
 from spellbook.text.unicode import folded
 
-_FILED = "id,title,topic,category,categories,kind,importance,tags,tag,keywords,questions,question_this_answers,aliases"
-_GUARDED = "alias,entities,merged,scope,privacy_scope,trust,pinned,guide,outcome,superseded_by"
-_RULING = {*_FILED.split(","), *_GUARDED.split(","), *RELATIONS}
+_GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,superseded_by"
+_RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}
 """Keys by which Spellbook knows, files and guards a note: in a text they do not count."""
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
 _KNOWN = {*_RULING, *_DATES.split(","), "language", "lang", "cssclass", "cssclasses"}

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spellbook.index.filters import Condition, instant, last_before
+from spellbook.index.filters import Condition, instant
 from spellbook.search import weights
 from spellbook.search.ranking import Candidate
 
@@ -54,13 +54,9 @@ class When:
     @property
     def condition(self) -> Condition:
         """The range as a condition on the notes."""
-        low = None if self.first is None else _midnight(self.first)
-        high = None if self.last is None else last_before(_midnight(self.last + dt.timedelta(days=1)))
+        low = None if self.first is None else instant(self.first.isoformat())
+        high = None if self.last is None else instant(f"{self.last.isoformat()}T23:59:59.999999")
         return Condition("when", low=low, high=high)
-
-
-def _midnight(day: dt.date) -> float:
-    return instant(day.isoformat()) or 0.0
 
 
 def read(text: str, today: dt.date) -> When | None:

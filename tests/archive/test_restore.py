@@ -225,7 +225,7 @@ def test_a_vault_that_is_gone_comes_back(vault):
 def test_no_room_is_said_before_anything_is_kept(book, vault, monkeypatch):
     """A snapshot that would fill the disk is refused first."""
     grow(vault, {"a.md": b"a"})
-    monkeypatch.setattr("spellbook.archive.snapshots._RESERVE", 1 << 60)
+    monkeypatch.setattr("spellbook.archive.snapshots.RESERVE", 1 << 60)
     with pytest.raises(StorageError, match="are free"):
         book.snapshots.create()
     assert not blobs(book)

@@ -388,7 +388,7 @@ def test_delete(book, vault, write_note):
         ({"metadata": {"published": "soon"}}, "is not a date"),
         ({"metadata": {"tags": [1]}}, "must be a list of texts"),
         ({"text": "---\ntitle: nothing\n---\n"}, "INVALID_INPUT: The given text is empty"),
-        ({"text": f"The key is {KEY}."}, "INVALID_INPUT: the text looks like it holds a GitHub token"),
+        ({"text": f"The key is {KEY}."}, "INVALID_INPUT: line 1 of the text looks like it holds a GitHub token"),
         ({"source": "/no/such/file.pdf"}, "INVALID_INPUT: There is no file"),
         ({"source": "https://user:secret@example.com/"}, "PERMISSION_DENIED"),
         ({"source": "http://127.0.0.1:8080/"}, "PERMISSION_DENIED"),
