@@ -11,7 +11,6 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
-from spellbook.settings.config import either
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -125,6 +124,8 @@ def serve(
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     """Say whether SPELLBOOK_AUTH lets everybody in. Raises InvalidInput where that would be an accident."""
+    from spellbook.settings.config import either
+
     is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
     if is_open and not address.is_loopback:
         if not named:

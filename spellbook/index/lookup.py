@@ -20,11 +20,10 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import fold
 from spellbook.index.opened import Index
 from spellbook.notes import links
-from spellbook.notes.chunks import slug
 from spellbook.notes.note import MERGED, parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.text.quoting import counted, exact
-from spellbook.text.unicode import composed, folded
+from spellbook.text.unicode import composed, folded, slug
 from spellbook.vault.names import safe_parts
 
 _MOST_NAMED = 5  # notes or sections that an error names

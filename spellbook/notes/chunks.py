@@ -9,7 +9,6 @@ is given back beside its text. Pure.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,12 +47,11 @@ from spellbook.notes.splitter import (
 )
 from spellbook.text.encoded import without
 from spellbook.text.terms import token_weight
-from spellbook.text.unicode import composed
+from spellbook.text.unicode import composed, slug
 
 _BOLD_LINE = re.compile(r"[ ]{0,3}(\*\*|__)(?=\S)([^*_\n]{1,80}?)(?<=\S)\1[ \t]*[:：]?[ \t]*$")
 _BLANKS, _APART = re.compile(r"\s+"), re.compile("\n{3,}")
 _NO_LINE_END = re.compile(r"[^\r\n]")
-_PLAIN = re.compile(r"[\w\-\s]*")
 _FENCE = re.compile(r"([ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+[ \t>]*)*)(`{3,}|~{3,})([^\r\n]*)")
 
 
@@ -160,19 +158,6 @@ def tops(note: Note) -> list[int]:
     headings = [i for i, block in enumerate(note.blocks) if block.kind == "heading" and block.level <= 2]
     first = next((i for i, block in enumerate(note.blocks) if block.kind == "heading"), None)
     return [i for i in headings if i != first or note.blocks[i].level > 1]
-
-
-def slug(text: str) -> str:
-    """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
-    folded = composed(text).lower()
-    if not _PLAIN.fullmatch(folded):
-        # Vowel signs of Thai and Indic scripts are marks. So is the selector that colours an emoji; it has no meaning.
-        folded = "".join(
-            c
-            for c in folded
-            if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
-        )
-    return re.sub(r"\s", "-", folded.strip()) or "section"
 
 
 class _Section(NamedTuple):

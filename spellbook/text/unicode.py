@@ -28,6 +28,8 @@ BROKEN = re.compile("[\x00\ud800-\udfff]")
 MOST_MARKS = 32
 """Most combining letters that are followed back to the letter they belong to."""
 
+_IN_ANCHORS = re.compile(r"[\w\-\s]*")
+
 
 def is_whole(text: str) -> bool:
     """Say whether a text can be written as UTF-8."""
@@ -140,3 +142,16 @@ def _check_arguments(function: FunctionType, path: str) -> Callable[..., Any]:
         return function(self, *args, **kwargs)
 
     return run
+
+
+def slug(text: str) -> str:
+    """Return the GitHub-style anchor of a heading, Unicode kept; `section` if nothing is left."""
+    folded = composed(text).lower()
+    if not _IN_ANCHORS.fullmatch(folded):
+        # Vowel signs of Thai and Indic scripts are marks. So is the selector that colours an emoji; it has no meaning.
+        folded = "".join(
+            c
+            for c in folded
+            if re.match(r"[\w\-\s]", c) or (unicodedata.category(c)[0] == "M" and not "\ufe00" <= c <= "\ufe0f")
+        )
+    return re.sub(r"\s", "-", folded.strip()) or "section"

@@ -120,7 +120,7 @@ def test_text_of_others_stays_as_it_is() -> None:
             "옮겼습니다: a.md → b.md. 파일 1개. 노트 1개의 링크 2개를 고쳤습니다.",
         ),
         ("undone", "되돌림"),
-        ("Erased the note Keys (2 sections).", "지웠습니다: 노트 Keys(섹션 2개)."),
+        ("Erased the note Keys (2 sections). It is in .trash/Keys.md.", "지웠습니다: 노트 Keys(섹션 2개). .trash/Keys.md에 있습니다."),
         ("search p50 3 ms, p95 12 ms (1 query)", "search 중앙값 3ms, 95% 12ms 이내(질문 1개)"),
         (
             "about 1 token; 100 to 512 are best: divide it where the question changes",

@@ -225,6 +225,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     ],
     "snapshots": [lambda book, text: [book.snapshots.state(), book.snapshots.all()]],
     "state": [lambda book, text: book.state()],
+    "qualified": [lambda book, text: book.qualified({})],
     "stats": [lambda book, text: book.stats()],
     "status": [lambda book, text: book.status()],
     "is_watched": [lambda book, text: book.is_watched()],

@@ -81,7 +81,7 @@ def test_what_a_category_is_for(vault: Path, write_note: Write) -> None:
         assert described == {
             "decision": "What we decided, and why.",
             "project": "What pays the rent",
-            "article": "",
+            "article": "pages, PDFs and texts of others that were saved",
             "": "",
         }
         text = render.contents(book.contents(), book.state(), 800, book.about)
