@@ -40,14 +40,14 @@ _ODD = re.compile(r"\W+")
 _EDGE = re.compile(r'^[#:;,|/\\=…"\[-]+|[:;,.?!|/\\=…"\]-]+$')
 _ID_LETTERS = 26  # of a ULID
 _ITEM = re.compile(r"^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|^[ \t>]+|\[![\w-]+\][+-]?", re.M)
-"""What stands before the words of a list's item, a quote or a callout."""
+"""Marks before the words of a list item, a quote or a callout."""
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~).*$", re.M)
 
 _MOST_READ = 2_000
 """Letters of a text in which its first words are looked for."""
 
 Labels = Literal["given", "derived"]
-"""Who labels a memory: whoever writes it, or `editing.keywords`, from its tags and its text."""
+"""The source of a memory's labels: its writer, or `editing.keywords`, from its tags and its text."""
 
 LISTS = ("keywords", "questions", "tags")
 """Keys that hold texts."""

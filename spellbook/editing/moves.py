@@ -51,7 +51,7 @@ class RelinkedNote:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move did, or would do: old and new paths of all files, changed notes, and links that were left."""
+    """A move, done or planned: old and new paths of all files, changed notes, and links that were left."""
 
     old: str
     new: str
@@ -185,7 +185,7 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
     known = index.catalog.notes.known().keys()
     others = {path for path in files if path.endswith(names.CANVAS) or (names.is_note(path) and path not in known)}
     plan = _MovePlan(old, new, shift, Relinking(index.vault, set(map(shift.now, others))))
-    # The links in what a symbolic link leads to are rewritten there.
+    # Links in a file behind a symbolic link are rewritten in that file.
     for source in sorted((_find_concerned(index, shift) & set(files) | others) - set(index.vault.symlinks())):
         _plan_note(plan, source, source)
     for path in (*(path for path in files if path.lower().endswith(".base")), _BOOKMARKS):
@@ -194,7 +194,7 @@ def _plan_move(index: Index, old: str, new: str) -> _MovePlan:
 
 
 def _name_mention(index: Index, plan: _MovePlan, path: str) -> None:
-    """Say that the base or the bookmarks at `path` name what is moved, if so: Spellbook rewrites neither."""
+    """Report a base or bookmarks file at `path` that names a moved file: Spellbook rewrites neither."""
     moved = plan.shift.moved
     renamed = {links.key(old) for old, new in moved.items() if links.key(old) != links.key(new)}
     wanted = renamed | {folded(old).removesuffix(".md") for old in (plan.old, *moved)}

@@ -75,7 +75,7 @@ class Revised:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was `erased`, in words, the ids of its chunks, and their paths in the trash, none if deleted for good."""
+    """An erasing: `erased` in words, the ids of its chunks, and their paths in the trash, none if deleted for good."""
 
     erased: str
     chunk_ids: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a new note supersedes: how callers name older notes, and how its frontmatter and an answer do."""
+"""Superseded notes: how callers name them, and how the frontmatter of the new note and an answer name them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _meant(index: Index, text: str) -> Iterator[StoredChunk]:
 
 
 def linked(index: Index, value: object) -> object:
-    """Return a value of `supersedes` with wikilinks, which Obsidian follows; what leads nowhere stays as it is."""
+    """Return a value of `supersedes` as wikilinks, which Obsidian follows, or as it is if it names no note."""
     with contextlib.suppress(MemoryNotFound, InvalidInput):
         return replacing(meant(index, value)).get("supersedes", value)
     return value

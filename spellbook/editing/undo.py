@@ -47,7 +47,7 @@ _ERASING = {"erase", "forget"}
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What was undone: the entry, the changed files (none if nothing was to do), a unified diff, the generation."""
+    """An undo: the entry, the changed files (none if nothing was to do), a unified diff, the generation."""
 
     entry: Entry
     paths: tuple[str, ...]

@@ -102,7 +102,7 @@ class Overturned:
 
 
 def superseding_fields(done: Scribed, number: int = 0) -> dict[str, Any]:
-    """Return the fields that name what a chunk supersedes, and what it may, with what to do; empty for neither."""
+    """Return the fields that list superseded notes, and notes that may be superseded with a hint; empty for none."""
     closed, older = done.superseded[number], done.may_supersede[number]
     return {
         **({"superseded": [*closed]} if closed else {}),

@@ -179,7 +179,7 @@ def folded(text: str) -> str:
 
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
-    """Yield a fault for each date that cannot be read, each part too large to be indexed, and what a merge left."""
+    """Yield a fault for each date that cannot be read, each part too large to be indexed, and callouts of a merge."""
     for key in dates.unread(note.meta):
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():

@@ -1,6 +1,6 @@
 """
-Looking up notes and sections by what a person or an agent calls them: one rule for every verb; and the folder of an
-agent's new note.
+Look up notes and sections by the names that people and agents use: one rule for every verb. Also choose the folder of
+an agent's new note.
 
 An id or a path goes before a title, so that no note can take the place of another by its title. After it come, as for
 links, the name of a file and an alias. A name that several notes have names none of them.

@@ -38,7 +38,7 @@ _CALIBRATIONS = "calibration"
 
 _MB = 1_000_000
 _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.damaged-*", "*seal")
-"""Files and folders of the state folder that repeat what is in notes, and are made anew."""
+"""Files and folders of the state folder that repeat text of notes, and are made anew."""
 """Bytes of a megabyte, as in `journal_mb`."""
 
 
@@ -65,7 +65,7 @@ class Index:
     _widths: set[int] = field(default_factory=set, repr=False)
 
     def missing(self, error: MemoryNotFound) -> MemoryNotFound:
-        """Return the error for what is not found; while the vault is read for the first time, it may be there."""
+        """Return the error for a missing note; while the vault is read for the first time, it may only be unread."""
         if (self.whole or self).catalog.is_read:
             return error
         return MemoryNotFound(error.message, "It may be there: not all notes are read yet.")

@@ -40,7 +40,7 @@ _OUTSIDE = re.compile(
 """An address, with or without its scheme, in brackets or behind letters that nobody sees; or a PDF."""
 
 _CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-]).)*?)\btrusted\b""")
-"""The key `trust` with lines that go on, up to the word that a stranger's file must not say."""
+"""The key `trust`, with its further lines, up to the word `trusted`."""
 
 _SAYS = re.compile(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
 
@@ -89,7 +89,7 @@ def distrusted(path: str, data: bytes) -> bytes:
 
 
 def is_guide(path: str, data: bytes) -> bool:
-    """Say whether a note is one of those that tell agents how to write memories."""
+    """Say whether a note is a guide, which tells agents how to write memories."""
     return b"guide" in data and not _values(_meta(path, data), "guide").isdisjoint(NO_GUIDES.values)
 
 

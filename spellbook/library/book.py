@@ -147,7 +147,7 @@ class Spellbook(Reader):
         self.index.vault.check_there()
         self.follow()
         if not self.index.catalog.is_read:
-            self.refresh()  # what is there may be a duplicate
+            self.refresh()  # an existing note may be a duplicate
         with self.meter.timed("scribe"):
             return write.scribe(self.index, self._searcher, chunks, **options)
 

@@ -21,7 +21,7 @@ DECISION, CHECKPOINT = "decision", "checkpoint"
 """Categories of the two kinds of notes."""
 
 QUESTIONS = ("What was I doing last?", "Where did I stop?", "하던 일은?", "어디까지 했지?")
-"""What people ask for the last checkpoint: each names these as its questions."""
+"""Questions that people ask for the last checkpoint; each checkpoint lists them as its questions."""
 
 RESULTS: dict[str, tuple[str, str]] = {
     "success": ("성공", "success"),

@@ -54,7 +54,7 @@ _CORE = (
     ("int", rf"[-+]?{_WHOLE}|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
     ("float", rf"[-+]?(?:{_FRACTION.format(_WHOLE)}|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)", "-+.0123456789"),
 )
-"""What plain scalars are by the core schema of YAML 1.2, by their first characters; dates are added, as in 1.1."""
+"""Types of plain scalars by the core schema of YAML 1.2, by their first characters; dates are added, as in 1.1."""
 
 LABELS = {
     *("title", "topic", "category", "categories", "kind", "keywords", "tags", "tag", "aliases", "alias", "questions"),

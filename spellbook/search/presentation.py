@@ -37,7 +37,7 @@ MOST_OUTSIDE = 80
 
 
 class Placed(Protocol):
-    """What stands on a line of a note, with a title and a heading path: a hit, a chunk, a place."""
+    """A hit, a chunk or a place: it has a line in a note, a title and a heading path."""
 
     @property
     def title(self) -> str: ...

@@ -43,7 +43,7 @@ _OURS = {
     "project": "facts of projects",
     "system": "how Spellbook is used",
 }
-"""What categories are for that Spellbook itself names; a vault and its settings may say otherwise."""
+"""Descriptions of Spellbook's own categories; a vault and its settings may say otherwise."""
 
 _LEAST_LETTERS = 12
 """Letters of a sentence that says something."""

@@ -1,4 +1,4 @@
-"""What all toolsets share: running and adding tools, their annotations, and answers."""
+"""Shared by all toolsets: running and adding tools, their annotations, and answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 READ = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
-"""What a tool does, for the client. Left out is what the protocol takes for granted: each word is sent in each list."""
+"""Kinds of tools, for the client. Defaults of the protocol are left out, since each word is sent in each list."""
 
 _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""

@@ -27,7 +27,7 @@ _OF_COMMAND = {"`spellbook log`": "log", "`spellbook reindex`": "rebuild_index"}
 """The tool that does what a command does."""
 
 _listed: ContextVar[Set[str] | None] = ContextVar("listed", default=None)
-"""The tools that whoever called is offered, None outside of a call of a tool."""
+"""Names of the tools that the caller is offered; None outside of a tool call."""
 
 
 def way_on(text: str) -> str:
@@ -82,5 +82,5 @@ class Names:
         return name if name in self.listed else self._also.get(name, name)
 
     def answer(self) -> None:
-        """Phrase what this call answers for whoever is offered these tools."""
+        """Phrase the advice in answers of this call for a caller that is offered these tools."""
         _listed.set(self.listed)

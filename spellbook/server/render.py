@@ -283,7 +283,7 @@ def contents_json(categories: Sequence[Category], max_tokens: int, about: Callab
     Return the table of contents for JSON within `max_tokens`: categories with their topics, largest first.
 
     Each category gives a topic in turn: first all ids and counts, then, for the largest, the other fields while there
-    is room. `topic_count` and the totals count all topics; with `truncated`, `left_out` counts what is missing.
+    is room. `topic_count` and the totals count all topics; with `truncated`, `left_out` counts the missing ones.
     """
     listing: Fields = {"categories": [], **toc.totals(categories)}
     room = max_tokens - _size(

@@ -17,7 +17,7 @@ from typing import Any
 from spellbook.text.unicode import composed
 
 HINT = "Leave it out, or say where it is kept. If it is not a secret, repeat with force=true. Nothing was written."
-"""What to do after a refusal. An argument is named as tools and the API take it; see `cli.app.as_typed`."""
+"""The hint of a refusal. An argument is named as tools and the API take it; see `cli.app.as_typed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ _IS = (
     rf"{_PARTICLE}?[ \t]{{0,8}}(?::=|=>|->|=(?![=>])|[:：|→]|[-–—](?=[ \t]))(?:[ \t*_]{{0,8}}\r?\n)?"
     rf"|{_PARTICLE}[ \t]|['’]s[ \t]|[ \t](?:is|was|to)[ \t](?:(?:still|now|just|set to|changed to)[ \t]){{0,2}}"
 )
-_WORD = r"[!#-&(-+\--:=?-_a-z{}~]"  # what is ASCII, without blanks, quotes and signs that end a word
+_WORD = r"[!#-&(-+\--:=?-_a-z{}~]"  # ASCII letters, without blanks, quotes and signs that end a word
 _VALUE = (
     r"""[ \t>*_(]{0,8}(?:["'`“‘「](?P<quoted>[^\s"'`“”‘’「」]{4,100})["'`”’」]"""
     rf"""|["'`]{{0,2}}(?P<value>{_WORD}{{4,200}})(?P<rest>[ \t]?\w{{0,4}}))"""
@@ -125,7 +125,7 @@ _FORMS = {
 _SIGN = re.compile("[A-Za-z0-9][!@#$%^&*+=~?]+[A-Za-z0-9]")
 _NUMBER = re.compile(r"\d{4,12}[#*]?")
 _ENDING = re.compile(r"[^가-힣]|$|이(?!상|하|후|전|내)|예요|입니|야|임|인데|다|로|으로|라고|래|였|를|을|니까")
-"""What may follow a value directly: no Korean but its particles and the verb to be."""
+"""Text that may directly follow a value: of Korean only particles and the verb to be."""
 _UNIT = re.compile(
     r"(?i)\s?(?:bit|byte|char|lett|digit|word|day|hour|minu|seco|week|mont|year|time|entr|user|won|px|[mgk]b|ms)|\s?[자회일번개분명건원년]"
 )

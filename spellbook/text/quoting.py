@@ -24,7 +24,7 @@ _IN_NAMES = re.compile(f"[{_CONTROLS}\xad\u180e\u200b\u200e\u200f\u2060-\u2064\u
 """Also the letters that a name looks the same without; joiners stay, which scripts and emoji need."""
 
 _FIELDS = re.compile(r'["\[\]]|\b(?:id|hash|why|index)\s*:|:\d+\)', re.I)
-"""What a name must not hold where other fields stand beside it."""
+"""Text that a name must not hold where other fields stand beside it."""
 
 _PLAIN = re.compile(r'[^\s"\[\](){}:,\\]+(?: [^\s"\[\](){}:,\\]+)*')
 """Ids and paths that no field beside them can be confused with."""

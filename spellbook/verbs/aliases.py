@@ -1,4 +1,4 @@
-"""Other names of arguments that clients use, for every door; and what is said of a name that a verb does not take."""
+"""Other names of arguments that clients use, for every door, and the error for an unknown name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAME = (
 """Names of one argument. Ours is `id`; sets of tools that were described elsewhere list their own."""
 
 _OF_CURSOR = "random_string"
-"""What Cursor gives to a tool that takes nothing."""
+"""The argument that Cursor sends to a tool without arguments."""
 
 _EMPTY = ("", "null", "None", "undefined")
 

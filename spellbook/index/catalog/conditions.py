@@ -32,7 +32,7 @@ WITH RECURSIVE each(word) AS (
 
 _COLUMNS = {"importance": "importance", "created": "instant(created)", "when": "moment(created, updated, mtime_ns)"}
 _COLUMNS["updated"] = "coalesce(instant(updated), mtime_ns / 1e9)"
-"""What a range of numbers is compared with; under other keys, and in the text, the dates that are there."""
+"""Columns that a range is compared with. Under other keys, and in the text, the written dates are compared."""
 
 _COMMON = "category topic tags keywords entities kind scope importance path created updated when"
 _COMMON_FIELDS = frozenset(_COMMON.split())

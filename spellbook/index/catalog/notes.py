@@ -77,7 +77,7 @@ class Notes:
         return tuple(Fault(*row) for row in self._rows("SELECT path, line, reason FROM faults ORDER BY path, line"))
 
     def unread(self, *, left_out: bool) -> tuple[str, ...]:
-        """Return the paths with a fault of which no note could be read, with or without what a walk leaves out."""
+        """Return the paths with a fault of which no note could be read, with or without files left out."""
         sql = "SELECT DISTINCT path FROM faults WHERE walk < ? AND path NOT IN (SELECT path FROM notes) ORDER BY path"
         return tuple(path for (path,) in self._rows(sql, (3 if left_out else 2,)))
 
@@ -200,7 +200,7 @@ class Notes:
             self._meta.put(connection, "rules", rules)
 
     def set_walk_faults(self, faults: Sequence[Fault], left_out: Sequence[Fault] = ()) -> None:
-        """Store the faults of the last walk, and what it left out, apart from the faults of notes."""
+        """Store the faults of the last walk, and the files that it left out, apart from the faults of notes."""
         kinds = ((1, faults), (2, left_out))
         new = sorted((fault.path, fault.line, fault.reason, kind) for kind, listed in kinds for fault in listed)
         if self._rows("SELECT * FROM faults WHERE walk ORDER BY 1, 2, 3") == new:

@@ -36,7 +36,7 @@ VERBS = {
     "import": "Imported",
     "doctor": "Links repaired",
 }
-"""What the page says of an entry, by its verb in the journal."""
+"""The words for an entry, by its verb in the journal."""
 
 
 def activity(shown: View) -> Response:
