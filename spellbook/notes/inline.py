@@ -70,7 +70,7 @@ def runs(
 
 
 def _parted(text: str, offsets: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield the texts in some lines: a footnote, and the lines after a blank line or a callout's title, are each one."""
+    """Yield the texts in some lines: a footnote, and lines after a blank line or a callout's title, are each one."""
     for line in range(first, last if last - first > 1 else first):
         if edge := _EDGE.match(text, offsets[line]):
             here = line + (edge["before"] is not None)
