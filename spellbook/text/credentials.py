@@ -171,12 +171,15 @@ def masked(text: str) -> str:
     return "".join([*kept, text[at:]])
 
 
+_MOST_TAG = 300  # letters
+
+
 def in_note(text: str, meta: Mapping[str, Any]) -> list[str]:
     """Say, a sentence each, what in a text and in its frontmatter looks like a secret."""
     held = [(key, secret) for key, value in meta.items() for part in _texts(value) for secret in find(f"{key}: {part}")]
     return [
         *(f"line {secret.line} of the text looks like it holds {secret.kind}" for secret in find(text)),
-        *(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
+        *dict.fromkeys(f"metadata.{key} looks like it holds {secret.kind}" for key, secret in held),
     ]
 
 
@@ -190,6 +193,8 @@ def new(before: str, after: str) -> list[Secret]:
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
+        if len(value) <= _MOST_TAG and not re.search(r"\s", value):  # the blanks of a tag became hyphens
+            yield from (value[at.end() :] for at in re.finditer("-", value))
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from (f"{key}: {text}" for text in _texts(item))

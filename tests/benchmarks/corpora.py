@@ -405,7 +405,7 @@ def memories() -> dict[str, tuple[str, str]]:
             raise ValueError(f"memories.yaml, {row['id']}: {'; '.join(found.errors + found.secrets)}")
         when = dt.datetime.fromisoformat(f"{row['when']}T09:00:00+09:00")
         folder = "{category}/{topic}".format(**found.memory.meta)
-        notes[row["id"]] = f"{folder}/{found.memory.name}.md", found.memory.note(row["id"], when)
+        notes[row["id"]] = f"{folder}/{found.memory.name} {row['id']}.md", found.memory.note(row["id"], when)
     return notes
 
 

@@ -405,7 +405,7 @@ def test_show_and_topics(notes: Path) -> None:
     assert (one["path"], one["meta"]["category"]) == ("ops/tokens.md", "decision")
     assert one["chunks"][0]["text"].strip() == "## Where\n\nSession tokens lie in PostgreSQL."
     listed = spellbook("--vault", notes, "topics").stdout
-    assert "decision\n└─ infra  2 notes" in listed
+    assert "decision  what was decided, why, and how it turned out\n└─ infra  2 notes" in listed
     assert "Session tokens lie in PostgreSQL." in listed
     topics = json.loads(spellbook("--vault", notes, "topics", "--json", "--filter", "category=project").stdout)[
         "topics"

@@ -91,8 +91,8 @@ def test_add_reads_stdin(vault: Path) -> None:
     """With - the text is stdin's, line ends and all, filed where the options say."""
     given = ["--topic", "shop", "--category", "home", "--title", "18:30"]
     result = spellbook("--vault", vault, "add", "-", *given, stdin="\ufeff- milk\n- tea\n")
-    assert (vault / "home/shop/18-30.md").read_text("utf-8").endswith("---\n\n- milk\n- tea\n")
-    assert (result.stdout.startswith("home/shop/18-30.md  "), result.stderr) == (True, "")
+    assert (vault / "home/shop/note.md").read_text("utf-8").endswith("---\n\n- milk\n- tea\n")
+    assert (result.stdout.startswith("home/shop/note.md  "), result.stderr) == (True, "")
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,19 @@ READS = {
     "migrate_back",  # which is migrate
     *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks"),
     *("superseded", "topics", "folders", "tags", "opened", "broken_links"),
-    *("contents", "about", "topics_of", "topic", "log", "validate", "state", "stats", "status", "is_watched"),
+    *(
+        "contents",
+        "about",
+        "topics_of",
+        "topic",
+        "log",
+        "validate",
+        "state",
+        "stats",
+        "status",
+        "is_watched",
+        "qualified",
+    ),
     *("check", "estimate", "doctor", "close", "release", "warm_up", "use", "hand_over", "follow", "refresh"),
     *("rest", "rest_end", "require_session", "reindex"),  # the index alone
     *("vault_graph", "adjacent", "pictures", "picture", "denial", "whole"),

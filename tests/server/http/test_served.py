@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import httpx
@@ -170,12 +172,13 @@ async def test_agents_and_browsers_wait_in_one_queue():
     def tool(name: str) -> str:
         return answer(name)[0]
 
+    book: Any = SimpleNamespace(complaint="")
     async with anyio.create_task_group() as group:
 
         async def meanwhile() -> None:
-            group.start_soon(threaded(tool, computes=True), "reads")
+            group.start_soon(threaded(tool, book, computes=True), "reads")
             with anyio.fail_after(PATIENCE):
-                assert await threaded(tool)("long") == "long"
+                assert await threaded(tool, book)("long") == "long"
             await anyio.wait_all_tasks_blocked()
             assert ran == {"long": 1}
 

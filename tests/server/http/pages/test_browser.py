@@ -118,7 +118,7 @@ def test_a_person_with_a_thumb_and_no_script(
     page.locator("select[name=folder]").select_option("projects")
     press("Preview")
     press("Move")
-    page.get_by_text("Saved.").wait_for()
+    page.get_by_text("Moved.").wait_for()
     assert [path for path in held(vault) if path.startswith("projects/umbrella")]
     press("Undo")
     page.get_by_text("Undone.").wait_for()
