@@ -31,7 +31,7 @@ _MOST_KINDS = 4
 _SAMPLED = 800
 """Letters of a chunk that its scripts are told from. By hand, for speed."""
 _STEP = 4
-"""Of these, every fourth is looked at, if they are not few. By hand, for speed."""
+"""A long sample is read in steps of so many letters. By hand, for speed."""
 _NAME = re.compile(r"(?<=[\w,] )[A-Z]\w*")
 _CERTAIN = 1.5
 """Weight of words from which on a chunk is in their language, names aside: "to Los Angeles" is not Spanish. By hand."""

@@ -73,7 +73,7 @@ class E5:
     dim: int = 384
     fingerprint: str = FINGERPRINT
     local: LocalEngine[E5Engine] = field(init=False, repr=False)
-    """What makes the raw vectors."""
+    """The engine that makes the raw vectors."""
 
     def __post_init__(self) -> None:
         self.local = LocalEngine(self.name, load, _HINT, self.threads)

@@ -116,7 +116,7 @@ class USE:
     name: str = "use"
     fingerprint: str = FINGERPRINT
     local: LocalEngine[UseOnnx] = field(init=False, repr=False)
-    """What makes the raw vectors."""
+    """The engine that makes the raw vectors."""
 
     def __post_init__(self) -> None:
         self.local = LocalEngine(self.name, lambda: (UseOnnx(prepare.ready()), self.describe()), _HINT, self.threads)
