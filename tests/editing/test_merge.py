@@ -326,13 +326,13 @@ def test_the_tool(vault, book, pair):
     async def conversation(agent):
         assert "Would merge ops/new.md into old.md." in await agent.call("merge", a="A1", b="B1", keep=None)
         assert (vault / "ops/new.md").exists()
-        assert "Merged ops/new.md into old.md, id: A1." in await agent.call("merge", a="A1", b="B1", apply=True)
+        assert "Merged ops/new.md into old.md, id: A1." in await agent.call("merge", a="A1", b="B1", dry_run=False)
         assert not (vault / "ops/new.md").exists()
         assert "merged into old.md" in await agent.refused("revise", chunk_id="B1", append="x")
         await agent.call("undo")
         (vault / "old.md").write_text((vault / "old.md").read_text() + "\nBob has no copy.\n")
         assert "a:\n> Bob has no copy.\nb:\n> Bob has a copy." in await agent.call("merge", a="A1", b="B1")
-        assert "CONFLICT" in await agent.refused("merge", a="A1", b="B1", apply=True)
+        assert "CONFLICT" in await agent.refused("merge", a="A1", b="B1", dry_run=False)
 
     talk(book, conversation, toolsets=["core", "desk"])
 
