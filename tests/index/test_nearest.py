@@ -92,6 +92,15 @@ def test_a_large_vault_is_searched_before_chroma_has_it(index, write_note, vault
 
 
 @pytest.mark.parametrize("index", ["chroma"], indirect=True)
+def test_chroma_may_answer_with_fewer_than_it_holds(index, monkeypatch):
+    """As many come back as exist: its graph can lose the way to vectors beside deleted ones."""
+    whole = chroma.Chroma.nearest
+    monkeypatch.setattr(chroma.Chroma, "nearest", lambda *asked: whole(*asked)[:3])
+    assert len(found(index)) == 30
+    assert len(found(index, {"category": "rare"})) == NOTES // RARE
+
+
+@pytest.mark.parametrize("index", ["chroma"], indirect=True)
 def test_where_chroma_fails_the_catalog_answers_and_says_so(index, monkeypatch):
     """As near, and as many; a filter is filled too."""
     query, reasons = index.embedder.embed_query("lighthouse"), list[str]()

@@ -161,6 +161,8 @@ class Nearest:
                     reasons.append(f"Chroma lacks {lacks}, which were read one by one")
                 unseen = ((key, blob) for key, blob, _ in vectors.since(seen))
                 lacking = _exactly(vector, unseen, wanted * _OVERFETCH[-1])
+            if len(near | dict(lacking)) < most:  # few exist, or Chroma's graph lost the way past deleted ones
+                return _exactly(vector, ((key, blob) for key, blob, _ in vectors.since(0)), most)
             return sorted((near | dict(lacking)).items(), key=lambda pair: -pair[1])[:most]
 
         return find
