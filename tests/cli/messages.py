@@ -113,7 +113,7 @@ SENTENCES = {
     "cli/backup.py": {"_row", "_print_imported"},
     "cli/doctor.py": {"_compare_releases", "_print_repeated", "_alike"},
     "cli/models.py": {"_in_words"},
-    "server/http/container.py": {"_overruled", "_not_needed", "_read_only", "_made", "_unused", "embedding"},
+    "server/http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},
     "search/ranking.py": {"costs", "_old"},

@@ -37,7 +37,7 @@ from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
-from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, HURRIED_SECONDS, Database
 
 FILE = "catalog.db"
 
@@ -397,7 +397,7 @@ class Catalog:
         with contextlib.suppress(StorageError, OSError):
             if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
                 return False
-            with self._database.hurried(), self._database.transaction() as connection:
+            with self._database.transaction(patience=HURRIED_SECONDS) as connection:
                 self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
             self._database.vacuum()
             with self._database.transaction() as connection:
