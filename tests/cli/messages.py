@@ -23,6 +23,7 @@ SAID = {
     "say",
     "_fail",
     "confirm",
+    "_is_agreed",
     "translated",
     "_did",
     "_say",
