@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-DISTRIBUTION = "spellbook-vault"
-"""What the package index calls Spellbook."""
-
 __all__ = ["Spellbook", "SpellbookError", "__version__", "open"]
 
 if not TYPE_CHECKING:  # a type checker would otherwise accept any misspelt name

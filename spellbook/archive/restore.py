@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +31,7 @@ from spellbook.system.errors import (
 from spellbook.text.quoting import counted
 from spellbook.vault import rules
 from spellbook.vault.folder import Folder
-from spellbook.vault.ignored import IGNORE_FILE
+from spellbook.vault.ignored import IGNORE_FILE, leaves_out, patterns_of, verdict
 from spellbook.vault.listing import shown
 from spellbook.vault.vault import Vault
 from spellbook.vault.writer import is_logged
@@ -201,15 +200,12 @@ class Over:
             self.removed.append(path)
 
     def _ignored_then(self) -> Callable[[str], bool]:
-        """Return which existing files were ignored when the snapshot was taken, and are therefore not in it."""
+        """Return which files were ignored when the snapshot was taken, and are therefore not in it."""
         then = self.files.get(IGNORE_FILE)
         if then is None:
             return lambda path: False
-        with tempfile.TemporaryDirectory() as scratch:
-            (Path(scratch) / IGNORE_FILE).write_bytes(b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
-            vault = Folder(Path(scratch))
-            listed = {item.path for item in tree(self.vault).files if vault.ignores(item.path)}
-        return listed.__contains__
+        patterns = patterns_of(IGNORE_FILE, b"".join(self.blobs.pieces(then.sha256, IGNORE_FILE)))
+        return partial(leaves_out, partial(verdict, patterns))
 
     def _clear(self, path: str, *, is_folder: bool) -> None:
         """Move to the trash a file where a folder is needed, or anything but a file where a file is needed."""

@@ -135,22 +135,14 @@ vault_option = click.option(
 )
 
 
-class _Number(click.IntRange):
-    """A whole number whose bounds help shows; the verb itself says what is wrong with another one."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return click.INT.convert(value, param, ctx)
-
-
-def option(verb: Verb, name: str, *flags: str, is_checked: bool = True, **settings: Any) -> Callable[[F], F]:
+def option(verb: Verb, name: str, *flags: str, **settings: Any) -> Callable[[F], F]:
     """
     Return the option of an argument, with the default, the bounds and the help that the table has for it.
 
-    A flag is off unless it is typed: what a tool only shows at first, a person's command does. `is_checked` says
-    whether the verb itself refuses a number out of bounds.
+    A flag is off unless it is typed: what a tool only shows at first, a person's command does.
     """
     argument = verb.arguments[name]
-    number = (_Number if is_checked else click.IntRange)(argument.least, argument.most)
+    number = click.IntRange(argument.least, argument.most)
     words = click.Choice([each for each in argument.choices if each])
     has_opposite = any("/" in each for each in flags)
     shown = {"default": argument.default or None, "show_default": True}

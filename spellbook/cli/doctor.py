@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,20 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook import DISTRIBUTION, __version__
 from spellbook.cli import output, progress_bar, vault_state
 from spellbook.cli.app import command, json_option, main
 from spellbook.search.presentation import place, titles
 from spellbook.settings.translate import translated
-from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted, one_line
 
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
     from spellbook.search.duplicates import AlikeChunks, Contradiction, Repeated
-
-_MOST_SECONDS = 60
-"""Seconds that the package index may take to answer."""
 
 _MOST_LISTED = 5  # duplicates and contradictions of a vault
 _MOST_ALIKE = 5  # chunks of a group of duplicates
@@ -45,9 +38,8 @@ def status(book: Spellbook, verbose: bool, as_json: bool) -> None:
 @command(
     click.option("--fix", type=click.Choice(["links"]), help="Show how broken links can be repaired."),
     click.option("--yes", is_flag=True, help="With --fix: write the repairs."),
-    click.option("--newer", is_flag=True, help="Also ask the package index for a newer release."),
 )
-def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
+def doctor(book: Spellbook, fix: str | None, yes: bool) -> None:
     """
     Check the vault, the index and the embedder; exit 1 if something must be fixed.
 
@@ -57,8 +49,6 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
     --fix links lists broken links, and repairs those to files that were moved.
     It shows the differences; with --yes it writes them, and `spellbook undo`
     takes them back.
-
-    Only --newer asks another machine: the package index that pip uses.
 
     \b
     spellbook doctor --fix links
@@ -82,8 +72,6 @@ def doctor(book: Spellbook, fix: str | None, yes: bool, newer: bool) -> None:
     with progress_bar.bar(hidden=False) as progress:
         found = book.check(progress=progress)
     _print_repeated(found)
-    if newer:
-        output.say(_compare_releases())
     if sick:
         sys.exit(1)
 
@@ -129,39 +117,6 @@ def _contrary(pair: Contradiction) -> Iterator[str]:
     width = output.widest(places)
     for at, *words in zip(places, *pair.parts[:_MOST_PARTS], strict=True):
         yield output.row(at, "   ".join(words), width)
-
-
-def _compare_releases() -> str:
-    """Return whether there is a newer release."""
-    newest = _newest_release()
-    if _numbers(newest) > _numbers(__version__):
-        return f"Spellbook {newest} is out; this is {__version__}. Upgrade with the tool that you installed it with."
-    return f"Spellbook {__version__} is the newest release."
-
-
-def _newest_release() -> str:
-    """Ask pip, which knows the package index that this machine uses. Raises SpellbookError if there is no answer."""
-    try:
-        answer = subprocess.run(
-            [sys.executable, "-m", "pip", "index", "versions", DISTRIBUTION],
-            capture_output=True,
-            text=True,
-            timeout=_MOST_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SpellbookError("The package index did not answer.", "Try again later.") from error
-    newest = re.match(rf"{DISTRIBUTION} \(([\d.]+)\)", answer.stdout)
-    if not newest:
-        reason = one_line(answer.stderr.strip()).rpartition("ERROR: ")[2][:200].removesuffix(".")
-        raise SpellbookError(
-            f"pip could not ask for the newest release: {reason}.",
-            f"Installed without pip? Run `uv tool upgrade {DISTRIBUTION}` or `pipx upgrade {DISTRIBUTION}`.",
-        )
-    return newest[1]
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in version.split(".")]
 
 
 @command(

@@ -321,7 +321,7 @@ def restore(book: Spellbook, name: str, as_json: bool) -> None:
 
 
 @command(
-    option(table.LOG, "limit", "-n", "--limit", is_checked=False),
+    option(table.LOG, "limit", "-n", "--limit"),
     json_option,
 )
 def log(book: Spellbook, limit: int, as_json: bool) -> None:

@@ -117,17 +117,22 @@ def _offer_categories(config: Config, named: str, is_wanted: bool) -> None:
     if not is_wanted:
         output.say("These can stand for categories, so that their notes are decisions, projects and so on:", err=True)
         click.echo("\n".join(lines), err=True)
-        if sys.stdin.isatty() and sys.stderr.isatty():
-            is_wanted = output.confirm("Add the lines to the settings?", default=True, abort=False)
-        else:
-            output.say(f"`spellbook init {named} --categories` adds the lines to the settings.", err=True)
-    if is_wanted:
+    how = f"`spellbook init {named} --categories` adds the lines to the settings."
+    if is_wanted or _is_agreed("Add the lines to the settings?", how):
         file = config.vault / paths.MARKER / "config.toml"
         before = changes.read(file)
         rules = {key: category for key, (category, _) in offered.items()}
         text = edit.with_categories((before or b"").decode("utf-8"), rules)
         changes.FileChange(file, before, text.encode()).make()
         output.say(f"Added the lines to {file}.")
+
+
+def _is_agreed(question: str, how: str) -> bool:
+    """Ask a person on a terminal; say `how` it can be had, where nobody can be asked."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return output.confirm(question, default=True, abort=False)
+    output.say(how, err=True)
+    return False
 
 
 def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
@@ -139,16 +144,9 @@ def _keep_out_the_trash(vault: Path, named: str, is_wanted: bool) -> None:
             output.say(f"{gitignore.FILE} needs no line: git already ignores {gitignore.LINE}.", err=True)
         return
     offer = f"Erased notes go into {gitignore.LINE}, which git would commit"
-    if not is_wanted and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm(
-            f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?", default=True, abort=False
-        )
-    elif not is_wanted:
-        output.say(
-            f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}.",
-            err=True,
-        )
-    if is_wanted:
+    question = f"{offer}. Add the line {gitignore.LINE} to {vault / gitignore.FILE}?"
+    how = f"{offer}: `spellbook init {named} --gitignore` adds the line {gitignore.LINE} to its {gitignore.FILE}."
+    if is_wanted or _is_agreed(question, how):
         gitignore.with_line(vault / gitignore.FILE, gitignore.LINE).make()
         output.say(f"Added {gitignore.LINE} to {vault / gitignore.FILE}.")
 

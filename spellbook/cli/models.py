@@ -46,7 +46,7 @@ def migrate(book: Spellbook, to: str | None, rollback: bool, dry_run: bool, yes:
     if to:
         ahead = book.estimate(to)
         if as_json and dry_run:
-            output.as_json(ahead.as_dict())
+            output.as_json(output.fields(ahead))
         else:
             output.say(_in_words(ahead), err=not dry_run)
         if dry_run:

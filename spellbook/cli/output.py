@@ -334,7 +334,8 @@ def moved(done: Moved, *, dry_run: bool) -> None:
     if dry_run:
         for old, new in done.moved:
             click.echo(f"{one_line(old)} → {one_line(new)}")
-        _differences(done.changed)
+        for note in done.changed:
+            click.echo(plain(note.difference))
     faults(done.left)
     links, notes = _links(done.changed)
     files, old, new = counted(len(done.moved), "file"), one_line(done.old), one_line(done.new)
@@ -353,7 +354,8 @@ def offer(made: Offer, *, is_done: bool) -> None:
     for each in made.broken:
         at = click.style(one_line(f"{each.source}:{each.line}"), fg="cyan")
         click.echo(f"{at}  {one_line(each.target)} → {one_line(each.path or '?')}")
-    _differences(made.changed)
+    for note in made.changed:
+        click.echo(plain(note.difference))
     faults(made.left)
     links, notes = _links(made.changed)
     unknown = sum(each.path is None for each in made.broken)
@@ -366,11 +368,6 @@ def offer(made: Offer, *, is_done: bool) -> None:
         say(f"{links} in {notes} can be repaired: repeat with --yes.{rest}", err=True)
     elif rest:
         say(rest.strip(), err=True)
-
-
-def _differences(changed: Sequence[RelinkedNote]) -> None:
-    for note in changed:
-        click.echo(plain(note.difference))
 
 
 def faults(faults: Sequence[Fault]) -> None:

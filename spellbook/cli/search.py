@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 limit_option = option(table.SEARCH, "limit", "-n", "--limit")
 min_score_option = option(table.SEARCH, "min_score")
-max_tokens_option = option(table.SEARCH, "max_tokens", is_checked=False)
+max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
 explain_option = option(table.SEARCH, "explain")
 _NARROWED = (limit_option, filter_option, scope_option)

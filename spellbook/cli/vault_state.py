@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from spellbook.cli.output import chroma, pad
+from spellbook.notes.note import Fault
 from spellbook.settings.translate import translated
 from spellbook.text.quoting import counted, flat, one_line
 from spellbook.verbs.admin import ENOUGH
@@ -127,8 +128,7 @@ def _minute(at: str) -> str:
 
 
 def _fault(fault: Mapping[str, Any]) -> str:
-    at = f"{fault['path']}, line {fault['line']}" if fault["line"] else fault["path"]
-    return translated(one_line(f"{at}: {fault['reason']}"))
+    return translated(one_line(str(Fault(**fault))))
 
 
 def _second(state: Mapping[str, Any]) -> str:

@@ -64,14 +64,13 @@ class Moved:
 @dataclass(slots=True)
 class Relinking:
     """
-    Planned links: texts before and after by path, and the number of rewritten links in each; `others` are canvases and
-    the notes that the catalog does not know: templates and excluded ones.
+    Planned links: text before and after by path, with the number of rewritten links; `others` are canvases and the
+    notes that the catalog does not know: templates and excluded ones.
     """
 
     vault: Vault
     others: set[str] = field(default_factory=set)
-    texts: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, tuple[bytes, bytes, int]] = field(default_factory=dict)
     left: list[Fault] = field(default_factory=list)
 
     def plan(self, path: str, at: str, mend: Callable[[Note], Mended]) -> None:
@@ -94,7 +93,7 @@ class Relinking:
         if done.count and path in self.others and not mode_of(self.vault.locate(at)) & 0o222:
             self.left.append(Fault(path, 0, "it is read-only; its links are as they were"))
         elif done.count:
-            self.texts[path], self.counts[path] = (data, note.encode(head + done.text)), done.count
+            self.texts[path] = data, note.encode(head + done.text), done.count
 
     def write(self, paths: Iterable[str]) -> dict[str, SpellbookError]:
         """Write the new texts at `paths`; return the errors as `Vault.write_all` does."""
@@ -103,11 +102,11 @@ class Relinking:
     def changed(self) -> tuple[RelinkedNote, ...]:
         """Return the files with rewritten links, by path."""
         changed = []
-        for path, pair in sorted(self.texts.items()):
+        for path, (*pair, count) in sorted(self.texts.items()):
             before, after = (decode(path, data)[0] for data in pair)
             heads = f"a/{path}", f"b/{path}"
             shown = "--- {}\n+++ {}".format(*heads) if path in self.others else unified(before, after, *heads)
-            changed.append(RelinkedNote(path, self.counts[path], shown))
+            changed.append(RelinkedNote(path, count, shown))
         return tuple(changed)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from spellbook.notes.links import By, Files, Link, find, replaced, retargeted, spelled
+from spellbook.notes.links import By, Files, Link, Reached, find, replaced, retargeted, spelled
 from spellbook.notes.note import Note, parse
 
 _WIKI_END = re.compile(r"[ \t]*(?:\\?\|(?P<shown>[^\r\n]*?))?\]\]")
@@ -35,9 +35,9 @@ class Shift:
         """Return where the file that was at `path` is."""
         return self.moved.get(path, path)
 
-    def wanted(self, source: str, target: str, is_markdown: bool) -> str | None:
+    def wanted(self, source: str, target: str, is_markdown: bool) -> tuple[Reached, str] | None:
         """
-        Return where a link in the note that was at `source` has to lead and does not; None if it is well.
+        Return where a link in the note that was at `source` led, and has to lead and does not; None if it is well.
 
         A Markdown link that was relative stays so, for other readers than Obsidian.
         """
@@ -47,7 +47,7 @@ class Shift:
         wanted = self.now(then.path)
         now = self.after.follow(self.now(source), target, is_markdown)
         is_well = now is not None and now.path == wanted and (then.by != By.RELATIVE or now.by == By.RELATIVE)
-        return None if is_well else wanted
+        return None if is_well else (then, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,8 @@ def mend(note: Note, source: str, shift: Shift) -> Mended:
     """Rewrite the links of `note`, whose path is the new one, and which was at `source`."""
     forms: dict[Link, str | None] = {}
     for link in find(note):
-        before = shift.before.follow(source, link.target, link.is_markdown)
-        wanted = shift.wanted(source, link.target, link.is_markdown)
-        if wanted is not None and before is not None:
-            forms[link] = retargeted(link, before, note.path, wanted, shift.after)
+        if places := shift.wanted(source, link.target, link.is_markdown):
+            forms[link] = retargeted(link, places[0], note.path, places[1], shift.after)
     return rewrite_links(note, forms)
 
 

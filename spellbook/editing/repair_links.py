@@ -55,10 +55,10 @@ def broken(index: Index) -> tuple[BrokenLink, ...]:
 def _beside(index: Index) -> Iterator[Linked]:
     """Yield the links of canvases and templates, but for excluded canvases and for what a template fills in."""
     settings = obsidian.read(index.config.vault) if index.config.obsidian else obsidian.ObsidianSettings()
-    is_left_out = settings.leaves_out() or index.vault.ignores
+    excluded = settings.leaves_out()
     for path in index.vault.files():
         is_template = names.is_note(path) and composed(path).lower().startswith(settings.templates)
-        is_canvas = path.endswith(names.CANVAS) and not is_left_out(path)
+        is_canvas = path.endswith(names.CANVAS) and not (excluded and excluded(path))
         if (is_template or is_canvas) and not index.vault.ignores(path):
             with contextlib.suppress(SpellbookError):
                 note = parse(path, index.vault.read(path)[0])

@@ -93,8 +93,8 @@ def revise(index: Index, id: str, revision: Revision) -> Revised:
     written, if the section changed since.
     """
     changes = _check_request(revision)
-    if relations.SUPERSEDES in changes:
-        changes[relations.SUPERSEDES] = superseding.linked(index, changes[relations.SUPERSEDES])
+    with contextlib.suppress(MemoryNotFound, InvalidInput):  # what names no note, or one that is gone, stays as it is
+        changes |= superseding.replacing(superseding.meant(index, changes.get(relations.SUPERSEDES)))
     for _ in range(_TRIES):
         [chunk, *_], is_note = named(index, id)
         data = index.vault.read(chunk.path)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,13 +32,6 @@ def _meant(index: Index, text: str) -> Iterator[StoredChunk]:
         if "," not in text:  # as a title may have
             raise
         yield from (lookup.resolve(index, part.strip()) for part in text.split(","))
-
-
-def linked(index: Index, value: object) -> object:
-    """Return a value of `supersedes` as wikilinks, which Obsidian follows, or as it is if it names no note."""
-    with contextlib.suppress(MemoryNotFound, InvalidInput):
-        return replacing(meant(index, value)).get("supersedes", value)
-    return value
 
 
 def replacing(chunks: Sequence[StoredChunk]) -> dict[str, Any]:

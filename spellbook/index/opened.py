@@ -37,9 +37,10 @@ _CALIBRATIONS = "calibration"
 """The folder in the state folder for calibrations that were measured here. Under another name all are measured anew."""
 
 _MB = 1_000_000
+"""Bytes of a megabyte, as in `journal_mb`."""
+
 _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.damaged-*", "*seal")
 """Files and folders of the state folder that repeat text of notes, and are made anew."""
-"""Bytes of a megabyte, as in `journal_mb`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +160,14 @@ class Index:
         config = replace(self.config, embedder=name)
         embedder = embedders.create(name, config.threads, config.state / _CALIBRATIONS)
         second = embedders.second(embedder.name, config.threads) if config.second_encoder else None
-        return self._with(config, embedder, second, self.reranker)
+        made = replace(self, config=config, embedder=embedder, second=second, _widths=set())
+        return replace(made, chroma=_chroma(config, embedder))
 
     def with_models(self, other: Index) -> Index:
         """Return this index with the models of another one; both forms share the catalog."""
         config = replace(self.config, embedder=other.config.embedder)
-        return self._with(config, other.embedder, other.second, other.reranker)
-
-    def _with(
-        self, config: Config, embedder: Embedder, second: SecondEncoder | None, reranker: Reranker | None
-    ) -> Index:
-        index = replace(self, config=config, embedder=embedder, chroma=_chroma(config, embedder), _widths=set())
-        return replace(index, second=second, reranker=reranker)
+        made = replace(self, config=config, embedder=other.embedder, second=other.second, reranker=other.reranker)
+        return replace(made, chroma=_chroma(config, other.embedder), _widths=set())
 
     def mark_looked(self) -> None:
         """Record a look at the whole vault. Not in the catalog: that would wait for writers, and break a seal."""

@@ -114,10 +114,6 @@ class Spellbook(Reader):
         complaint = upkeep.refresh(self.index, self.last_look, self.watched, embed=embed, look=look, whole=whole)
         self.complaint = complaint if look else self.complaint
 
-    def _look(self, *, embed: bool = False) -> None:
-        """Scan the vault as `refresh` does, however lately a look found no change: more than an answer needs it."""
-        self.refresh(embed=embed, whole=True)
-
     def follow(self) -> None:
         """Switch to the embedding model that another process has migrated the vault to, if it has."""
         with contextlib.suppress(Damaged):
@@ -183,19 +179,19 @@ class Spellbook(Reader):
         try:
             return change()
         except MemoryNotFound:
-            self._look()  # somebody may have just saved it
+            self.refresh(whole=True)  # somebody may have just saved it
             return change()
 
     def forget_working(self, days: float | None = None) -> Erased | None:
         """Move working memories to the trash that nobody touched for `days` (`working_days`); undo takes it back."""
         self.index.vault.check_there()
-        self._look()
+        self.refresh(whole=True)
         return cleanup.forget(self.index, days)
 
     def erase_topic(self, topic: str, *, hard: bool = False) -> Erased:
         """Move every note of a topic to the trash."""
         self.index.vault.check_there()
-        self._look()
+        self.refresh(whole=True)
         self.topic(topic)  # raises MemoryNotFound, with similar names
         category, name = toc.category_and_topic(self.index, topic)
         return revise.erase_topic(self.index, name, category, hard=hard)
@@ -212,7 +208,7 @@ class Spellbook(Reader):
     def undo(self, entry: int | None = None, *, dry_run: bool = False) -> undo.Undone:
         """Undo the latest change, or the one with this number in the log; see `editing.undo.undo`."""
         self.index.vault.check_there()
-        self._look()
+        self.refresh(whole=True)
         return undo.undo(self.index, entry, dry_run=dry_run)
 
     def undo_all(self, since: str = "", *, dry_run: bool = False) -> list[Entry]:
@@ -243,7 +239,7 @@ class Spellbook(Reader):
     ) -> export.Exported:
         """Write the vault, or the notes that meet `filter`, to a file or an open stream; see `archive.export.run`."""
         if filter:
-            self._look()
+            self.refresh(whole=True)
         only = set(self.index.catalog.paths(conditions(filter))) if filter else None
         return export.run(self.index.vault, file, format, only=only, attachments=attachments)
 
@@ -264,7 +260,7 @@ class Spellbook(Reader):
         The options are those of `archive.importer.ImportOptions`. Search by words finds the notes when this returns.
         """
         self.index.vault.check_there()
-        self._look()  # the catalog knows where earlier imports put their notes
+        self.refresh(whole=True)  # the catalog knows where earlier imports put their notes
         options = importer.ImportOptions(on_conflict, dry_run, into, attachments, keep_trust)
         return importer.run(self.index, Path(source).expanduser(), options, progress)
 
@@ -301,7 +297,7 @@ class Spellbook(Reader):
 
     def check(self, *, progress: Progress | None = None) -> duplicates.Repeated:
         """Compare all texts with each other: duplicates and contradictions."""
-        self._look(embed=True)
+        self.refresh(embed=True, whole=True)
         return duplicates.repeated(self.index, progress)
 
     def estimate(self, to: str) -> Estimate:
@@ -317,7 +313,7 @@ class Spellbook(Reader):
         """
         self.index.vault.check_there()
         if self.index.catalog.fingerprint == self.index.embedder.fingerprint:  # else it would switch at once
-            self._look()
+            self.refresh(whole=True)
         return migrate.run(self.index, to, self.use, progress)
 
     def migrate_back(self, *, progress: Progress | None = None) -> Migrated:
@@ -326,12 +322,12 @@ class Spellbook(Reader):
 
     def doctor(self) -> Iterator[tuple[str, list[str]]]:
         """Run the health checks one by one; yield each one's name and the problems it found, if any."""
-        self._look(embed=True)
-        yield from doctor.checks(self.index, self.snapshots, self.complaint)
+        self.refresh(embed=True, whole=True)
+        yield from doctor.checks(self.index, self.complaint)
 
     def broken_links(self) -> tuple[repair_links.BrokenLink, ...]:
         """Return the links that lead nowhere."""
-        self._look()
+        self.refresh(whole=True)
         return repair_links.broken(self.index)
 
     def mend_links(self, *, dry_run: bool = False) -> repair_links.Offer:

@@ -104,7 +104,7 @@ def chroma(index: Index) -> dict[str, Any]:
     return {"place": index.chroma.place, "vectors": index.chroma.rows, "behind": follow.behind(index)}
 
 
-def checks(index: Index, snapshots: Snapshots, complaint: str) -> Iterator[tuple[str, list[str]]]:
+def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     """
     Check one thing after another; yield its name, and its faults and remarks.
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from spellbook.index import embed, sync
 from spellbook.index.catalog.vector_bytes import compact
@@ -62,10 +61,6 @@ class Estimate:
     bytes: int
     sampled: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as the command line's JSON shows it."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
@@ -74,10 +69,6 @@ class Migrated:
     embedder: str
     switched: bool
     embedded: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as the command line's JSON shows it."""
-        return asdict(self)
 
 
 def beside(index: Index, name: str) -> Index:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.schema import Place, StoredChunk
@@ -75,10 +74,6 @@ class Repeated:
 
     duplicates: tuple[AlikeChunks, ...]
     contradictions: tuple[Contradiction, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as programs see it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

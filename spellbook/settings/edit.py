@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Mapping
 
+from spellbook.notes.note import newline
 from spellbook.system.errors import InvalidInput
 
-_TABLE = re.compile(r"^[ \t]*\[", re.M)
 _CATEGORIES = re.compile(r"^[ \t]*\[[ \t]*categories[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
 """The line that begins the table."""
 
@@ -19,12 +19,11 @@ def with_setting(toml: str, key: str, value: str) -> str:
     """
     Return settings in which `key` is `value`; if that is empty, the line is removed, and Spellbook's own choice holds.
 
-    Raises InvalidInput if the settings are not TOML, or if only a person can change them safely.
+    Raises InvalidInput if the settings are not TOML.
     """
     import tomlkit
 
     text = toml.removeprefix("\ufeff")
-    shown = json.dumps(value, ensure_ascii=False)
     try:
         settings = tomlkit.parse(text)
         if key in settings:
@@ -36,23 +35,10 @@ def with_setting(toml: str, key: str, value: str) -> str:
             text = settings.as_string()
         elif value:
             # tomlkit would put a new key after the others, with its own line end.
-            newline = "\r\n" if "\r\n" in text else "\n"
-            table = _TABLE.search(text)
-            example = _example(key).search(text, 0, table.start() if table else len(text))
-            at = example.end() if example else 0
-            before = newline if example and not example[0].endswith("\n") else ""
-            text = f"{text[:at]}{before}{key} = {shown}{newline}{text[at:]}"
-        if tomlkit.parse(text).get(key, "") != value:
-            reason = f"config.toml sets its {key} in a way that cannot be changed automatically."
-            raise InvalidInput(reason, f"Write {key} = {shown} there.")
+            text = f"{key} = {json.dumps(value, ensure_ascii=False)}{newline(text)}{text}"
     except tomlkit.exceptions.TOMLKitError as error:
         raise InvalidInput(f"config.toml cannot be read ({error}).", "Fix or delete the file.") from error
     return f"\ufeff{text}" if toml.startswith("\ufeff") else text
-
-
-def _example(key: str) -> re.Pattern[str]:
-    """Return what the commented line that shows how looks like, with the indented comments that follow it."""
-    return re.compile(rf"^#[ \t]*{key}[ \t]*=.*(?:\r?\n#[ \t]{{5,}}.*)*(?:\r?\n|\Z)", re.M)
 
 
 def with_categories(toml: str, rules: Mapping[str, str]) -> str:
@@ -64,13 +50,13 @@ def with_categories(toml: str, rules: Mapping[str, str]) -> str:
     import tomlkit
 
     text = toml.removeprefix("\ufeff")
-    newline = "\r\n" if "\r\n" in text else "\n"
+    end = newline(text)
     lines = [f"{json.dumps(key, ensure_ascii=False)} = {json.dumps(name)}" for key, name in rules.items()]
     begin = _CATEGORIES.search(text)
     at = begin.end() if begin else len(text)
-    before = newline if at and text[at - 1] != "\n" else ""
+    before = end if at and text[at - 1] != "\n" else ""
     header = [] if begin else ["[categories]"]
-    changed = text[:at] + before + newline.join([*header, *lines, ""]) + text[at:]
+    changed = text[:at] + before + end.join([*header, *lines, ""]) + text[at:]
     try:
         held = tomlkit.parse(changed).unwrap().get("categories")
     except tomlkit.exceptions.TOMLKitError as error:

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 BUSY_SECONDS = 30
 """Seconds that a write waits for another process."""
 
-_HURRIED_SECONDS = 0.005
+HURRIED_SECONDS = 0.005
 """Seconds that a write waits which another process may as well do."""
 
 _SOME = 1_000
@@ -131,12 +131,6 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def hurried(self) -> Iterator[None]:
-        """Inside, a file that another process is writing raises StorageError at once, not after half a minute."""
-        with _wait_up_to(self.connection(), _HURRIED_SECONDS):
-            yield
-
-    @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Let all reads inside see one state of the file."""
         with self.transaction("DEFERRED"):
@@ -146,7 +140,7 @@ class Database:
         """Return the bytes of the file that it no longer needs."""
         return int(self.rows("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0])
 
-    def vacuum(self, patience: float = _HURRIED_SECONDS) -> None:
+    def vacuum(self, patience: float = HURRIED_SECONDS) -> None:
         """
         Write the file anew, without what was deleted; a kill meanwhile leaves it as it was.
 

@@ -152,14 +152,12 @@ class Vault(Folder):
             except FileExistsError as error:
                 raise taken(path) from error
 
-    def put(self, path: str, data: bytes | None, expected: str | None, mode: int = 0o644) -> None:
+    def put(self, path: str, data: bytes, expected: str | None, mode: int = 0o644) -> None:
         """Write `data`, with `mode` if new. Raises Conflict if the hash is not `expected`; None is no file."""
         self.check_target(path)
-        if expected is not None and data is not None:
+        if expected is not None:
             self.write(path, data, expected)
-        elif expected is not None:
-            self.remove(path, expected, hard=True)
-        elif data is not None and not self._writer.write_new(self.locate(path).parent, data, mode, iter([path])):
+        elif not self._writer.write_new(self.locate(path).parent, data, mode, iter([path])):
             raise taken(path)
 
     def move(self, path: str, to: str, expected: str) -> None:

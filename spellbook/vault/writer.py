@@ -40,7 +40,7 @@ class Writer:
         self._state = state
 
     @contextlib.contextmanager
-    def exclusive(self, patience: float = 30) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """
         Hold the write lock of the vault. Editors do not take this lock.
 
@@ -50,7 +50,7 @@ class Writer:
         busy = StorageError("Another Spellbook has been writing for 30 seconds.", "Try again; nothing was written.")
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(disk.alone(self._state / "write.lock", patience, busy))
+                held.enter_context(disk.alone(self._state / "write.lock", 30, busy))
             except OSError as error:
                 raise StorageError(
                     f"{self._state}: the state folder cannot be written ({error.strerror}).",
@@ -240,6 +240,6 @@ class NoWriter(Writer):
     """Refuses every write."""
 
     @contextlib.contextmanager
-    def exclusive(self, patience: float = 0) -> Iterator[NoReturn]:
+    def exclusive(self) -> Iterator[NoReturn]:
         raise PermissionDenied(f"{self.folder.root}: this folder is only read.", "Change the file in an editor.")
         yield

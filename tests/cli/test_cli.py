@@ -23,7 +23,6 @@ from spellbook.cli import main, output
 from spellbook.index import metrics
 from spellbook.library.book import Spellbook
 from spellbook.settings.config import Config, load
-from tests.archive.pages.site import Site
 from tests.commands import process, spellbook
 from tests.helpers import PATIENCE
 
@@ -517,30 +516,6 @@ def test_erase(notes: Path) -> None:
 
 
 # -- state
-
-
-@pytest.mark.parametrize(
-    ("releases", "message"),
-    [
-        (("0.1.0", "99.0.1"), "Spellbook 99.0.1 is out"),
-        (("0.0.9", package.__version__), f"Spellbook {package.__version__} is the newest release."),
-    ],
-)
-def test_doctor_names_a_newer_release_only_if_asked(
-    vault: Path, monkeypatch: pytest.MonkeyPatch, site: Site, releases: tuple[str, ...], message: str
-) -> None:
-    """pip is asked with --newer, at the index that pip is set up to use, and never without."""
-    pytest.importorskip("pip", reason="needs pip in this environment")
-    names = [f"spellbook_vault-{version}-py3-none-any.whl" for version in releases]
-    links = "".join(f'<a href="/{name}">{name}</a>' for name in names)
-    site.add("/simple/spellbook-vault/", f"<!doctype html><html><body>{links}</body></html>")
-    for name, value in {"INDEX_URL": site.url("/simple"), "CONFIG_FILE": os.devnull, "RETRIES": "0"}.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
-    assert message in spellbook("--vault", vault, "doctor", "--newer").stdout
-    assert "newest" not in spellbook("--vault", vault, "doctor").stdout
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    refused = spellbook("--vault", vault, "doctor", "--newer", code=1)
-    assert "pip could not ask for the newest release" in refused.stderr
 
 
 def test_status_gives_no_percentile_of_a_few_questions(vault: Path, write_note: Write, book: Spellbook) -> None:

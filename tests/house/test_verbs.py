@@ -119,7 +119,7 @@ def calls(folder: str) -> Iterator[tuple[Path, ast.Call, str]]:
 
 def test_an_option_states_nothing_of_its_own() -> None:
     """An option of the table is given its form at most: no default, no bound and no help."""
-    form = {"type", "metavar", "multiple", "nargs", "required", "callback", "expose_value", "is_checked"}
+    form = {"type", "metavar", "multiple", "nargs", "required", "callback", "expose_value"}
     options = [node for _, node, name in calls("cli") if name == "option"]
     assert len(options) > 20
     for node in options:

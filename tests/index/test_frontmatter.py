@@ -53,7 +53,7 @@ def test_a_date_that_is_not_understood_is_named(book, write_note):
     write_note("a.md", "---\ndate created: soon\n---\ntext\n", age=3600)
     write_note("b.md", "---\ncreated: 2024-01-05\nupdated:\ndue: soon\n---\ntext\n")
     book.reindex()
-    named = dict(checks(book.index, book.snapshots, ""))["note files"]
+    named = dict(checks(book.index, ""))["note files"]
     assert named == ["a.md: the date date created is not understood: 'soon'"]
     assert book.status()["faults"][0]["path"] == "a.md"
     assert book.show("a")[0].created is None

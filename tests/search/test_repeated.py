@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_it_is_told_as_plain_data(book: Spellbook, memory: Write) -> None:
     memory("b.md", "Backups of the harbour are kept for 14 days.")
     memory("c.md", CATS)
     memory("d.md", CATS)
-    told = json.loads(json.dumps(book.check().as_dict(), ensure_ascii=False))
+    told = json.loads(json.dumps(asdict(book.check()), ensure_ascii=False))
     assert told["contradictions"][0]["parts"] == [["… kept for 30 days", "… kept for 14 days"]]
     assert told["duplicates"][0]["chunks"][0] == {"id": "c#", "path": "c.md", "line": 5, "title": "c", "heading": ""}
 

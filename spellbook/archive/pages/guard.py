@@ -95,10 +95,6 @@ class AddressGuard(httpcore.NetworkBackend):
                 failure = error
         raise failure
 
-    def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.NetworkStream:
-        """Refuse: a page is on no Unix socket."""
-        raise PermissionDenied("A Unix socket is not a web page.")
-
     def _addresses(self, host: str, port: int) -> list[str]:
         answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 

@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,12 @@ from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, instant, moment, path_glob, spelled
+from spellbook.index.filters import NO_GUIDES, Condition, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
 from spellbook.system.lazy import np, npt
-from spellbook.system.sqlite import BUSY_SECONDS, Database
+from spellbook.system.sqlite import BUSY_SECONDS, HURRIED_SECONDS, Database
 
 FILE = "catalog.db"
 
@@ -73,6 +74,7 @@ class Catalog:
         self.links = Links(self._database)
         self.notes = Notes(self._database, self._meta, self.links)
         self.free_bytes = self._database.free_bytes
+        self.unmatched = partial(unmatched, self._database)
         self.vectors = Vectors(self._database, self._meta)
         self.waiting = Waiting(self._database)
         self.labels = Labels(self._database)
@@ -301,12 +303,6 @@ class Catalog:
         )
         return [(spelled(value, json.loads(meta).get(key)), count) for value, count, meta in rows]
 
-    def unmatched(
-        self, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
-    ) -> tuple[Unmatched, ...]:
-        """Return the values of the filter `wanted` that no visible note has; see `conditions.unmatched`."""
-        return unmatched(self._database, wanted, visible, paths=paths)
-
     def among(self, paths: Collection[str], conditions: Sequence[Condition]) -> set[str]:
         """Return those of `paths` whose notes meet `conditions`."""
         where, values = in_sql(self._database, conditions)
@@ -397,7 +393,7 @@ class Catalog:
         with contextlib.suppress(StorageError, OSError):
             if shutil.disk_usage(self.file.parent).free < 2 * (pages - free) * size + _MUCH:
                 return False
-            with self._database.hurried(), self._database.transaction() as connection:
+            with self._database.transaction(patience=HURRIED_SECONDS) as connection:
                 self._meta.put(connection, _SHRINK, int(time.time()) + DAY)
             self._database.vacuum()
             with self._database.transaction() as connection:

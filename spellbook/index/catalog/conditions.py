@@ -93,7 +93,7 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
 
 
 def unmatched(
-    database: Database, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool
+    database: Database, wanted: Sequence[Condition], visible: Sequence[Condition], *, paths: bool = True
 ) -> tuple[Unmatched, ...]:
     """
     Return the values of `wanted` that no note has among those that meet `visible`, with the nearest that one has.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from spellbook.system.errors import StorageError
-from spellbook.system.sqlite import Database
+from spellbook.system.sqlite import HURRIED_SECONDS, Database
 
 _TEXT = """
     CASE WHEN label THEN (SELECT text FROM labels WHERE labels.key = pending.key LIMIT 1)
@@ -63,11 +63,7 @@ class Waiting:
     def ask_for(self, keys: Iterable[str]) -> None:
         """Have those of `keys` that are pending embedded next. If another process is writing, nothing is done."""
         now = time.time()
-        with (
-            contextlib.suppress(StorageError),
-            self._database.hurried(),
-            self._database.transaction() as connection,
-        ):
+        with contextlib.suppress(StorageError), self._database.transaction(patience=HURRIED_SECONDS) as connection:
             connection.executemany("UPDATE pending SET asked = ? WHERE key = ?", [(now, key) for key in keys])
 
     def asked_for(self) -> list[str]:

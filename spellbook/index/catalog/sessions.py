@@ -63,8 +63,7 @@ class Sessions:
             connection.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), id))
             return session
 
-    def forget_ended(self) -> int:
-        """Delete sessions that are over; return how many."""
+    def forget_ended(self) -> None:
+        """Delete sessions that are over."""
         with self._database.transaction() as connection:
-            done = connection.execute("DELETE FROM sessions WHERE ended IS NOT NULL OR expires < ?", (time.time(),))
-            return done.rowcount
+            connection.execute("DELETE FROM sessions WHERE ended IS NOT NULL OR expires < ?", (time.time(),))

@@ -113,8 +113,8 @@ class Nearest:
             if in_use > self._index.config.exact_most:
                 self.matrix = Matrix()
                 return None
-            # A search that has begun goes on with the one it has.
-            matrix = self.matrix if len(self.matrix) <= _most(in_use) else Matrix()
+            # A search that has begun goes on with the one it has. Vectors that went out of use are let go when many.
+            matrix = self.matrix if len(self.matrix) <= 2 * in_use + 1_000 else Matrix()
             seq = catalog.vectors.seq
             matrix.add(catalog.vectors.since(matrix.seq))
             matrix.seq = max(matrix.seq, seq)  # the vectors of labels after it need not be looked at again
@@ -175,11 +175,6 @@ def _exactly(vector: Vectors, rows: Iterable[tuple[str, bytes]], wanted: int) ->
         best += _cosines(block, vector).items()
         best = sorted(best, key=lambda pair: -pair[1])[:wanted]
     return best
-
-
-def _most(in_use: int) -> int:
-    """Return how many vectors are held before those that went out of use are let go."""
-    return 2 * in_use + 1_000
 
 
 def cosines(matrix: Matrix, index: Index, vector: Vectors, keys: Iterable[str]) -> dict[str, float]:

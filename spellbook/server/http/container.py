@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
     """
     root = Path(environment.get("SPELLBOOK_DATA") or ROOT).absolute()
     vault = Path(environment.get("SPELLBOOK_VAULT") or (mounted if mounted.is_dir() else root / "vault"))
-    embedder, notes = _embedder(environment)
+    embedder, said = _embedder(environment)
     own = {
         "SPELLBOOK_VAULT": str(vault),
         "SPELLBOOK_DATA": str(root),
@@ -67,10 +67,10 @@ def layout(environment: Mapping[str, str] = os.environ, mounted: Path = Path(MOU
         **({"SPELLBOOK_EMBEDDER": embedder} if embedder else {}),
     }
     wanted = {name: value for name, value in own.items() if not environment.get(name)}
-    return ContainerLayout(root, vault, wanted, (*notes, *_not_needed(environment)))
+    return ContainerLayout(root, vault, wanted, tuple(said))
 
 
-def prepare(places: ContainerLayout) -> tuple[str, ...]:
+def prepare(places: ContainerLayout) -> list[str]:
     """
     Make the folders, and the vault if it is empty as `init` does; return what a person should know.
 
@@ -78,21 +78,21 @@ def prepare(places: ContainerLayout) -> tuple[str, ...]:
     """
     for folder in (places.root, places.root / "state"):
         _check(folder)
-    notes = places.notes
+    said = [*places.notes]
     if _is_read_only(places.vault):
-        notes += (_read_only(places.vault),)
+        said.append(f"{places.vault} is mounted read-only: its notes are found, and none can be written.")
     else:
         _check(places.vault)
         if not any(places.vault.iterdir()):
             starter.make(places.vault)
-            notes += (_made(places.vault),)
+            said.append(f"{places.vault} was empty and is a vault now.")
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # a read-only root, and no tmpfs at /tmp
         own = places.root / "state" / "tmp"
         own.mkdir(exist_ok=True)
         tempfile.tempdir = os.environ["TMPDIR"] = str(own)
-    return notes
+    return said
 
 
 def embedding(vault: Path) -> str:
@@ -140,14 +140,20 @@ def _is_read_only(folder: Path) -> bool:
     return folder.is_dir() and bool(os.statvfs(folder).f_flag & os.ST_RDONLY) and any(folder.iterdir())
 
 
-def _embedder(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Return the embedder that the variables name, "" if they name none, and what to say. Raises InvalidInput."""
+def _embedder(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the embedder that the variables name, "" if none, and which do nothing here. Raises InvalidInput."""
+    said: list[str] = []
+    if environment.get("EMBEDDING_CONTEXT_LENGTH"):
+        said.append("EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads.")
+    if environment.get("QDRANT_URL"):
+        said.append("QDRANT_URL is not needed: vectors are kept in the state folder.")
     names = ("EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_DIMENSIONS")
     values = {name: environment.get(name, "").strip() for name in names}
     provider, model, dimensions = values.values()
     if chosen := environment.get("SPELLBOOK_EMBEDDER"):
-        unused = [name for name, value in values.items() if value]
-        return "", ((_overruled(unused, chosen),) if unused else ())
+        if unused := [variable for variable, value in values.items() if value]:
+            said.append(f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set.")
+        return "", said
     if dimensions and not (dimensions.isdecimal() and dimensions.isascii() and int(dimensions)):
         reason = f"EMBEDDING_DIMENSIONS={dimensions!r:.40} is not a number of dimensions."
         raise InvalidInput(reason, "For example 768.")
@@ -165,29 +171,6 @@ def _embedder(environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
             raise InvalidInput(
                 f"EMBEDDING_PROVIDER={provider!r:.40} is not known.", "Providers are local, ollama and openai."
             )
-    is_unused = name == _BUNDLED and model
-    return name, (_unused(model),) if is_unused else ()
-
-
-def _unused(model: str) -> str:
-    return f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model."
-
-
-def _overruled(unused: Sequence[str], chosen: str) -> str:
-    return f"{', '.join(unused)} is not used: SPELLBOOK_EMBEDDER={chosen} is set."
-
-
-def _not_needed(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield what to say of variables that images of other memories know."""
-    if environment.get("EMBEDDING_CONTEXT_LENGTH"):
-        yield "EMBEDDING_CONTEXT_LENGTH is not needed: Spellbook knows how much each model reads."
-    if environment.get("QDRANT_URL"):
-        yield "QDRANT_URL is not needed: vectors are kept in the state folder."
-
-
-def _read_only(vault: Path) -> str:
-    return f"{vault} is mounted read-only: its notes are found, and none can be written."
-
-
-def _made(vault: Path) -> str:
-    return f"{vault} was empty and is a vault now."
+    if name == _BUNDLED and model:
+        said.append(f"EMBEDDING_MODEL={model} is not used: EMBEDDING_PROVIDER=local is the bundled model.")
+    return name, said

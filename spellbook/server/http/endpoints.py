@@ -179,20 +179,21 @@ def _arguments_of(endpoint: Endpoint, request: Request, body: bytes) -> BaseMode
     except InvalidInput as error:
         name, _, wrong = str(error).partition(" ")
         raise InvalidFields({name: wrong.removesuffix(".")}, "unknown") from error
-    body = body if named == arguments else json.dumps(named).encode()
-    return checked(endpoint, named, body or b"{}", is_json=endpoint.has_body)
+    return checked(endpoint, named, is_json=endpoint.has_body)
 
 
-def checked(endpoint: Endpoint, arguments: Mapping[str, Any], body: bytes = b"", *, is_json: bool = False) -> BaseModel:
+def checked(endpoint: Endpoint, arguments: Mapping[str, Any], *, is_json: bool = False) -> BaseModel:
     """
     Return an endpoint's arguments, checked. Raises InvalidFields, which names what is wrong with each field.
 
-    A query and a form are text, and `12` is a number there. In JSON, which is `body`, only a number is one.
+    A query and a form are text, and `12` is a number there. In JSON only a number is one.
     """
     unicode.check(arguments)
     model = endpoint.model
     try:
-        return model.model_validate_json(body, strict=True) if is_json else model.model_validate(arguments)
+        if is_json:
+            return model.model_validate_json(json.dumps(arguments), strict=True)
+        return model.model_validate(arguments)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_FIELDS]
         fields = {one_line(".".join(map(str, each["loc"]))[:60]) or "body": one_line(each["msg"]) for each in wrong}

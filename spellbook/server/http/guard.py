@@ -187,7 +187,8 @@ class Guard:
         head = len(path) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in scope["headers"])
         if head > most_head:
             raise _refusal(431, "INVALID_INPUT", _over(most_head, "The head of the request"), headers=_CLOSE)
-        if int(headers["content-length"]) > most if headers.get("content-length", "").isdecimal() else False:
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > most:
             raise _refusal(413, "INVALID_INPUT", _over(most))
         if path.startswith(_WELL_KNOWN):
             # A plain 404, else clients try OAuth and forget the header that they were given.

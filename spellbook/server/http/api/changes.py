@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from spellbook.index.embed import Progress
 from spellbook.server.articles import listed
 from spellbook.server.http.api import jobs, notes
 from spellbook.server.http.endpoints import Call, Endpoint, Reply
-from spellbook.server.jobs import Job
+from spellbook.server.jobs import Job, Work
 from spellbook.server.toolsets import backup
 from spellbook.system.errors import MemoryNotFound
 from spellbook.verbs import memories, table
@@ -83,20 +82,20 @@ def snapshot(call: Call) -> Reply:
     """Take a snapshot, as a job."""
     snapshots = call.book.whole.snapshots
     # Cancelled, none is listed; the contents that it has stored serve the next one.
-    return _start(call, "snapshot", snapshots.create)
+    return _start(call, "snapshot", lambda report: snapshots.create(report).as_dict())
 
 
 def reindex(call: Call, full: bool) -> Reply:
     """Update the index, as a job."""
     book = call.book.whole
     # Cancelled, it keeps what was read and embedded by then.
-    return _start(call, "reindex", lambda report: book.reindex(full=full, progress=report))
+    return _start(call, "reindex", lambda report: book.reindex(full=full, progress=report).as_dict())
 
 
 def check(call: Call) -> Reply:
     """Compare all texts with each other, as a job: duplicates and contradictions."""
     book = call.book.whole
-    return _start(call, "check", lambda report: book.check(progress=report))
+    return _start(call, "check", lambda report: asdict(book.check(progress=report)))
 
 
 def migrate(call: Call, to: str) -> Reply:
@@ -104,15 +103,15 @@ def migrate(call: Call, to: str) -> Reply:
     book = call.book.whole
     book.estimate(to)  # raises for an embedder that this vault cannot use
     # Cancelled, the next call goes on.
-    return _start(call, "migrate", lambda report: book.migrate(to, progress=report))
+    return _start(call, "migrate", lambda report: asdict(book.migrate(to, progress=report)))
 
 
 def import_(call: Call, file: str, on_conflict: str) -> Reply:
     """Import a file that export wrote, as a job: all of it, or nothing."""
     place = backup.within(backup.exports(call.book), file)
-    book = call.book.whole
+    run = partial(call.book.whole.import_, place, on_conflict=on_conflict)
     # Cancelled, it has imported nothing.
-    return _start(call, "import", lambda report: book.import_(place, on_conflict=on_conflict, progress=report))
+    return _start(call, "import", lambda report: run(progress=report).as_dict())
 
 
 def checked(call: Call) -> dict[str, Any]:
@@ -122,9 +121,9 @@ def checked(call: Call) -> dict[str, Any]:
     return jobs.shown(job, call.caller)
 
 
-def _start(call: Call, kind: str, work: Callable[[Progress], Any]) -> Reply:
-    """Start a job whose result is what `work` returns, as a dict."""
-    return begun(call, call.served.jobs.start(kind, lambda report: work(report).as_dict()))
+def _start(call: Call, kind: str, work: Work) -> Reply:
+    """Start a job, and answer that it was started."""
+    return begun(call, call.served.jobs.start(kind, work))
 
 
 def begun(call: Call, job: Job) -> Reply:
