@@ -63,7 +63,7 @@ bundle: $(READY) ## Make dist/spellbook-VERSION.mcpb, for Claude Desktop
 container: ## Build the container's image and try it, where buildah is installed (ARGS are those of buildah build)
 	scripts/container.sh $(ARGS)
 
-plugin: $(READY) ## Make dist/claude-code-plugin, for Claude Code: server, hooks, /remember and /recall
+plugin: $(READY) ## Write the settings of plugins/spellbook, for Claude Code: server, hooks, marketplace
 	$(BIN)/python scripts/plugin.py
 
 release: $(READY) ## Make dist/release: wheel, sdist, bundle, plugins, list of libraries, checksums

@@ -17,9 +17,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from spellbook import __version__
 
@@ -67,9 +69,8 @@ def build(out: Path) -> None:
         for kind in ("wheel", "sdist"):
             run(sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", out, cwd=source, **date)
         run(sys.executable, "scripts/bundle.py", cwd=source, **date)
-        run(sys.executable, "scripts/plugin.py", cwd=source, **date)
         shutil.copy(source / "dist" / f"spellbook-{__version__}.mcpb", out)
-        zipped(source / "dist" / "claude-code-plugin", out / f"spellbook-claude-code-{__version__}.zip")
+        zipped(source / "plugins" / "spellbook", out / f"spellbook-claude-code-{__version__}.zip")
         obsidian = source / "spellbook" / "cli" / "clients" / "obsidian"
         if obsidian.is_dir():
             zipped(obsidian, out / f"spellbook-obsidian-{__version__}.zip")
@@ -124,6 +125,26 @@ def write_sbom(out: Path) -> None:
         (out / SBOM).write_text(json.dumps(bill, indent=2, sort_keys=True) + "\n", "utf-8", newline="")
 
 
+def registered(template: dict[str, Any], project: dict[str, Any], bundle: Path) -> dict[str, Any] | None:
+    """
+    Return server.json as the MCP registry takes it, with the bundle of Claude Desktop, by its address and hash.
+
+    None while the template or the project does not name its owner: nothing can be registered then.
+    """
+    home = project.get("urls", {}).get("Repository", "")
+    if "OWNER" in template["name"] or not home:
+        return None
+    version = template["version"]
+    file = {
+        "registryType": "mcpb",
+        "identifier": f"{home}/releases/download/v{version}/{bundle.name}",
+        "version": version,
+        "fileSha256": hashlib.sha256(bundle.read_bytes()).hexdigest(),
+        "transport": {"type": "stdio"},
+    }
+    return {**template, "repository": {"url": home, "source": "github"}, "packages": [*template["packages"], file]}
+
+
 def digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file of a folder, by its name."""
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
@@ -143,6 +164,10 @@ def main() -> None:
             sys.exit(f"Two builds differ: {[name for name in first if first[name] != digests(Path(folder)).get(name)]}")
     check_sdist(OUT)
     write_sbom(OUT)
+    template = json.loads((ROOT / "server.json").read_text("utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    if entry := registered(template, project, OUT / f"spellbook-{__version__}.mcpb"):
+        (OUT / "server.json").write_text(json.dumps(entry, indent=2) + "\n", "utf-8", newline="")
     sums = digests(OUT)
     (OUT / "SHA256SUMS").write_text("".join(f"{sums[name]}  {name}\n" for name in sums), "utf-8", newline="")
     for name in sums:

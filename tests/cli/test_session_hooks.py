@@ -1,10 +1,9 @@
-"""Session hooks of Claude Code: added beside those of others, taken out to the byte; and the plugin of the same rule."""
+"""Session hooks of Claude Code: added beside those of others, taken out to the byte."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from scripts import plugin
-from spellbook.cli.clients import session_hooks
 from spellbook.library.book import Spellbook
 from tests.commands import spellbook
 
@@ -151,42 +148,3 @@ def test_the_hook_runs_as_the_client_runs_it(
     monkeypatch.delenv("SPELLBOOK_STATE")  # the line carries it
     done = subprocess.run(line, shell=True, input=b"{}", capture_output=True, cwd="/", check=True)
     assert b"Pinned here" in done.stdout
-
-
-# -- the plugin
-
-
-def test_the_plugin_has_the_documented_shape(tmp_path: Path) -> None:
-    """The manifest, the server, the hooks and the commands are where and what Claude Code reads."""
-    target = tmp_path / "plugin"
-    plugin.make(target)
-    plugin.make(target)  # again, over itself
-    names = {file.relative_to(target).as_posix() for file in target.rglob("*") if file.is_file()}
-    assert names == {
-        ".claude-plugin/plugin.json",
-        ".mcp.json",
-        "hooks/hooks.json",
-        "commands/remember.md",
-        "commands/recall.md",
-    }
-    about = json.loads((target / ".claude-plugin/plugin.json").read_text("utf-8"))
-    assert about.keys() <= {"name", "version", "description", "author", "homepage", "repository", "license", "keywords"}
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", about["name"])
-    assert re.fullmatch(r"\d+\.\d+\.\d+.*", about["version"])
-    assert about["author"]["name"]
-    (server,) = json.loads((target / ".mcp.json").read_text("utf-8"))["mcpServers"].values()
-    assert (server["command"], server["args"]) == ("spellbook", ["mcp"])
-    hooks = json.loads((target / "hooks/hooks.json").read_text("utf-8"))
-    assert hooks.keys() == {"description", "hooks"}
-    assert hooks["hooks"].keys() == session_hooks.EVENTS.keys()
-    for groups in hooks["hooks"].values():
-        for group in groups:
-            assert group.keys() <= {"matcher", "hooks"}
-            for run in group["hooks"]:
-                assert run.keys() == {"type", "command", "timeout"}
-                assert run["type"] == "command"
-                assert re.match(r"spellbook context --\S+$", run["command"])
-    for name in ("remember", "recall"):
-        _, header, body = (target / f"commands/{name}.md").read_text("utf-8").split("---\n", 2)
-        assert {line.split(":")[0] for line in header.splitlines()} == {"description", "argument-hint"}
-        assert "$ARGUMENTS" in body

@@ -37,6 +37,7 @@ LEFT_OUT = (
     "uv tool install",
     "uvx --from",
     "docker compose",
+    "claude plugin",
     "chroma run",
     "export SPELLBOOK_CHROMA_URL",
     "-m venv",
