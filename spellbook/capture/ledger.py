@@ -55,8 +55,8 @@ class Ledger:
 
     def put(self, *values: tuple[str, str, Any], job: str = "") -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
-        rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
         with self._database.transaction() as connection:
+            rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)
             connection.execute("DELETE FROM kept WHERE kind = 'job' AND key = ?", (job,))
 
@@ -88,8 +88,12 @@ class Ledger:
         return [
             *([f"the last capture failed: {failed}"] if failed else []),
             *(["sessions wait to be captured: Spellbook did not start in the background"] if is_late else []),
-            *(f"the ledger was damaged, and lies in {aside}: {_LOSS}" for aside in self._database.set_aside()),
+            *(f"the ledger was damaged, and lies in {aside}: capture is off" for aside in self._database.set_aside()),
         ]
+
+
+def _build(connection: Any, form: int) -> None:
+    run_script(connection, _TABLES)
 
 
 def hook(vault: str) -> None:
@@ -99,7 +103,3 @@ def hook(vault: str) -> None:
         given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
         Ledger(os.path.realpath(paths.vault(vault))).leave_job(given)
     logging.disable(logging.NOTSET)
-
-
-def _build(connection: Any, form: int) -> None:
-    run_script(connection, _TABLES)

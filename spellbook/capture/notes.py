@@ -30,7 +30,7 @@ _KEY = re.compile(r"(?m)^<!-- \d{4}-\d\d-\d\d ([0-9a-f]{16}) -->\r?$")
 _MARKS = re.compile(r"[#\[\]<>%|`*_]+")
 
 
-class Section(NamedTuple):
+class Captured(NamedTuple):
     """An exchange as it is written; `removed` counts what was left out of it."""
 
     exchange: Exchange
@@ -40,14 +40,14 @@ class Section(NamedTuple):
     removed: int
 
 
-def section(exchange: Exchange, name: str) -> Section:
+def section(exchange: Exchange, name: str) -> Captured:
     """Return the section of an exchange with the client `name`; its times are those of this machine's zone."""
     (said, removed), (answer, more) = _cleaned(exchange.said, _MOST_SAID), _cleaned(exchange.answer, _MOST_ANSWER)
     at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", said[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
     key = sha256(f"{exchange.at.isoformat()}\n{said}".encode()).hexdigest()[:16]
     text = f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {key} -->\n\n**You:**\n\n{_quoted(said)}\n"
     text += f"\n**{name}:**\n\n{_quoted(answer)}\n" if answer else ""
-    return Section(exchange, key, said, text, removed + more)
+    return Captured(exchange, key, said, text, removed + more)
 
 
 def _cleaned(text: str, most: int) -> tuple[str, int]:
@@ -62,7 +62,7 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def append(vault: Vault, stem: str, last: int, sections: Sequence[Section], meta: Mapping[str, Any]) -> int:
+def append(vault: Vault, stem: str, last: int, sections: Sequence[Captured], meta: Mapping[str, Any]) -> int:
     """
     Append what a session's note lacks, in `-2` and so on where a part is full or gone; return the last part.
 
@@ -86,7 +86,7 @@ def append(vault: Vault, stem: str, last: int, sections: Sequence[Section], meta
     return part
 
 
-def _write(vault: Vault, path: str, note: Note | None, sections: Sequence[Section], meta: dict[str, Any]) -> None:
+def _write(vault: Vault, path: str, note: Note | None, sections: Sequence[Captured], meta: dict[str, Any]) -> None:
     body, removed = "\n".join(each.text for each in sections), sum(each.removed for each in sections)
     if note is None:
         vault.place(path, [compose({**meta, "removed": removed}, body).encode()])

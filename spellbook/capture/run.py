@@ -18,7 +18,7 @@ from typing import Any
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture import notes, transcripts
 from spellbook.capture.ledger import FORGOTTEN, Ledger
-from spellbook.capture.notes import Section
+from spellbook.capture.notes import Captured
 from spellbook.capture.transcripts import Exchange
 from spellbook.editing.revise import erase_notes
 from spellbook.index import scopes
@@ -101,7 +101,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     Raises OSError and SpellbookError; then a part may be written.
     """
     client, real = _located(place)
-    session, count, new = real.stem[-36:], 0, dict[str, Section]()
+    session, count, new = real.stem[-36:], 0, dict[str, Captured]()
     stem, part = ledger.get("session", session) or ("", 0)
     with disk.regular(real) as file:
         offset, is_end = ledger.get("transcript", str(real)) or 0, False
@@ -131,7 +131,7 @@ def _is_wanted(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     return is_late and not is_excluded and not ledger.get("key", exchange.uuid)
 
 
-def _write(index: Index, known: tuple[str, str, str, int], sections: list[Section]) -> tuple[str, int]:
+def _write(index: Index, known: tuple[str, str, str, int], sections: list[Captured]) -> tuple[str, int]:
     """Write sections of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
     first, last = sections[0].exchange, sections[-1].exchange

@@ -58,7 +58,7 @@ def _switch(ledger: Ledger, vault: Path, action: str) -> None:
     """Switch capture on or off, or not, and print how it is."""
     if action != "status":
         ledger.turn(action == "on", vault)
-    output.say(f"Capture is {'on' if ledger.switch.get('on') else 'off'}.")
+    output.say("Capture is on." if ledger.switch.get("on") else "Capture is off.")
     if ended := ledger.all("run").get(""):
         at, count = dt.datetime.fromtimestamp(ended["at"]), counted(ended.get("exchanges", 0), "exchange")
         output.say(f"The last run was at {at:%Y-%m-%d %H:%M}: {count} captured.")

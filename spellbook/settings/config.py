@@ -385,7 +385,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     if raw.get("capture", {}).keys() - {"exclude"} or not (
         isinstance(excluded, list) and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in excluded)
     ):
-        raise InvalidInput(f"{file}: capture has one setting, exclude.", 'For example exclude = ["~/work/secret/"].')
+        raise InvalidInput(f"{file}: capture has exclude, a list of folders.", 'For example exclude = ["~/secret/"].')
     for key in ("scopes", "categories"):
         globs = raw.get(key, {})
         if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
