@@ -76,7 +76,8 @@ class Ledger:
         """Leave what a hook was given to a process that this starts, if capture is on. Raises OSError."""
         job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path", "cwd")}
         job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE") == "0"
-        if job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB and self.switch.get("on"):
+        is_meant = job["session_id"] and job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB
+        if is_meant and self.switch.get("on"):
             self.put(("job", str(time.time_ns()), job))
             variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
             _started.append(processes.child("spellbook.capture.run", variables, is_alone=True))

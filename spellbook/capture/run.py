@@ -22,6 +22,7 @@ from spellbook.capture.notes import Captured
 from spellbook.capture.transcripts import Exchange
 from spellbook.editing.revise import erase_notes
 from spellbook.index import scopes
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import conditions, fold, instant, path_glob
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
@@ -125,8 +126,8 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
 
 def _is_wanted(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     """Say whether an exchange is not known by its id, and of a time and a folder that a person lets be captured."""
-    globs = map(os.path.expanduser, index.config.capture.get("exclude", ()))
-    is_excluded = any(path_glob(exchange.cwd, glob) for glob in globs)
+    globs, cwd = index.config.capture.get("exclude", ()), exchange.cwd.replace("\\", "/")
+    is_excluded = any(path_glob(cwd, os.path.expanduser(glob).replace("\\", "/")) for glob in globs)
     is_late = exchange.at.timestamp() >= ledger.switch["since"]
     return is_late and not is_excluded and not ledger.get("key", exchange.uuid)
 
@@ -156,17 +157,18 @@ def forget(index: Index, session: str, project: str, since: float, *, dry_run: b
     """
     with contextlib.suppress(MemoryNotFound):
         session = session and str(named(index, session)[0][0].meta.get("session") or session)
-    known = (index.catalog.at(path)[0] for path in index.catalog.paths(conditions({"category": "session"})))
-    chunks = [
-        chunk
-        for chunk in known
-        if session == chunk.meta.get("session")
-        or (project and fold(project) == fold(chunk.meta.get("scope")))
-        or (since and (instant(chunk.updated) or 0) >= since)
-    ]
-    sessions = {session, *(str(chunk.meta.get("session", "")) for chunk in chunks)} - {""}
+    found = (index.catalog.at(path)[0] for path in index.catalog.paths(conditions({"category": "session"})))
+    chunks = [chunk for chunk in found if _is_of(chunk, session, project, since)]
     if not dry_run:
+        sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
         Ledger(str(index.config.vault)).put(*(("session", each, FORGOTTEN) for each in sessions))
         if chunks:
             erase_notes(index, chunks, "sessions", session or project, "forget")
     return [chunk.path for chunk in chunks]
+
+
+def _is_of(chunk: StoredChunk, session: str, project: str, since: float) -> bool:
+    """Say whether a note was captured, not written by a person, in this session or project, or since then."""
+    is_of_project = bool(project) and fold(chunk.meta.get("scope")) == fold(project)
+    is_late = bool(since) and (instant(chunk.updated) or 0) >= since
+    return bool(own := chunk.meta.get("session")) and (own == session or is_of_project or is_late)

@@ -309,10 +309,11 @@ def test_a_vault_that_is_not_mounted(captured: Capture, book: Spellbook, home: P
 
 
 @pytest.mark.parametrize("by", ["session", "note", "project", "since"])
-def test_forget(captured: Capture, vault: Path, home: Path, book: Spellbook, by: str) -> None:
+def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable[..., Path], by: str) -> None:
     """Forgotten sessions are in the trash, with undo; nothing of them comes back, nor of their forks."""
     old = talk(ROTATE, DEPLOY)
     ((name, _),) = captured(*old).items()
+    write_note("mine.md", "My own.", category="session", scope="shop", updated="2026-11-27")
     args = {"session": [SESSION], "note": [f"session-{name[-11:-3]}"], "project": ["--project", "shop"]}
     chosen = args.get(by, ["--since", "2026-11-26"])
     told = spellbook_in(vault, "capture", "forget", *chosen, "--dry-run").stdout
@@ -320,7 +321,8 @@ def test_forget(captured: Capture, vault: Path, home: Path, book: Spellbook, by:
     assert "1 note moved to the trash." in spellbook_in(vault, "capture", "forget", *chosen).stdout
     assert (vault / ".trash" / "sessions" / name).exists()
     assert captured(*old, *talk(BILLING, LONG, first=5)) == {}
-    assert captured(*talk(ROTATE, DEPLOY, BILLING, first=0), place=claude(home, OTHER)).keys() <= {""}
+    assert captured(*talk(ROTATE, DEPLOY, BILLING), place=claude(home, OTHER)) == {}, "a fork"
+    assert (vault / "mine.md").exists(), "a person's own note of that category"
 
 
 @pytest.mark.parametrize(
