@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture.transcripts import OMITTED, Exchange
@@ -30,24 +30,13 @@ _KEY = re.compile(r"(?m)^<!-- \d{4}-\d\d-\d\d ([0-9a-f]{16}) -->\r?$")
 _MARKS = re.compile(r"[#\[\]<>%|`*_]+")
 
 
-class Captured(NamedTuple):
-    """An exchange as it is written; `removed` counts what was left out of it."""
-
-    exchange: Exchange
-    key: str
-    said: str
-    text: str
-    removed: int
-
-
-def section(exchange: Exchange, name: str) -> Captured:
-    """Return the section of an exchange with the client `name`; its times are those of this machine's zone."""
-    (said, removed), (answer, more) = _cleaned(exchange.said, _MOST_SAID), _cleaned(exchange.answer, _MOST_ANSWER)
-    at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", said[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
-    key = sha256(f"{exchange.at.isoformat()}\n{said}".encode()).hexdigest()[:16]
-    text = f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {key} -->\n\n**You:**\n\n{_quoted(said)}\n"
-    text += f"\n**{name}:**\n\n{_quoted(answer)}\n" if answer else ""
-    return Captured(exchange, key, said, text, removed + more)
+def clean(exchange: Exchange) -> Exchange:
+    """Take secrets and private parts out of an exchange, count them, cut its texts, and give it its key."""
+    exchange.said, removed = _cleaned(exchange.said, _MOST_SAID)
+    exchange.answer, more = _cleaned(exchange.answer, _MOST_ANSWER)
+    exchange.removed = removed + more
+    exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.said}".encode()).hexdigest()[:16]
+    return exchange
 
 
 def _cleaned(text: str, most: int) -> tuple[str, int]:
@@ -58,42 +47,49 @@ def _cleaned(text: str, most: int) -> tuple[str, int]:
     return kept if len(kept) <= most else f"{kept[: most - 2]} …", removed
 
 
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+def _section(exchange: Exchange, name: str) -> str:
+    """Return the text of an exchange with the client `name`; its times are those of this machine's zone."""
+    at, words = exchange.at.astimezone(), on_one_line(_MARKS.sub(" ", exchange.said[: 4 * _MOST_WORDS]))[:_MOST_WORDS]
+    turns = (("You", exchange.said), (name, exchange.answer))
+    quoted = ((who, re.sub(r"(?m)^", "> ", text)) for who, text in turns if text)
+    told = "\n".join(f"**{who}:**\n\n{text}\n" for who, text in quoted)
+    return f"## {at:%H:%M} {words}\n<!-- {at:%Y-%m-%d} {exchange.key} -->\n\n{told}"
 
 
-def append(vault: Vault, stem: str, last: int, sections: Sequence[Captured], meta: Mapping[str, Any]) -> int:
+def append(vault: Vault, stem: str, last: int, name: str, new: Sequence[Exchange], meta: Mapping[str, Any]) -> int:
     """
-    Append what a session's note lacks, in `-2` and so on where a part is full or gone; return the last part.
+    Append the exchanges with the client `name` that a session's note lacks, and return the last part.
 
-    `last` is the part that was written last, 0 for none. Raises Conflict if somebody saves the note meanwhile.
+    There are `-2` and so on where a part is full or gone; `last` is the one that was written last, 0 for none. Raises
+    Conflict if somebody saves the note meanwhile.
     """
-    left, part = list(sections), max(1, last)
+    left, part = [(each, _section(each, name)) for each in new], max(1, last)
     while left:
         end, note = f"-{part}" if part > 1 else "", None
         with contextlib.suppress(MemoryNotFound):
             note = parse(path := f"sessions/{stem}{end}.md", vault.read(path)[0])
         is_ours = note is not None and note.meta.get("session") == meta["session"]
         known = set(_KEY.findall(note.text)) if note and is_ours else set()
-        left = [each for each in left if each.key not in known]
-        sizes = accumulate((len(each.text.encode()) for each in left), initial=len(note.encode()) if note else 0)
+        left = [row for row in left if row[0].key not in known]
+        sizes = accumulate((len(text.encode()) for _, text in left), initial=len(note.encode()) if note else 0)
         room = left[: max(0, _MOST_SECTIONS - len(known))]
         fits = sum(size < _MOST_BYTES for _, size in zip(room, sizes, strict=False))
         if fits and (is_ours or (note is None and part > last)):
-            _write(vault, path, note, left[:fits], {**meta, "id": f"{meta['id']}{end}"})
+            removed = sum(each.removed for each, _ in left[:fits])
+            own = {**meta, "id": f"{meta['id']}{end}", "removed": removed}
+            _write(vault, path, note, "\n".join(text for _, text in left[:fits]), own)
             left = left[fits:]
         part += bool(left)
     return part
 
 
-def _write(vault: Vault, path: str, note: Note | None, sections: Sequence[Captured], meta: dict[str, Any]) -> None:
-    body, removed = "\n".join(each.text for each in sections), sum(each.removed for each in sections)
+def _write(vault: Vault, path: str, note: Note | None, body: str, meta: dict[str, Any]) -> None:
     if note is None:
-        vault.place(path, [compose({**meta, "removed": removed}, body).encode()])
+        vault.place(path, [compose(meta, body).encode()])
         return
     text, end = note.text, newline(note.text)
     with contextlib.suppress(InvalidInput, Conflict, ValueError):  # frontmatter that a person changed stays
-        changed = {"updated": meta["updated"], "removed": removed + int(note.meta.get("removed", 0))}
-        text = with_meta(note, changed)
+        removed = meta["removed"] + int(note.meta.get("removed", 0))
+        text = with_meta(note, {"updated": meta["updated"], "removed": removed})
     gap = end if text.endswith(("\n", "\r")) else end * 2
     vault.write(path, note.encode(text + gap + body.replace("\n", end)), digest(note.encode()))

@@ -18,7 +18,6 @@ from typing import Any
 from spellbook.archive.formats.conversations import on_one_line
 from spellbook.capture import notes, transcripts
 from spellbook.capture.ledger import FORGOTTEN, Ledger
-from spellbook.capture.notes import Captured
 from spellbook.capture.transcripts import Exchange
 from spellbook.editing.revise import erase_notes
 from spellbook.index import scopes
@@ -102,22 +101,21 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     Raises OSError and SpellbookError; then a part may be written.
     """
     client, real = _located(place)
-    session, count, new = real.stem[-36:], 0, dict[str, Captured]()
+    session, count, new = real.stem[-36:], 0, dict[str, Exchange]()
     stem, part = ledger.get("session", session) or ("", 0)
     with disk.regular(real) as file:
         offset, is_end = ledger.get("transcript", str(real)) or 0, False
         offset = offset if offset <= os.fstat(file.fileno()).st_size else 0  # it was cut
         while not is_end:
             exchanges, offset, is_end = transcripts.read(file, offset, is_over=is_over)
-            wanted = (exchange for exchange in exchanges if _is_wanted(index, ledger, exchange))
-            sections = [notes.section(exchange, _CLIENTS[client][0]) for exchange in wanted]
-            new |= {each.key: each for each in sections if each.said and not ledger.get("key", each.key)}
+            wanted = [notes.clean(each) for each in exchanges if _is_wanted(index, ledger, each)]
+            new |= {each.key: each for each in wanted if each.said and not ledger.get("key", each.key)}
             if new and not (stem or len(new) > 1 or sum(len(each.said) for each in new.values()) >= _LEAST_LETTERS):
                 continue
             if new and [stem, part] != FORGOTTEN:
                 stem, part = _write(index, (client, session, stem, part), [*new.values()])
                 count += len(new)
-            keys = [("key", key, 1) for each in new.values() for key in (each.key, each.exchange.uuid) if key]
+            keys = [("key", key, 1) for each in new.values() for key in (each.key, each.uuid) if key]
             known = [("session", session, [stem, part])] if stem else []
             ledger.put(*keys, *known, ("transcript", str(real), offset))
             new = {}
@@ -132,21 +130,20 @@ def _is_wanted(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     return is_late and not is_excluded and not ledger.get("key", exchange.uuid)
 
 
-def _write(index: Index, known: tuple[str, str, str, int], sections: list[Captured]) -> tuple[str, int]:
-    """Write sections of a session, of which the client, the id, the note and the last part of that are `known`."""
+def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -> tuple[str, int]:
+    """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
-    first, last = sections[0].exchange, sections[-1].exchange
-    begun, number = first.at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    scope = scopes.project({"CLAUDE_PROJECT_DIR": first.cwd})
+    begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
+    scope = scopes.project({"CLAUDE_PROJECT_DIR": new[0].cwd})
     stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
-        **{"id": f"session-{number}", "session": session, "title": on_one_line(sections[0].said)[:_MOST_TITLE]},
+        **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].said)[:_MOST_TITLE]},
         **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
         **{"privacy_scope": "private", **({"scope": scope} if scope else {}), "source": client},
-        **{"created": begun, "updated": last.at.astimezone()},
+        **{"created": begun, "updated": new[-1].at.astimezone()},
     }
     with index.vault.change(BY_ITSELF, stem):
-        return stem, notes.append(index.vault, stem, part, sections, meta)
+        return stem, notes.append(index.vault, stem, part, _CLIENTS[client][0], new, meta)
 
 
 def forget(index: Index, session: str, project: str, since: float, *, dry_run: bool) -> list[str]:

@@ -35,13 +35,15 @@ _ADDED = (  # how a text begins that a client adds in the person's name
 
 @dataclass(slots=True)
 class Exchange:
-    """What a person said, when (UTC), in which folder, and the last text of the answer."""
+    """What a person said, when (UTC), where, and the last text of the answer; `notes.clean` fills the rest."""
 
     said: str
     at: dt.datetime
     uuid: str
     cwd: str
     answer: str = ""
+    key: str = ""
+    removed: int = 0
 
 
 def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange], int, bool]:
