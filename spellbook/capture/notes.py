@@ -88,7 +88,7 @@ def _write(vault: Vault, path: str, note: Note | None, body: str, meta: dict[str
         vault.place(path, [compose(meta, body).encode()])
         return
     text, end = note.text, newline(note.text)
-    with contextlib.suppress(InvalidInput, Conflict, ValueError):  # frontmatter that a person changed stays
+    with contextlib.suppress(InvalidInput, Conflict, TypeError, ValueError):  # frontmatter that a person changed stays
         removed = meta["removed"] + int(note.meta.get("removed", 0))
         text = with_meta(note, {"updated": meta["updated"], "removed": removed})
     gap = end if text.endswith(("\n", "\r")) else end * 2

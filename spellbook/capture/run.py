@@ -55,18 +55,29 @@ def serve() -> None:
             if not is_ours:
                 return
             for number, job in ledger.all("job").items():
-                ended: dict[str, Any] = {"at": time.time()}
-                try:
+                ended = {"at": time.time(), "exchanges": 0}
+                with _telling(ended):
                     index = Index.open(config)
-                    ended["exchanges"] = sum(capture(index, ledger, *each) for each in _wanted(ledger, job))
-                except Exception as error:  # whatever it is, a person should see it
-                    ended["failed"] = on_one_line(str(error) or type(error).__name__)[:500]
+                    for place, is_over in _wanted(ledger, job):
+                        with _telling(ended):
+                            ended["exchanges"] += capture(index, ledger, place, is_over)
                 ledger.put(("run", "", ended), job=number)
+
+
+@contextlib.contextmanager
+def _telling(ended: dict[str, Any]) -> Iterator[None]:
+    """Keep an error for `Ledger.problems`, whatever it is, and go on: other transcripts should not wait for one."""
+    try:
+        yield
+    except Exception as error:
+        ended["failed"] = on_one_line(str(error) or type(error).__name__)[:500]
 
 
 def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """Yield the transcripts that a job is about, each with whether its session is over."""
     place, session, event = (str(job[key] or "") for key in ("transcript_path", "session_id", "hook_event_name"))
+    if not ledger.switch.get("on"):
+        return
     if job["is_off"]:
         ledger.put(("session", session, FORGOTTEN))
     elif event != "SessionStart":
@@ -74,7 +85,8 @@ def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]
     else:  # Codex keeps all projects together, and may name no transcript
         is_claude = place and _located(place)[0] == "claude-code"
         found = Path(place).parent.glob("*.jsonl") if is_claude else _folder("codex").glob("*/*/*/*.jsonl")
-        times = {file: file.lstat().st_mtime for file in found if file.stem[-36:] != session}
+        files = (file for file in found if file.stem[-36:] != session and not file.is_symlink())
+        times = {file: file.stat().st_mtime for file in files}
         for file in sorted(times, key=lambda file: -times[file])[:_MOST_TRANSCRIPTS]:
             if times[file] >= ledger.switch["at"]:
                 yield str(file), time.time() - times[file] > _QUIET

@@ -17,17 +17,24 @@ from spellbook.library.book import Spellbook
 from spellbook.notes.chunks import cut
 from spellbook.notes.note import parse
 from spellbook.system.errors import SpellbookError
-from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, SESSION, answered, claude, codex, of_codex, said, talk
+from tests.capture.transcripts import (
+    BILLING,
+    DEPLOY,
+    LONG,
+    OTHER,
+    ROTATE,
+    SESSION,
+    answered,
+    asked,
+    claude,
+    codex,
+    of_codex,
+    said,
+    talk,
+)
 from tests.commands import spellbook_in
 
 Capture = Callable[..., dict[str, str]]
-OTHER = "99999999-2222-4333-8444-555555555555"
-LONG = ("Explain the plan. " * 30, "No.")
-
-
-def asked(notes: dict[str, str]) -> list[str]:
-    """What the person asked in all sections, one line each."""
-    return [ask for text in notes.values() for ask in re.findall(r"\*\*You:\*\*\n\n> (.*)", text)]
 
 
 def stamps(vault: Path) -> dict[Path, int]:

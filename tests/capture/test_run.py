@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from spellbook.capture.ledger import Ledger
-from tests.capture.test_capture import LONG, OTHER, asked
 from tests.capture.transcripts import (
     BILLING,
     DEPLOY,
+    LONG,
+    OTHER,
     ROTATE,
     SESSION,
     answered,
+    asked,
     claude,
     codex,
     line,
@@ -27,9 +30,11 @@ from tests.capture.transcripts import (
     said,
     talk,
 )
-from tests.commands import spellbook_in
+from tests.commands import spellbook, spellbook_in
 from tests.helpers import PATIENCE, finished, python, until
 from tests.trees import is_killed
+
+SERVE = "from spellbook.capture import run; run.serve()"
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +147,56 @@ def test_jobs_that_nobody_does_are_told(vault: Path, ledger: Ledger) -> None:
     assert "sessions wait to be captured" in spellbook_in(vault, "doctor", code=1).stdout
 
 
+@pytest.mark.parametrize(
+    ("args", "was", "is_on"),
+    [
+        ((), None, None),
+        (("--capture",), None, True),
+        (("--no-capture",), True, False),
+        ((), True, True),
+        (("--capture", "--dry-run"), None, None),
+    ],
+)
+def test_install_asks_for_it(
+    vault: Path, home: Path, args: tuple[str, ...], was: bool | None, is_on: bool | None
+) -> None:
+    """An option says yes or no; without one and without a terminal it stays as it is."""
+    ledger = Ledger(str(vault.resolve()))
+    if was is not None:
+        ledger.turn(was, vault)
+    (home / ".claude").mkdir()
+    spellbook("install", "claude-code", "--vault", vault, "--hooks", *args)
+    assert ledger.switch.get("on") is is_on
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pty")
+@pytest.mark.parametrize(("answer", "is_on"), [("y", True), ("n", False), ("", False)])
+def test_install_asks_once(vault: Path, home: Path, answer: str, is_on: bool) -> None:
+    """On a terminal a person is asked, once; who only presses Enter says no."""
+    import pty
+
+    (home / ".claude").mkdir()
+    primary, secondary = pty.openpty()
+    command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault), "--hooks"]
+    for _ in range(2):
+        child = subprocess.Popen(command, stdin=secondary, stderr=secondary, stdout=subprocess.DEVNULL)
+        os.write(primary, f"{answer}\n".encode())
+        assert child.wait(PATIENCE) == 0
+    os.close(secondary)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(primary, 4_096):
+            shown += piece
+    os.close(primary)
+    assert shown.count(b"as notes in sessions/") == 1
+    assert Ledger(str(vault.resolve())).switch["on"] is is_on
+
+
+def test_capture_is_an_answer_about_hooks(vault: Path) -> None:
+    """--capture without --hooks means nothing, and is refused."""
+    spellbook("install", "claude-code", "--vault", vault, "--capture", code=2)
+
+
 @pytest.mark.parametrize("state", ["never", "off"])
 def test_off_is_off(vault: Path, home: Path, state: str) -> None:
     """Until a person says yes on this machine, no process is started, no job left, and nothing made."""
@@ -152,6 +207,10 @@ def test_off_is_off(vault: Path, home: Path, state: str) -> None:
         spellbook_in(vault, "capture", "off")
     hook(vault, event(claude(home)))
     assert ledger.all("job") == {}
+    if state == "off":
+        ledger.put(("job", "1", {**event(claude(home)), "is_off": False}))
+        finished(python(SERVE, SPELLBOOK_VAULT=str(vault)))
+        assert notes(vault) == {}, "a job of the time before"
     assert ledger.folder.exists() is (state == "off")
     assert "Capture is off." in spellbook_in(vault, "capture", "status").stdout
 
@@ -173,6 +232,8 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
     pieces = {OTHER: (ROTATE, DEPLOY), SESSION: (BILLING, LONG), OTHER[::-1]: (LONG, LONG)}
     for session, pairs in pieces.items():
         place_of(home, session).write_bytes(b"".join(talk(*pairs)) if client == "claude" else of_codex(*pairs))
+    (place_of(home).parent / "0.jsonl").symlink_to(vault)
+    (place_of(home).parent / "1.jsonl").mkdir()
     ages = {OTHER: -700, OTHER[::-1]: 99_999}
     ledger.put(("switch", "", {"on": True, "at": time.time() - 5_000, "since": 0}))
     for session, age in ages.items():
@@ -185,11 +246,10 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
     while not ledger.all("run") and time.monotonic() < end:  # a busy machine may need more than its second
         subprocess.run(command, input=given.encode(), capture_output=True, timeout=PATIENCE, check=True)
         done(ledger)
-    assert "failed" not in done(ledger)
+    assert "it is a folder" in str(done(ledger)["failed"]), "the others did not wait for it"
     assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
 
 
-SERVE = "from spellbook.capture import run; run.serve()"
 CHILD = f"""
 import sys
 {SERVE}

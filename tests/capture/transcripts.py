@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from typing import Any
 
 BEGIN = dt.datetime(2026, 11, 26, 9, 0, tzinfo=dt.UTC)
 SESSION = "11111111-2222-4333-8444-555555555555"
+OTHER = "99999999-2222-4333-8444-555555555555"
+ROTATE = ("When do our signing keys rotate?", "Every ninety days.")
+DEPLOY = ("배포는 언제 하지?", "화요일 오전에 합니다.")
+BILLING = ("Who asks for it?", "Billing does.")
+LONG = ("Explain the plan. " * 30, "No.")
 
 
 def claude(home: Path, session: str = SESSION, project: str = "-work-shop") -> Path:
@@ -55,9 +61,9 @@ def talk(*pairs: tuple[str, str], first: int = 0) -> list[bytes]:
     return [said(ask, first + number) + answered(answer) for number, (ask, answer) in enumerate(pairs)]
 
 
-ROTATE = ("When do our signing keys rotate?", "Every ninety days.")
-DEPLOY = ("배포는 언제 하지?", "화요일 오전에 합니다.")
-BILLING = ("Who asks for it?", "Billing does.")
+def asked(notes: dict[str, str]) -> list[str]:
+    """What the person asked in all sections of notes, one line each."""
+    return [ask for text in notes.values() for ask in re.findall(r"\*\*You:\*\*\n\n> (.*)", text)]
 
 
 def of_codex(*pairs: tuple[str, str], source: object = "cli", cwd: str = "/work/shop") -> bytes:
