@@ -164,6 +164,7 @@ def forget(index: Index, session: str, project: str, since: float, *, dry_run: b
 
     They are those of one session (its id, or a name of its note), of a scope, or changed since a time in seconds.
     """
+    index.vault.check_there()
     with contextlib.suppress(MemoryNotFound):
         session = session and str(named(index, session)[0][0].meta.get("session") or session)
     found = (index.catalog.at(path)[0] for path in index.catalog.paths(conditions({"category": "session"})))

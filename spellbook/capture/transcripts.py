@@ -67,12 +67,14 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
         at = moment(entry.get("timestamp"))
         if role == "assistant" and text and current:
             found[current].answer = text
-        elif role == "user" and text and at and 2000 < at.year < 2100:
-            uuid = str(entry.get("uuid") or "")
-            current, begin = uuid or f"{at} {text}", start
-            if current not in found and len(found) == _MOST_EXCHANGES:
-                return [*found.values()], start, False
-            found.setdefault(current, Exchange(text, at, uuid, cwd))
+        elif role == "user":
+            current = ""  # a command, or a picture alone, has an answer of its own
+            if text and at and 2000 < at.year < 2100:
+                uuid = str(entry.get("uuid") or "")
+                current, begin = uuid or f"{at} {text}", start
+                if current not in found and len(found) == _MOST_EXCHANGES:
+                    return [*found.values()], start, False
+                found.setdefault(current, Exchange(text, at, uuid, cwd))
     if current and not is_over:
         del found[current]
         end = begin
@@ -105,11 +107,11 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
         return "", ""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
-    kinds = [block.get("type") for block in blocks]
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return "", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
     said = [text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_ADDED)]
-    text = _PRIVATE.sub(OMITTED, cleaned("\n\n".join(said))).strip()[:_MOST_LETTERS]
-    return str(role), "" if "tool_result" in kinds else text
+    return str(role), _PRIVATE.sub(OMITTED, cleaned("\n\n".join(said))).strip()[:_MOST_LETTERS]
 
 
 def _cwd(entry: Mapping[str, Any]) -> str:

@@ -95,9 +95,18 @@ def test_what_is_left_out(piece: bytes) -> None:
     assert not [ask for ask, _ in found[1:-1] if ask.strip("\0\ufffd")]
 
 
-@pytest.mark.parametrize("piece", [answered("No", isSidechain=True), answered("No", isApiErrorMessage=True)])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        answered("No", isSidechain=True),
+        answered("No", isApiErrorMessage=True),
+        said("<command-name>/review</command-name>") + answered("No"),
+        said(blocks(type="image", source={})) + answered("No"),
+    ],
+    ids=["of another agent", "an error of the service", "to a command", "to a picture"],
+)
 def test_whose_answer_counts(piece: bytes) -> None:
-    """What another agent says, and an error of the service, is no answer."""
+    """What another agent says, an error, and what answers a command of the client, is no answer to the person."""
     assert pairs(talk(ROTATE)[0] + piece) == [ROTATE]
 
 
