@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.capture import run
-from spellbook.capture.ledger import Ledger, hook
 from spellbook.cli import output
 from spellbook.cli.app import main, opened, vault_option
-from spellbook.settings.config import find_vault
 from spellbook.text.quoting import counted, one_line
+
+if TYPE_CHECKING:
+    from spellbook.capture.ledger import Ledger
 
 
 @main.command()
@@ -38,8 +38,11 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     spellbook capture on
     spellbook capture forget --project shop --dry-run
     """
+    from spellbook.capture import ledger, run
+    from spellbook.settings.config import find_vault
+
     if action == "hook":
-        hook(ctx.ensure_object(dict).get("vault", ""))
+        ledger.hook(ctx.ensure_object(dict).get("vault", ""))
     elif sum(map(bool, (session, project, since))) != (action == "forget"):
         raise click.UsageError("Name a session, a --project or a --since DATE for forget, and none for the others.")
     elif action == "forget":
@@ -51,7 +54,7 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
     else:
         vault = find_vault(ctx.ensure_object(dict).get("vault"))
-        _switch(Ledger(str(vault)), vault, action)
+        _switch(ledger.Ledger(str(vault)), vault, action)
 
 
 def _switch(ledger: Ledger, vault: Path, action: str) -> None:

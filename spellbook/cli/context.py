@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from spellbook.capture.ledger import Ledger
 from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
 from spellbook.cli.search import also_option
@@ -135,6 +134,7 @@ def context(
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
+    from spellbook.capture.ledger import Ledger
     from spellbook.memories import briefing
 
     with _index(ctx) as index:

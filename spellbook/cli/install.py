@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spellbook.capture.ledger import Ledger
 from spellbook.cli import output
 from spellbook.cli.app import main, scope_option, vault_option
 from spellbook.system.run_queue import LOG
@@ -153,6 +152,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
 
 def _offer_capture(vault: Path, is_wanted: bool | None) -> None:
     """Switch capture on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
+    from spellbook.capture.ledger import Ledger
+
     ledger = Ledger(str(vault))
     if is_wanted is None and not ledger.switch and sys.stdin.isatty() and sys.stderr.isatty():
         is_wanted = output.confirm("Keep what you say to agents as notes in sessions/ of the vault?", abort=False)
