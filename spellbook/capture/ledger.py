@@ -80,7 +80,7 @@ class Ledger:
         if is_meant and self.switch.get("on"):
             self.put(("job", str(time.time_ns()), job))
             variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
-            _started.append(processes.child("spellbook.capture.run", variables, is_alone=True))
+            _started.append(processes.child("spellbook.capture.run", variables, alone=True))
 
     def problems(self) -> list[str]:
         """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @click.argument("action", metavar="ACTION", type=click.Choice(["on", "off", "status", "forget", "hook"]))
 @click.argument("session", default="")
 @click.option("--project", default="", metavar="NAME", help="Forget the sessions of this project.")
-@click.option(
-    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget sessions of this day and later."
-)
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Forget those of this day and later.")
 @click.option("--dry-run", is_flag=True, help="List the notes that would go to the trash, and change nothing.")
 @vault_option
 @click.pass_context

@@ -178,17 +178,15 @@ def is_locked(file: Path) -> bool:
         return False
 
 
-def child(
-    module: str, variables: Mapping[str, str] | None = None, *, is_alone: bool = False
-) -> subprocess.Popen[bytes]:
+def child(module: str, variables: Mapping[str, str] | None = None, *, alone: bool = False) -> subprocess.Popen[bytes]:
     """
     Start a Python that imports what this one can and runs `serve` of a module, which reads stdin and writes stdout.
 
-    One that `is_alone` has no streams, and outlives this process. Ctrl-C in a terminal goes to every process of it, and
+    One that is `alone` has no streams, and outlives this process. Ctrl-C in a terminal goes to every process of it, and
     is meant for the parent. Raises OSError.
     """
     # DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP, or CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
-    flags, stream = (0x0000_0208, subprocess.DEVNULL) if is_alone else (0x0800_0000, subprocess.PIPE)
+    flags, stream = (0x0000_0208, subprocess.DEVNULL) if alone else (0x0800_0000, subprocess.PIPE)
     apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}
     pipes: dict[str, Any] = {"stdin": stream, "stdout": stream, "stderr": subprocess.DEVNULL}
     code = f"import sys; sys.path[:] = sys.argv[1:]; from {module} import serve; serve()"
