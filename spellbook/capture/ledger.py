@@ -74,7 +74,7 @@ class Ledger:
 
     def leave_job(self, hook: Mapping[str, Any]) -> None:
         """Leave what a hook was given to a process that this starts, if capture is on. Raises OSError."""
-        job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path", "cwd")}
+        job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path")}
         job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE") == "0"
         is_meant = job["session_id"] and job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB
         if is_meant and self.switch.get("on"):
