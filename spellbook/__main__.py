@@ -1,7 +1,7 @@
 """
 The entry point of the command line: `spellbook`, or `python -m spellbook`.
 
-If a `reindex` has nothing to do, `seal` says so and the command line is not imported.
+If a `reindex` has nothing to do, `seal` says so and the command line is not imported; nor is it for a client's hook.
 
 If a stream fails or memory runs out, the command prints one line on stderr and exits with 1. If the reader of its
 output has closed the pipe, it exits with 0.
@@ -27,7 +27,11 @@ def main() -> NoReturn:
     code: object = 1
     try:
         try:
-            if not nothing_to_do(sys.argv[1:]):
+            if sys.argv[-2:] == ["capture", "hook"] and sys.argv[1:-2] in ([], ["--vault", *sys.argv[2:3]]):
+                from spellbook.capture.ledger import hook
+
+                hook("".join(sys.argv[2:-2]))
+            elif not nothing_to_do(sys.argv[1:]):
                 from spellbook.cli import main as run
 
                 run()

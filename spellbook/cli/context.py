@@ -23,6 +23,7 @@ from spellbook.cli import output
 from spellbook.cli.app import Command, json_option, main, scope_option, vault_option
 from spellbook.cli.search import also_option
 from spellbook.system.errors import SpellbookError
+from spellbook.system.processes import read_stdin
 from spellbook.text.quoting import one_line
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def context(
     spellbook context --session-start
     spellbook context --prompt "why did we move to PostgreSQL?"
     """
-    hook = _hook(b"" if text else _stdin())
+    hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
     if kind == "reminder":
         _print_reminder(ctx, hook, as_json)
         return
@@ -133,6 +134,7 @@ def context(
         if isinstance(prompt, str) and prompt.strip():
             _print_related(ctx, prompt, also or hook.get("also") or (), as_json)
         return
+    from spellbook.capture.ledger import Ledger
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
@@ -141,6 +143,8 @@ def context(
         output.as_json(overview.as_dict())
     else:
         click.echo(overview.text(max_tokens))
+    with contextlib.suppress(SpellbookError, OSError):  # what it is about to print matters more
+        Ledger(str(index.config.vault)).leave_job({**hook, "hook_event_name": "SessionStart"})
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:
@@ -205,23 +209,6 @@ def _index(ctx: click.Context) -> AbstractContextManager[Index]:
     from spellbook.index.opened import Index
 
     return contextlib.closing(Index.open_ready(_config(ctx), _LOCK_SECONDS))
-
-
-def _stdin() -> bytes:
-    """Return what stdin holds; nothing if it is a terminal, or if nobody writes or ends it in time."""
-    parts: list[bytes] = []
-    if os.isatty(0):
-        return b""
-
-    def read() -> None:
-        with contextlib.suppress(OSError):
-            while sum(map(len, parts)) < _MOST_STDIN and (part := os.read(0, 1 << 16)):
-                parts.append(part)
-
-    reader = threading.Thread(target=read, daemon=True)  # a read that never ends must not hold the command up
-    reader.start()
-    reader.join(_STDIN_SECONDS)
-    return b"".join(parts)
 
 
 def _hook(data: bytes) -> dict[str, Any]:

@@ -54,6 +54,9 @@ _ADDRESS = "http://127.0.0.1:17950"
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
 @click.option("--hooks", is_flag=True, help="Also tell each session what is open, and remind it to keep decisions.")
 @click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
+@click.option(
+    "--capture/--no-capture", default=None, help="With --hooks: keep sessions as notes, or do not; no question."
+)
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
 @scope_option
 @vault_option
@@ -80,6 +83,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         raise click.UsageError("--recall needs --hooks.")
     if options["hooks"] and (client != _SESSIONS or options["file"]):
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
+    if options["capture"] is not None and not options["hooks"]:
+        raise click.UsageError("--capture needs --hooks.")
     if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
     if client == _PLUGIN:
@@ -139,8 +144,21 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                     "add it to the entry's env.",
                     err=True,
                 )
+        if options["hooks"] and not dry_run:
+            _offer_capture(vault, options["capture"])
     if changes and not dry_run:
         output.say(about.next)
+
+
+def _offer_capture(vault: Path, is_wanted: bool | None) -> None:
+    """Switch capture on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
+    from spellbook.capture.ledger import Ledger
+
+    ledger = Ledger(str(vault))
+    if is_wanted is None and not ledger.switch and sys.stdin.isatty() and sys.stderr.isatty():
+        is_wanted = output.confirm("Keep what you say to agents as notes in sessions/ of the vault?", abort=False)
+    if is_wanted is not None:
+        ledger.turn(is_wanted, vault)
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

@@ -45,6 +45,9 @@ _CONFIG = """\
 # decision = "What we decided, and why"
 # "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it
 
+# [capture]                # where `spellbook capture on` was said on a machine
+# exclude = ["~/secret/"]  # folders of projects in which nothing that is said to an agent is kept
+
 # [folders]                # without it agents write into the folder that stands for a category, or one of its name
 # memories = "Agent/"      # the folder below which they write
 """

@@ -27,7 +27,7 @@ from spellbook.text.diff import unified
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault import names, reversal
 from spellbook.vault.folder import digest
-from spellbook.vault.journal import INODE, Entry, Trace, net
+from spellbook.vault.journal import BY_ITSELF, INODE, Entry, Trace, net
 from spellbook.vault.reversal import Step
 from spellbook.vault.rules import TRASH
 from spellbook.vault.writer import is_logged
@@ -88,7 +88,8 @@ def chosen(index: Index, since: str = "", now: float | None = None) -> list[Entr
     A session is what the log names so. Without one it is a run of changes with pauses of less than half an hour. Raises
     InvalidInput for a time that is none.
     """
-    entries = [entry for entry in index.vault.journal.entries() if entry.undoes is None and not entry.is_undone]
+    listed = (entry for entry in index.vault.journal.entries() if entry.verb != BY_ITSELF)
+    entries = [entry for entry in listed if entry.undoes is None and not entry.is_undone]
     if since:
         begin = _time_of(since, time.time() if now is None else now)
         return [entry for entry in entries if entry.at >= begin]

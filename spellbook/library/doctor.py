@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from spellbook.capture.ledger import Ledger
 from spellbook.index.catalog.usage import local
 from spellbook.index.metrics import Meter, brief
 from spellbook.index.opened import Index
@@ -122,6 +123,8 @@ def checks(index: Index, complaint: str) -> Iterator[tuple[str, list[str]]]:
     yield "synonyms", [str(fault) for fault in synonyms.faults(index.config.vault)]
     yield "links", _links(index)
     yield "interrupted work", _unfinished(index)
+    if problems := Ledger(str(index.config.vault)).problems():
+        yield "captured sessions", problems
     yield "catalog", _run(index.catalog.verify)
     yield "undo history", _run(lambda: [lost] if (lost := index.vault.journal.lost) else [])
     yield "embedder", _embedder(index)

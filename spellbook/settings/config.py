@@ -81,6 +81,7 @@ class Settings:
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
     for `working_days`.
     `look_seconds`: for how long a vault in which a look found no change is not looked at again without a watcher.
+    `capture`: `exclude` lists globs of folders in which nothing said to an agent is captured.
     """
 
     embedder: str = ""
@@ -103,6 +104,7 @@ class Settings:
     working_days: int = 7
     forget_working: bool = False
     look_seconds: int = 1
+    capture: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 _KINDS = {each.name: dict if each.default is MISSING else type(each.default) for each in fields(Settings)}
@@ -371,6 +373,11 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
             raise InvalidInput(f"{file}: {key} must be {wanted}, not {_shorten(value)}.", "Fix the line and try again.")
     if unknown := raw.get("folders", {}).keys() - {"memories"}:
         raise InvalidInput(f"{file}: folders has no setting {min(unknown)!r:.80}.", "folders has memories.")
+    excluded = raw.get("capture", {}).get("exclude", [])
+    if raw.get("capture", {}).keys() - {"exclude"} or not (
+        isinstance(excluded, list) and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in excluded)
+    ):
+        raise InvalidInput(f"{file}: capture has exclude, a list of folders.", 'For example exclude = ["~/secret/"].')
     for key in ("scopes", "categories"):
         globs = raw.get(key, {})
         if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):

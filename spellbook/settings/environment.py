@@ -29,6 +29,7 @@ VARIABLES = {
     "SPELLBOOK_DEBUG_LOG": "",
     "SPELLBOOK_LANG": "",
     "SPELLBOOK_FETCH_LOCAL": "",
+    "SPELLBOOK_CAPTURE": "",
     "OLLAMA_HOST": "entry index",
     "HF_ENDPOINT": "",
     "SPELLBOOK_CONTAINER": "",

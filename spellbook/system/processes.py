@@ -178,14 +178,33 @@ def is_locked(file: Path) -> bool:
         return False
 
 
-def child(module: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def child(module: str, variables: Mapping[str, str] | None = None, *, alone: bool = False) -> subprocess.Popen[bytes]:
     """
     Start a Python that imports what this one can and runs `serve` of a module, which reads stdin and writes stdout.
 
-    Ctrl-C in a terminal goes to every process of it, and is meant for the parent. Raises OSError.
+    One that is `alone` has no streams, and outlives this process. Ctrl-C in a terminal goes to every process of it, and
+    is meant for the parent. Raises OSError.
     """
-    # The number is CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
-    apart: dict[str, Any] = {"creationflags": 0x0800_0000} if sys.platform == "win32" else {"start_new_session": True}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    # DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP, or CREATE_NO_WINDOW, which `subprocess` names on Windows alone.
+    flags, stream = (0x0000_0208, subprocess.DEVNULL) if alone else (0x0800_0000, subprocess.PIPE)
+    apart: dict[str, Any] = {"creationflags": flags} if sys.platform == "win32" else {"start_new_session": True}
+    pipes: dict[str, Any] = {"stdin": stream, "stdout": stream, "stderr": subprocess.DEVNULL}
     code = f"import sys; sys.path[:] = sys.argv[1:]; from {module} import serve; serve()"
     return subprocess.Popen([sys.executable, "-P", "-c", code, *sys.path], env=variables, **pipes, **apart)
+
+
+def read_stdin(most: int, seconds: float) -> bytes:
+    """Return what stdin holds, up to `most` bytes; nothing from a terminal, or if nobody ends it within `seconds`."""
+    parts: list[bytes] = []
+    if os.isatty(0):
+        return b""
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while sum(map(len, parts)) < most and (part := os.read(0, 1 << 16)):
+                parts.append(part)
+
+    reader = threading.Thread(target=read, daemon=True)  # a read that never ends must not hold the command up
+    reader.start()
+    reader.join(seconds)
+    return b"".join(parts)

@@ -144,6 +144,12 @@ _NO_PASSWORD = re.compile(
     r"[a-z]+(?:[A-Z][a-z]+)+\d{0,2}|[a-z]+(?:_[a-z]+)+\d?|[A-Z]{2,}-\d+|[\w.+-]+@[\w-]+\.[\w.]+|\d+(?:[-~]\d+)?[-~]?[a-z]{1,3}|\d{1,3}[-~]?[a-z]+"
     r"|(?i:(?:sha|md|aes|rsa|argon|pbkdf|oauth|base|utf|ed|hmac|tls|http|webauthn|scrypt|bcrypt|id|v)[-_]?\d+\w{0,4}(?:-\w+)*)"
 )
+_LIKELY = re.compile(
+    r"""(?:(?i:\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?(?:bearer|basic|token)\s{1,3})"""
+    r"""|(?<![A-Za-z0-9_])[A-Z0-9_]{0,60}(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRET|TOKEN|_KEY)\s?=\s?["']?)"""
+    r"""(?P<value>(?![$<{%])[^\s"'`,;]{4,})"""
+)
+"""A value in a header of a request, or of a variable that is named after a secret."""
 _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
 """Letters of a password, of a key with three kinds of them or two digits, and different ones of a key. By hand."""
 
@@ -160,11 +166,12 @@ def find(text: str) -> list[Secret]:
     return secrets
 
 
-def masked(text: str) -> str:
-    """Return `text` with `…` in place of what looks like a secret."""
+def masked(text: str, *, likely: bool = False) -> str:
+    """Return `text` with `…` in place of what looks like a secret; if `likely`, of whatever has the place of one."""
     kept: list[str] = []
     text, at = composed(text), 0
-    for start, stop, _, _ in sorted(_candidates(text)):
+    places = {(start, stop) for start, stop, *_ in _candidates(text)}
+    for start, stop in sorted(places | {match.span("value") for match in _LIKELY.finditer(text) if likely}):
         if start >= at:
             kept += [text[at:start], "…"]
         at = max(at, stop)

@@ -50,6 +50,9 @@ _FROM_0_2_0 = "UPDATE changes SET links = NULL;"
 INODE = "inode:"
 """How the state begins of what is only moved."""
 
+BY_ITSELF = "capture"
+"""The verb of entries that nobody asked for. An undo takes such an entry back only by its number."""
+
 _LOSS = "a new one is begun, and what was changed before can no longer be undone"
 _DAY = 86_400.0
 """Seconds of a day."""
@@ -345,9 +348,10 @@ class Journal:
         return self._read(rows[0], self._undone())
 
     def latest(self) -> Entry | None:
-        """Return the newest entry that is neither undone nor an undo itself; None if there is none."""
+        """Return the newest entry that is neither undone, nor an undo, nor `BY_ITSELF`; None if there is none."""
         undone = self._undone()
-        rows = self._database.rows("SELECT * FROM entries WHERE undoes IS NULL ORDER BY entry DESC")
+        sql = "SELECT * FROM entries WHERE undoes IS NULL AND verb <> ? ORDER BY entry DESC"
+        rows = self._database.rows(sql, (BY_ITSELF,))
         return next((self._read(row, undone) for row in rows if row[0] not in undone), None)
 
     @property

@@ -25,6 +25,7 @@ from tests.benchmarks.table import Failure, Figure, table
 PARTS = (
     "stages",
     "processes",
+    "hooks",
     "queries",
     "vectors",
     "shared",

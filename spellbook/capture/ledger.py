@@ -1,0 +1,106 @@
+"""
+The ledger of a vault on this machine: whether sessions are captured, what ever was, and the jobs that hooks leave.
+
+It lies in the data folder, as no setting of a vault may switch capture on. What it lists is never written again, also
+if a person deleted the note. If it is lost, capture is off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spellbook.settings import paths
+from spellbook.system import disk, processes
+from spellbook.system.sqlite import Database, run_script
+
+FORGOTTEN = ["-", 0]
+"""Stands for a session that a person does not want to be captured."""
+
+_EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
+_MOST_JOB, _MOST_STDIN, _STDIN_SECONDS = 4_096, 100_000, 0.1
+_LATE = 600.0  # seconds after which a job should have been done; by hand
+_LOSS = "capture is off until `spellbook capture on`"
+_TABLES = """
+    -- switch: {on, at, since}; key: of an exchange; transcript: the offset at which to read on; session: [name of its
+    -- note, last part of that] or FORGOTTEN; job: what a hook was given; run: how the last one ended.
+    CREATE TABLE kept (kind TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
+"""
+_started: list[Any] = []
+
+
+class Ledger:
+    """The ledger of the vault at the real path `root`, in `folder`. Methods raise StorageError."""
+
+    def __init__(self, root: str) -> None:
+        self.folder, self._root = Path(paths.data(root), "capture"), root
+        self._database = Database(self.folder / "ledger.db", 1, _build, {}, "ledger of sessions", _LOSS)
+
+    def all(self, kind: str) -> dict[str, Any]:
+        """Return the values of a kind by key, in order; {} if there is no ledger."""
+        sql = "SELECT key, value FROM kept WHERE kind = ? ORDER BY key"
+        rows = self._database.rows(sql, (kind,)) if self._database.file.exists() else ()
+        return {key: json.loads(value) for key, value in rows}
+
+    def get(self, kind: str, key: str) -> Any:
+        """Return a value, None if there is none."""
+        rows = self._database.rows("SELECT value FROM kept WHERE kind = ? AND key = ?", (kind, key))
+        return json.loads(rows[0][0]) if rows else None
+
+    def put(self, *values: tuple[str, str, Any], job: str = "") -> None:
+        """Write values by kind and key, and delete a job that is done: all or nothing."""
+        with self._database.transaction() as connection:
+            rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
+            connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)
+            connection.execute("DELETE FROM kept WHERE kind = 'job' AND key = ?", (job,))
+
+    @property
+    def switch(self) -> dict[str, Any]:
+        """Whether capture is `on`, when that was said (`at`), `since` when words count; {} if never."""
+        return dict(self.all("switch").get("", {}))
+
+    def turn(self, is_on: bool, vault: Path) -> None:
+        """Switch capture on or off. What is said while it is off is not captured later."""
+        with disk.explain_errors(str(self.folder)):
+            disk.restrict(self.folder, vault)
+        if self.switch.get("on") is not is_on:
+            self.put(("switch", "", {"on": is_on, "at": time.time(), "since": time.time() if self.switch else 0}))
+
+    def leave_job(self, hook: Mapping[str, Any]) -> None:
+        """Leave what a hook was given to a process that this starts, if capture is on. Raises OSError."""
+        job = {key: hook.get(key) for key in ("hook_event_name", "session_id", "transcript_path")}
+        job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE") == "0"
+        is_meant = job["session_id"] and job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB
+        if is_meant and self.switch.get("on"):
+            self.put(("job", str(time.time_ns()), job))
+            variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
+            _started.append(processes.child("spellbook.capture.run", variables, alone=True))
+
+    def problems(self) -> list[str]:
+        """Return what a person should know: the last run failed, jobs wait, an earlier ledger was damaged."""
+        failed = self.all("run").get("", {}).get("failed")
+        is_late = any(time.time() - int(job) / 1e9 > _LATE for job in self.all("job"))
+        return [
+            *([f"the last capture failed: {failed}"] if failed else []),
+            *(["sessions wait to be captured: Spellbook did not start in the background"] if is_late else []),
+            *(f"the ledger was damaged, and lies in {aside}: capture is off" for aside in self._database.set_aside()),
+        ]
+
+
+def _build(connection: Any, form: int) -> None:
+    run_script(connection, _TABLES)
+
+
+def hook(vault: str) -> None:
+    """Take what a client's hook says on stdin. Prints nothing, raises nothing, and waits for nothing."""
+    logging.disable()
+    with contextlib.suppress(Exception):
+        given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))
+        Ledger(os.path.realpath(paths.vault(vault))).leave_job(given)
+    logging.disable(logging.NOTSET)

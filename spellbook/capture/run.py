@@ -1,0 +1,184 @@
+"""
+The process that captures: it does the jobs that hooks left, one process at a time, and ends.
+
+It loads no model, indexes nothing, and reads no file but transcripts in the folders of their clients. A note is written
+before the ledger; a job that a kill cut short is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from spellbook.archive.formats.conversations import on_one_line
+from spellbook.capture import notes, transcripts
+from spellbook.capture.ledger import FORGOTTEN, Ledger
+from spellbook.capture.transcripts import Exchange
+from spellbook.editing.revise import erase_notes
+from spellbook.index import scopes
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import conditions, fold, instant, path_glob
+from spellbook.index.lookup import named
+from spellbook.index.opened import Index
+from spellbook.settings.config import load
+from spellbook.system import disk
+from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.lock import held
+from spellbook.vault.journal import BY_ITSELF
+from spellbook.vault.names import safe_name
+
+_CLIENTS = {
+    "claude-code": ("Claude Code", "CLAUDE_CONFIG_DIR", "~/.claude", "projects"),
+    "codex": ("Codex", "CODEX_HOME", "~/.codex", "sessions"),
+}
+"""Of each client its name, the variable that names its folder, the usual folder, and the one of transcripts in it."""
+
+_SETTLE = 0.5  # seconds that a client has to write its last lines
+_QUIET = 600.0  # seconds without a new line after which a session counts as over, by hand
+_MOST_TRANSCRIPTS = 50  # that are caught up at a time
+_LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
+_MOST_TITLE = 80  # letters
+
+
+def serve() -> None:
+    """Be the process that a hook starts: do all jobs, unless another process is at it."""
+    time.sleep(_SETTLE)
+    config = load()
+    ledger = Ledger(str(config.vault))
+    while ledger.all("job"):
+        with held(ledger.folder / "capture.lock") as is_ours:
+            if not is_ours:
+                return
+            for number, job in ledger.all("job").items():
+                ended = {"at": time.time(), "exchanges": 0}
+                with _telling(ended):
+                    index = Index.open(config)
+                    for place, is_over in _wanted(ledger, job):
+                        with _telling(ended):
+                            ended["exchanges"] += capture(index, ledger, place, is_over)
+                ledger.put(("run", "", ended), job=number)
+
+
+@contextlib.contextmanager
+def _telling(ended: dict[str, Any]) -> Iterator[None]:
+    """Keep an error for `Ledger.problems`, whatever it is, and go on: other transcripts should not wait for one."""
+    try:
+        yield
+    except Exception as error:
+        ended["failed"] = on_one_line(str(error) or type(error).__name__)[:500]
+
+
+def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Yield the transcripts that a job is about, each with whether its session is over."""
+    place, session, event = (str(job[key] or "") for key in ("transcript_path", "session_id", "hook_event_name"))
+    if not ledger.switch.get("on"):
+        return
+    if job["is_off"]:
+        ledger.put(("session", session, FORGOTTEN))
+    elif event != "SessionStart":
+        yield from [(place, event == "SessionEnd")] if place else []
+    else:  # Codex keeps all projects together, and may name no transcript
+        is_claude = place and _located(place)[0] == "claude-code"
+        found = Path(place).parent.glob("*.jsonl") if is_claude else _folder("codex").glob("*/*/*/*.jsonl")
+        files = (file for file in found if file.stem[-36:] != session and not file.is_symlink())
+        times = {file: file.stat().st_mtime for file in files}
+        for file in sorted(times, key=lambda file: -times[file])[:_MOST_TRANSCRIPTS]:
+            if times[file] >= ledger.switch["at"]:
+                yield str(file), time.time() - times[file] > _QUIET
+
+
+def _located(place: str) -> tuple[str, Path]:
+    """Return the client and the path of a transcript. Raises InvalidInput for a link, and for what lies elsewhere."""
+    real = Path(os.path.realpath(place))
+    for client in _CLIENTS:
+        if real.suffix == ".jsonl" and real.is_relative_to(_folder(client)) and not os.path.islink(place):
+            return client, real
+    raise InvalidInput(f"{place:.200}: this is no transcript of Claude Code or Codex.", "Nothing was read.")
+
+
+def _folder(client: str) -> Path:
+    _, variable, usual, below = _CLIENTS[client]
+    return Path(os.path.realpath(os.path.join(os.path.expanduser(os.environ.get(variable) or usual), below)))
+
+
+def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
+    """
+    Write what is new in a transcript into the notes of its session, and return how many exchanges that were.
+
+    Raises OSError and SpellbookError; then a part may be written.
+    """
+    client, real = _located(place)
+    session, count, new = real.stem[-36:], 0, dict[str, Exchange]()
+    stem, part = ledger.get("session", session) or ("", 0)
+    with disk.regular(real) as file:
+        offset, is_end = ledger.get("transcript", str(real)) or 0, False
+        offset = offset if offset <= os.fstat(file.fileno()).st_size else 0  # it was cut
+        while not is_end:
+            exchanges, offset, is_end = transcripts.read(file, offset, is_over=is_over)
+            wanted = [notes.clean(each) for each in exchanges if _is_wanted(index, ledger, each)]
+            new |= {each.key: each for each in wanted if each.said and not ledger.get("key", each.key)}
+            if new and not (stem or len(new) > 1 or sum(len(each.said) for each in new.values()) >= _LEAST_LETTERS):
+                continue
+            if new and [stem, part] != FORGOTTEN:
+                stem, part = _write(index, (client, session, stem, part), [*new.values()])
+                count += len(new)
+            keys = [("key", key, 1) for each in new.values() for key in (each.key, each.uuid) if key]
+            known = [("session", session, [stem, part])] if stem else []
+            ledger.put(*keys, *known, ("transcript", str(real), offset))
+            new = {}
+    return count
+
+
+def _is_wanted(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
+    """Say whether an exchange is not known by its id, and of a time and a folder that a person lets be captured."""
+    globs, cwd = index.config.capture.get("exclude", ()), exchange.cwd.replace("\\", "/")
+    is_excluded = any(path_glob(cwd, os.path.expanduser(glob).replace("\\", "/")) for glob in globs)
+    is_late = exchange.at.timestamp() >= ledger.switch["since"]
+    return is_late and not is_excluded and not ledger.get("key", exchange.uuid)
+
+
+def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) -> tuple[str, int]:
+    """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
+    client, session, stem, part = known
+    begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
+    scope = scopes.project({"CLAUDE_PROJECT_DIR": new[0].cwd})
+    stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
+    meta = {
+        **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].said)[:_MOST_TITLE]},
+        **{"category": "session", "type": "episodic", "importance": "low", "trust": "agent"},
+        **{"privacy_scope": "private", **({"scope": scope} if scope else {}), "source": client},
+        **{"created": begun, "updated": new[-1].at.astimezone()},
+    }
+    with index.vault.change(BY_ITSELF, stem):
+        return stem, notes.append(index.vault, stem, part, _CLIENTS[client][0], new, meta)
+
+
+def forget(index: Index, session: str, project: str, since: float, *, dry_run: bool) -> list[str]:
+    """
+    Move the notes of sessions to the trash and return their paths; these sessions are never captured again.
+
+    They are those of one session (its id, or a name of its note), of a scope, or changed since a time in seconds.
+    """
+    index.vault.check_there()
+    with contextlib.suppress(MemoryNotFound):
+        session = session and str(named(index, session)[0][0].meta.get("session") or session)
+    found = (index.catalog.at(path)[0] for path in index.catalog.paths(conditions({"category": "session"})))
+    chunks = [chunk for chunk in found if _is_of(chunk, session, project, since)]
+    if not dry_run:
+        sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
+        Ledger(str(index.config.vault)).put(*(("session", each, FORGOTTEN) for each in sessions))
+        if chunks:
+            erase_notes(index, chunks, "sessions", session or project, "forget")
+    return [chunk.path for chunk in chunks]
+
+
+def _is_of(chunk: StoredChunk, session: str, project: str, since: float) -> bool:
+    """Say whether a note was captured, not written by a person, in this session or project, or since then."""
+    is_of_project = bool(project) and fold(chunk.meta.get("scope")) == fold(project)
+    is_late = bool(since) and (instant(chunk.updated) or 0) >= since
+    return bool(own := chunk.meta.get("session")) and (own == session or is_of_project or is_late)

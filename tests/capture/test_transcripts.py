@@ -1,0 +1,181 @@
+"""What is kept of a transcript: the words that a person typed and the last text of the answer, whatever else is there."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from spellbook.capture import transcripts
+from spellbook.capture.transcripts import Exchange
+from tests.capture.transcripts import BILLING, DEPLOY, ROTATE, answered, line, of_codex, said, talk
+
+
+def read(data: bytes, offset: int = 0, *, is_over: bool = True) -> list[Exchange]:
+    return transcripts.read(io.BytesIO(data), offset, is_over=is_over)[0]
+
+
+def pairs(data: bytes, **options: bool) -> list[tuple[str, str]]:
+    return [(each.said, each.answer) for each in read(data, **options)]
+
+
+def blocks(*texts: str, **more: object) -> list[object]:
+    return [*({"type": "text", "text": text} for text in texts), *([more] if more else [])]
+
+
+KEPT = {
+    "text": said("Yes"),
+    "blocks": said(blocks("Yes")),
+    "with a picture": said(blocks("Yes", type="image", source={"data": "AAAA"})),
+    "beside what the client adds": said(blocks("<system-reminder>no</system-reminder>", "Yes")),
+    "of an older version": said("Yes", origin=None, promptSource=None, entrypoint=None),
+    "of a line with other keys": said("Yes", gitBranch="main", version="9.9.9", new={"deep": [1]}),
+}
+LEFT_OUT = {
+    "isMeta": said("No", isMeta=True),
+    "isSidechain": said("No", isSidechain=True),
+    "isCompactSummary": said("No", isCompactSummary=True),
+    "isVisibleInTranscriptOnly": said("No", isVisibleInTranscriptOnly=True),
+    "toolUseResult": said("No", toolUseResult={"stdout": "No"}),
+    "a result of a tool": said([{"type": "tool_result", "content": "No"}, {"type": "text", "text": "No"}]),
+    "another origin": said("No", origin={"kind": "task"}),
+    "an odd origin": said("No", origin="human"),
+    "by the sdk": said("No", promptSource="sdk"),
+    "by the system": said("No", promptSource="system"),
+    "a one-shot run": said("No", entrypoint="sdk-cli"),
+    "an interruption": said("[Request interrupted by user for tool use]"),
+    **{f"{tag}…": said(f"<{tag}x>No") for tag in ("command-", "local-command", "bash-", "system-reminder")},
+    **{f"{tag}…": said(f" <{tag}>No") for tag in ("task-notification", "user-prompt-submit-hook")},
+    "private alone": said("<private>No</private>"),
+    "no text": said(blocks()),
+    "an attachment": line(type="attachment", content="No"),
+    "a repeated prompt": line(type="last-prompt", lastPrompt="No") + line(type="api-request-blob", body={"user": "No"}),
+}
+HOSTILE = {
+    "no UTF-8": b'{"type":"user","message":{"content":"\xff\xfe"}}\n',
+    "half a letter": line(type="user", message={"content": "x"}).replace(b"x", b"\\ud800"),
+    "deep": b'{"type":"user","message":' + b"[" * 200_000 + b"]" * 200_000 + b"}\n",
+    "a long number": b'{"type":"user","uuid":' + b"9" * 10_000 + b"}\n",
+    "no object": b'["type", "user"]\n"type":"user"\n{"type":"user"\nnull\n\n',
+    "a line over 4 MB": said("No" + "x" * 5_000_000),
+    "wrong types": b"".join(
+        line(**{"type": "user", "message": {"content": "No"}, "timestamp": "2026-11-26T09:00:00Z", key: value})
+        for key, value in {
+            "type": ["user"],
+            "message": [1],
+            "timestamp": {"a": 1},
+            "origin": 3,
+            "promptSource": ["typed"],
+            "entrypoint": "sdk-ts",
+            "toolUseResult": 1,
+        }.items()
+    ),
+    "wrong blocks": said([1, None, {"type": ["text"]}, {"type": "text", "text": 5}, {"type": "text", "text": {"a": "b"}}]),
+    "no time": said("No", timestamp="yesterday") + said("No", timestamp=None) + said("No", timestamp=True),
+    "the end of time": said("No", timestamp="9999-12-31T23:59:59-14:00") + said("No", timestamp="0001-01-01T00:00:00+14:00"),
+    "an odd payload": line(type="response_item", payload="No") + line(type="response_item", payload={"role": ["user"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", KEPT.values(), ids=KEPT)
+def test_what_is_kept(piece: bytes) -> None:
+    """What a person typed is kept, with the last text of the answer, without thinking and tools."""
+    assert pairs(piece + answered("First I look.", "Done.")) == [("Yes", "Done.")]
+
+
+@pytest.mark.parametrize("piece", [*LEFT_OUT.values(), *HOSTILE.values()], ids=[*LEFT_OUT, *HOSTILE])
+def test_what_is_left_out(piece: bytes) -> None:
+    """What no person typed, and every odd line, is left out; the lines around it are read."""
+    before, after = talk(ROTATE, DEPLOY)
+    found = pairs(before + piece + after)
+    assert found[0] == ROTATE
+    assert found[-1] == DEPLOY
+    assert not [ask for ask, _ in found[1:-1] if ask.strip("\0\ufffd")]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        answered("No", isSidechain=True),
+        answered("No", isApiErrorMessage=True),
+        said("<command-name>/review</command-name>") + answered("No"),
+        said(blocks(type="image", source={})) + answered("No"),
+    ],
+    ids=["of another agent", "an error of the service", "to a command", "to a picture"],
+)
+def test_whose_answer_counts(piece: bytes) -> None:
+    """What another agent says, an error, and what answers a command of the client, is no answer to the person."""
+    assert pairs(talk(ROTATE)[0] + piece) == [ROTATE]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a <private>b</private> c", "a \0 c"),
+        ("a <PRIVATE>\nb\n</private><private>c", "a \0\0"),
+        ("a <private>b <private>c</private> d", "a \0 d"),
+        ("nothing private", "nothing private"),
+    ],
+)
+def test_private_parts_go(text: str, left: str) -> None:
+    """What a person marks as private goes, without a closing mark to the end of the message; of an answer too."""
+    assert pairs(said(text) + answered(text)) == [(left, left)]
+
+
+def test_compaction_repeats_lines() -> None:
+    """Lines that stand there again with their uuid are one exchange; an answer after the copy is that of the last."""
+    old, last = talk(ROTATE, DEPLOY), said("And now?", 9)
+    assert pairs(b"".join([*old, last, *old, *old, last, answered("Now this.")])) == [
+        ROTATE,
+        DEPLOY,
+        ("And now?", "Now this."),
+    ]
+
+
+def test_a_part_at_a_time() -> None:
+    """Whatever the number of bytes that are there, reading on gives each exchange once, whole, and none twice."""
+    data = b"".join(talk(ROTATE, DEPLOY, BILLING))
+    for cut in range(0, len(data), 7):
+        first, offset, is_end = transcripts.read(io.BytesIO(data[:cut]), 0, is_over=False)
+        rest, end, _ = transcripts.read(io.BytesIO(data), offset, is_over=True)
+        assert is_end
+        assert [(each.said, each.answer) for each in (*first, *rest)] == [ROTATE, DEPLOY, BILLING]
+        assert end == len(data)
+
+
+def test_many_exchanges_come_in_parts() -> None:
+    """Of a long transcript a bounded number of exchanges is held."""
+    data, offset, is_end, found = b"".join(talk(*(("ask", "answer") for _ in range(450)))), 0, False, []
+    while not is_end:
+        part, offset, is_end = transcripts.read(io.BytesIO(data), offset, is_over=True)
+        assert len(part) <= 200
+        found += part
+    assert len(found) == len({each.uuid for each in found}) == 450
+
+
+def test_codex() -> None:
+    """Of Codex what the person and the model said counts, once, with the folder of the session, also further on."""
+    data = of_codex(ROTATE, DEPLOY)
+    assert pairs(data) == [ROTATE, DEPLOY]
+    found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
+    assert {each.cwd for each in read(data) + found} == {"/work/shop"}
+    assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
+
+
+def test_a_large_transcript_takes_little_memory(tmp_path: Path) -> None:
+    """60 MB with long lines, some longer than is read, are read within a few megabytes."""
+    file = tmp_path / "large.jsonl"
+    with file.open("wb") as written:
+        for number in range(50):
+            written.write(
+                talk(ROTATE, first=number)[0] + line(type="user", message={"content": "x" * 1_200_000}, isMeta=True)
+            )
+        written.write(said("y" * 9_000_000))
+    assert file.stat().st_size > 60_000_000
+    tracemalloc.start()
+    with file.open("rb") as stream:
+        assert len(transcripts.read(stream, 0, is_over=True)[0]) == 50
+    assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    tracemalloc.stop()
