@@ -4,19 +4,18 @@ Scopes: which notes belong to one project, and which to all; and what category f
 A note's scope is what its frontmatter says, else what the vault's settings say
 of its path, else NAME if it lies in `scopes/NAME/`. What has none, or `shared`,
 is everybody's. A scope is a view and no lock: an id that is named opens any note.
-Pure, but for `project`, which looks where the process stands.
+Pure, but for the names of a project, which are those of its repository; see `settings.repository`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from spellbook.index.filters import Condition, fold, path_glob
 from spellbook.notes.note import Note
 from spellbook.notes.relations import label_of
-from spellbook.settings import paths
+from spellbook.settings import paths, repository
 
 AUTO = "auto"
 """Stands for the project that a process was started in."""
@@ -66,11 +65,26 @@ def category_of(note: Note, rules: Mapping[str, str]) -> str:
     return ""
 
 
-def visible(scope: str) -> tuple[Condition, ...]:
-    """Return what limits a search to a scope and to what everybody sees; nothing if there is no scope."""
-    return (Condition(_KEY, (fold(scope),), or_absent=True),) if scope and fold(scope) != SHARED else ()
+def visible(scope: str, *others: str) -> tuple[Condition, ...]:
+    """Return what limits a search to a scope, its `others` and what everybody sees; nothing if there is no scope."""
+    named = tuple(map(fold, (scope, *others)))
+    return (Condition(_KEY, named, or_absent=True),) if scope and named[0] != SHARED else ()
 
 
-def project(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the project that this process was started in, "" if it is none; see `paths.project`."""
-    return Path(paths.project(environment)).name
+def project(
+    environment: Mapping[str, str] = os.environ, folder: str | None = None, chosen: Mapping[str, str] | None = None
+) -> str:
+    """Return the name of a project that its notes are written with, "" if it is none; see `project_names`."""
+    return next(iter(project_names(environment, folder, chosen)), "")
+
+
+def project_names(
+    environment: Mapping[str, str] = os.environ, folder: str | None = None, chosen: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """
+    Return the names of the project at `folder`, else of the one that this process was started in, as `paths.project`.
+
+    The first is written, the others are read too; see `repository.names`. `chosen` are `[projects]` of the settings.
+    """
+    place = paths.project(environment, folder or "")
+    return repository.names(place, chosen or {}) if place else ()
