@@ -54,6 +54,7 @@ _ADDRESS = "http://127.0.0.1:17950"
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
 @click.option("--hooks", is_flag=True, help="Also tell each session what is open, and remind it to keep decisions.")
 @click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
+@click.option("--claude-memory/--no-claude-memory", default=None, help="Also search Claude Code's own memory, or not.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
 @scope_option
 @vault_option
@@ -80,6 +81,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         raise click.UsageError("--recall needs --hooks.")
     if options["hooks"] and (client != _SESSIONS or options["file"]):
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
+    if options["claude_memory"] is not None and client != _SESSIONS:
+        raise click.UsageError("--claude-memory is for claude-code.")
     if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
     if client == _PLUGIN:
@@ -115,6 +118,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     else:
         chosen = ctx.ensure_object(dict)
         vault = find_vault(chosen.get("vault"))
+        if client == _SESSIONS and not dry_run and not options["url"]:
+            _choose_memory(vault, options["claude_memory"])
         scope = chosen.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
         entry = clients.entry(about, vault, scope, os.environ)
         if url := options["url"]:
@@ -141,6 +146,20 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                 )
     if changes and not dry_run:
         output.say(about.next)
+
+
+def _choose_memory(vault: Path, answer: bool | None) -> None:
+    """Keep whether Claude Code's own memory is searched beside a vault: by the option, else by asking on a terminal."""
+    from spellbook.memories import claude
+
+    switch = claude.switch(vault)
+    if answer is None and not switch.exists() and sys.stdin.isatty():
+        answer = output.confirm("Search Claude Code's own memory of a project too? It is only read.", abort=False)
+    if answer:
+        switch.parent.mkdir(parents=True, exist_ok=True)
+        switch.touch()
+    elif answer is False:
+        switch.unlink(missing_ok=True)
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

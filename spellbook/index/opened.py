@@ -99,8 +99,8 @@ class Index:
         with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
-        named = scopes.project_names(chosen=config.projects) if config.scope == scopes.AUTO else (config.scope,)
-        scope, *others = named or ("",)
+        is_auto = config.scope == scopes.AUTO
+        scope, *others = (scopes.project_names(chosen=config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])

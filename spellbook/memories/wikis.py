@@ -18,11 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
+from spellbook.archive.formats import claude_memory
 from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index
 from spellbook.index.sync import Report
+from spellbook.memories import claude
 from spellbook.notes.note import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
@@ -139,6 +141,19 @@ class Wikis:
                 book.refresh(whole=True)
             answers = [_search(wiki, query, options) for wiki in wikis]
         return answers[0] if len(answers) == 1 else _merge(answers, limit)
+
+    def of_claude(self, verb: str, **question: Any) -> Answer | None:
+        """
+        Return what a search verb finds in Claude Code's own memory of this project, None if it is not read.
+
+        Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
+        """
+        if (root := claude.beside(self.book.config.vault)) is None:
+            return None
+        wiki = Wiki(self._beside(root), root, root, str(root))
+        answer = getattr(wiki.book, verb)(**question, filter={"path!": claude_memory.INDEX})
+        small = (hit for hit in answer.hits if os.path.getsize(root / hit.path) <= claude_memory.MOST_BYTES)
+        return _shown(wiki, replace(answer, hits=tuple(small)), claude.titles(root))
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
@@ -329,10 +344,16 @@ def _roots(wikis: Sequence[Wiki]) -> str:
 
 
 def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
-    answer = wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter)))
+    return _shown(wiki, wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter))), {})
+
+
+def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:
+    """Return a wiki's answer with its paths as shown, and with `titles` by the paths in it."""
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)
+        places = [(wiki.shown(hit.path), titles.get(hit.path, hit.title)) for hit in hits]
+        named = zip(hits, places, strict=True)
+        return tuple(replace(hit, chunk=hit.chunk._replace(path=path, title=title)) for hit, (path, title) in named)
 
     return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 

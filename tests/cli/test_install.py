@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import FileChange
+from spellbook.memories import claude
 from spellbook.system.errors import Conflict
 from tests.commands import spellbook
 from tests.helpers import PATIENCE
@@ -500,3 +501,28 @@ def test_no_text_ends_the_reader(text: str) -> None:
         assert 1 <= error.value.line <= text.count("\n") + 1
     else:
         assert jsonc.parse(text, comments=False).root.data == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "before", "after"),
+    [
+        ((), False, False),
+        ((), True, True),
+        (("--claude-memory",), False, True),
+        (("--claude-memory", "--dry-run"), False, False),
+        (("--no-claude-memory",), True, False),
+        (("--no-claude-memory",), False, False),
+    ],
+)
+def test_claude_codes_own_memory_is_searched_if_a_person_says_so(
+    home: Path, vault: Path, args: tuple[str, ...], before: bool, after: bool
+) -> None:
+    """The option says so for this vault on this machine; without it, and without a terminal, all stays as it was."""
+    switch = claude.switch(vault)
+    if before:
+        switch.parent.mkdir(parents=True)
+        switch.touch()
+    spellbook("install", "claude-code", "--vault", vault, *args)
+    assert switch.exists() is after
+    refused = spellbook("install", "cursor", "--vault", vault, "--claude-memory", code=2)
+    assert "--claude-memory is for claude-code." in refused.stderr
