@@ -118,8 +118,6 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
     else:
         chosen = ctx.ensure_object(dict)
         vault = find_vault(chosen.get("vault"))
-        if client == _SESSIONS and not dry_run and not options["url"]:
-            _choose_memory(vault, options["claude_memory"])
         scope = chosen.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
         entry = clients.entry(about, vault, scope, os.environ)
         if url := options["url"]:
@@ -144,6 +142,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                     "add it to the entry's env.",
                     err=True,
                 )
+        if client == _SESSIONS and not dry_run and not options["url"]:
+            _choose_memory(vault, options["claude_memory"])
     if changes and not dry_run:
         output.say(about.next)
 

@@ -100,7 +100,7 @@ class Index:
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
         is_auto = config.scope == scopes.AUTO
-        scope, *others = (scopes.project_names(chosen=config.projects) or [""]) if is_auto else [config.scope]
+        scope, *others = (scopes.project_names(config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])

@@ -4,7 +4,7 @@ Scopes: which notes belong to one project, and which to all; and what category f
 A note's scope is what its frontmatter says, else what the vault's settings say
 of its path, else NAME if it lies in `scopes/NAME/`. What has none, or `shared`,
 is everybody's. A scope is a view and no lock: an id that is named opens any note.
-Pure, but for the names of a project, which are those of its repository: it may claim any, and they give no right.
+Pure, but for the names of a project, which are those of its repository; it may claim any, as they give no right.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ def project(
     environment: Mapping[str, str] = os.environ, folder: str = "", chosen: Mapping[str, str] | None = None
 ) -> str:
     """Return the name of a project that its notes are written with, "" if it is none; see `project_names`."""
-    return next(iter(project_names(environment, folder, chosen)), "")
+    return next(iter(project_names(chosen or {}, environment, folder)), "")
 
 
 def project_names(
-    environment: Mapping[str, str] = os.environ, folder: str = "", chosen: Mapping[str, str] | None = None
+    chosen: Mapping[str, str], environment: Mapping[str, str] = os.environ, folder: str = ""
 ) -> list[str]:
     """
     Return the names of the project at `folder`, else of this process (see `paths.project`): one to write, then others.
@@ -101,8 +101,8 @@ def project_names(
         return []
     main, parts = repository(folder)
     origin = "/".join(parts).casefold()
-    wanted = {fold(key): name.strip() for key, name in (chosen or {}).items()}.get(fold(origin or main))
-    made = ["-".join(parts[-most:])[:100] for most in (1, 2, len(parts)) if parts]
+    wanted = {fold(key): name.strip() for key, name in chosen.items()}.get(fold(origin or main))
+    made = ["-".join(parts[-most:])[:60] for most in (1, 2, len(parts)) if parts]
     free = (name for name in made if fold(name) not in {AUTO, SHARED} and _has(name, origin, main, take=True))
     folders = [os.path.basename(os.path.abspath(each)) for each in (main, folder)]
     others = [name for name in (*made, *folders) if _has(name, origin, main)]

@@ -42,7 +42,8 @@ else:  # Imported at their first use, as those of `reader` are.
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
     (migrate,) = lazy("spellbook.library", "migrate")
-    claude, documents = lazy("spellbook.memories", "claude", "wikis")
+    (claude,) = lazy("spellbook.memories", "claude")
+    (documents,) = lazy("spellbook.memories", "wikis")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
 T = TypeVar("T")

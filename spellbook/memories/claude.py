@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
-from spellbook.archive.formats import claude_memory
 from spellbook.index import scopes
 from spellbook.settings import paths
 from spellbook.system import disk
@@ -65,14 +64,7 @@ def beside(vault: Path) -> Path | None:
     """Return the memory to search beside a vault; None if it is not wanted, not there, or in the vault anyway."""
     file = Path(os.path.realpath(switch(vault)))
     place = folder() if file.is_file() and not file.is_relative_to(vault) else None
-    return None if place is None or place.is_relative_to(vault) else place
-
-
-def titles(root: Path) -> dict[str, str]:
-    """Return the titles of the memories by their paths, as Claude Code's own list has them."""
-    with contextlib.suppress(OSError):
-        return claude_memory.titles(disk.read_small(root / claude_memory.INDEX, claude_memory.MOST_BYTES))
-    return {}
+    return place if place and not place.is_relative_to(vault) else None
 
 
 def refuse(vault: Path, id: str) -> None:

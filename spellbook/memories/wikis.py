@@ -8,6 +8,7 @@ Which folders may be read comes from the person, the client or the place of the 
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import threading
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 from spellbook.archive.formats import claude_memory
+from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
 from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
@@ -30,7 +32,7 @@ from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
-from spellbook.system.errors import InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, PermissionDenied, VaultNotFound
 
 FOLDERS = ("zywiki", "docs")
 """Folders of a project that are its wiki, if the person names none; the first that is there."""
@@ -150,10 +152,13 @@ class Wikis:
         """
         if (root := claude.beside(self.book.config.vault)) is None:
             return None
-        wiki = Wiki(self._beside(root), root, root, str(root))
-        answer = getattr(wiki.book, verb)(**question, filter={"path!": claude_memory.INDEX})
-        small = (hit for hit in answer.hits if os.path.getsize(root / hit.path) <= claude_memory.MOST_BYTES)
-        return _shown(wiki, replace(answer, hits=tuple(small)), claude.titles(root))
+        wiki, titles = Wiki(self._beside(root), root, root, str(root)), {}
+        answer, vault = getattr(wiki.book, verb)(**question, filter={"path!": INDEX}), wiki.book.index.vault
+        with contextlib.suppress(MemoryNotFound, PathOutsideVault):
+            titles = claude_memory.titles(vault.read(INDEX)[0])
+        sized = ((hit, vault.stamp(hit.path)) for hit in answer.hits)
+        small = tuple(hit for hit, stamp in sized if stamp and stamp.size <= MOST_BYTES)
+        return _shown(wiki, replace(answer, hits=small), titles)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """

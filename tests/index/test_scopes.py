@@ -199,12 +199,12 @@ def test_worktrees_clones_and_folders_of_a_repository_are_one_project(tmp_path: 
     (main / "src" / "deep").mkdir(parents=True)
     worktrees = [main, tmp_path / "wt-feature", main / ".claude" / "worktrees" / "inner"]
     assert {named(folder) for folder in (*worktrees, main / "src" / "deep")} == {"one"}
-    assert project_names({}, str(tmp_path / "wt-feature")) == ["one", "wt-feature"]  # as it was written before
+    assert project_names({}, {}, str(tmp_path / "wt-feature")) == ["one", "wt-feature"]  # as it was written before
 
     git(main, "remote", "add", "origin", "git@github.com:Acme/api.git")
     clone = repository(tmp_path / "clone", "https://github.com/acme/api")
     assert {named(folder) for folder in (*worktrees, clone)} == {"api"}
-    assert project_names({}, str(tmp_path / "wt-feature")) == [
+    assert project_names({}, {}, str(tmp_path / "wt-feature")) == [
         "api",
         "Acme-api",
         "github.com-Acme-api",
@@ -258,7 +258,7 @@ def test_the_address_of_an_origin(tmp_path: Path, url: str, name: str, origin: s
     assert named(folder) == name
     kept = [file.read_text("utf-8") for file in (tmp_path / "data").rglob("*") if file.is_file()]
     assert [text.split("\n")[0] for text in kept] == ([origin] if origin else [])
-    assert "secret" not in f"{kept}{project_names({}, str(folder))}"
+    assert "secret" not in f"{kept}{project_names({}, {}, str(folder))}"
 
 
 OTHER = '[remote "origin"]\nurl = https://github.com/acme/other.git\n'
@@ -317,16 +317,16 @@ def test_equal_names_are_told_apart(tmp_path: Path) -> None:
         "api",
     ]
     assert named(repository(tmp_path / "again", "https://x@github.com/globex/api")) == "globex-api"
-    assert project_names({}, str(globex)) == ["globex-api", "github.com-globex-api"]  # `api` is another's
-    assert project_names({}, str(globex), {"GitHub.com/globex/api": "Globex"})[0] == "Globex"
+    assert project_names({}, {}, str(globex)) == ["globex-api", "github.com-globex-api"]  # `api` is another's
+    assert project_names({"GitHub.com/globex/api": "Globex"}, {}, str(globex))[0] == "Globex"
     local = repository(tmp_path / "local")
-    assert project_names({}, str(local), {str(local): "mine"}) == ["mine", "local"]
+    assert project_names({str(local): "mine"}, {}, str(local)) == ["mine", "local"]
 
     git(acme, "remote", "set-url", "origin", "https://gitlab.com/acme/api")  # moved: it keeps its name
     assert named(acme) == named(repository(tmp_path / "clone", "git@gitlab.com:acme/api.git")) == "api"
     git(acme, "remote", "set-url", "origin", "https://gitlab.com/acme/api2")
-    assert project_names({}, str(acme))[0] == "api2"
-    assert "api" in project_names({}, str(acme))
+    assert project_names({}, {}, str(acme))[0] == "api2"
+    assert "api" in project_names({}, {}, str(acme))
 
 
 def test_names_without_a_place_to_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

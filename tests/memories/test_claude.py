@@ -138,11 +138,14 @@ def test_no_link_leads_out_of_it(config: Path, tmp_path: Path, book: Spellbook) 
     """A memory that is a link out of Claude Code's folder is none, and a linked file in one is not read."""
     note_writer(tmp_path)("elsewhere/x.md", "The heron is elsewhere.")
     memory = memory_of(config, slug(tmp_path / "app"))
-    (memory / "x.md").symlink_to(tmp_path / "elsewhere" / "x.md")
+    note_writer(tmp_path)("elsewhere/list.md", "[Told outside](feedback_testing.md)")
+    (memory / "MEMORY.md").unlink()
+    for name, target in (("x.md", "x.md"), ("MEMORY.md", "list.md")):
+        (memory / name).symlink_to(tmp_path / "elsewhere" / target)
     wanted(book)
     answer = book.wikis.of_claude("find", keywords=["heron"], limit=5)
     assert answer
-    assert [hit.path for hit in answer.hits] == [str(memory / "feedback_testing.md")]
+    assert [(hit.path, hit.title) for hit in answer.hits] == [(str(memory / "feedback_testing.md"), "feedback_testing")]
     other = config / "projects" / slug(tmp_path / "other")
     other.mkdir()
     (other / "memory").symlink_to(tmp_path / "elsewhere")
