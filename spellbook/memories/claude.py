@@ -22,7 +22,7 @@ from spellbook.system.errors import PermissionDenied
 
 LABEL = "Claude Code's own memory"
 _MOST_SLUG = 200
-"""Letters after which Claude Code cuts the name of a project's folder and adds a hash, which differs by its version."""
+"""Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
 
 def folder(environment: Mapping[str, str] = os.environ, project: str = "") -> Path | None:

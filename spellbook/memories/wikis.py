@@ -146,7 +146,7 @@ class Wikis:
 
     def of_claude(self, verb: str, **question: Any) -> Answer | None:
         """
-        Return what a search verb finds in Claude Code's own memory of this project, None if it is not read.
+        Return the answer of a search verb from Claude Code's own memory of this project, None if it is not read.
 
         Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
         """

@@ -58,12 +58,12 @@ def state(root: str, base: str = "") -> str:
 
 def data(root: str) -> str:
     """Return the data folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, os.environ.get("SPELLBOOK_DATA") or _default("data"))
+    return _of(root, common(""))
 
 
 def snapshots(root: str) -> str:
     """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default("data"), "snapshots"))
+    return _of(root, common("snapshots"))
 
 
 def common(name: str) -> str:

@@ -66,11 +66,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
 
 def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """
-    Return what a search verb finds in Claude Code's own memory, as fields for JSON and as text below an answer.
-
-    It takes up to a quarter of the answer's tokens from `question`.
-    """
+    """Return hits of a search verb in Claude Code's own memory, for JSON and as text, a quarter of the answer long."""
     room = {"limit": min(_MOST_OF_CLAUDE, question["limit"]), "max_tokens": max(50, question["max_tokens"] // 4)}
     try:
         answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**question, **room})
