@@ -54,13 +54,15 @@ class Imported:
     What an import did, or with `dry_run` would do, in paths of the vault.
 
     `unchanged` files existed already, byte for byte. `skipped` files differ from the existing ones, which stayed.
-    `renamed` maps paths of the source to paths of the vault. `trash` is where replaced files are.
+    `proposed` notes stayed, though their memories have changed since. `renamed` maps paths of the source to paths of
+    the vault. `trash` is where replaced files are.
     """
 
     added: list[str] = field(default_factory=list)
     overwritten: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    proposed: list[str] = field(default_factory=list)
     unchanged: int = 0
     trash: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -82,7 +84,7 @@ class ImportOptions:
     Options of an import: the rule for existing files (`RULES`), the target folder, and which files to import.
 
     With `dry_run` nothing is written. Without `attachments` only notes and settings are imported. With `keep_trust`
-    notes that call themselves trusted stay so.
+    notes that call themselves trusted stay so. `kind` is claude-memory for the folder of Claude Code's memory.
     """
 
     on_conflict: str = "skip"
@@ -90,6 +92,7 @@ class ImportOptions:
     into: str = ""
     attachments: bool = True
     keep_trust: bool = False
+    kind: str = ""
 
 
 def run(index: Index, place: Path, options: ImportOptions, progress: Progress | None = None) -> Imported:
@@ -138,7 +141,7 @@ def _place(
 ) -> None:
     """Read a source once more, and place the planned files by their numbers; add to `report` what was done."""
     vault, placed = index.vault, 0
-    with sources.opened(place) as source:
+    with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
             with _held(index, incoming, options) as (file, sha256, _):
                 if (planned := files.get(number)) is None:
@@ -206,7 +209,7 @@ def _plan(
     seen: dict[str, str] = {}
     taken = rules.Paths(disk.ignores_case(index.vault.root))
     size = 0
-    with sources.opened(place) as source:
+    with sources.opened(place, options.kind) as source:
         for number, incoming in enumerate(source.files, 1):
             if progress:
                 progress("reading", number, number)  # only the end of the source says how many there are
@@ -222,6 +225,11 @@ def _plan(
                 if is_wanted and key not in seen:
                     seen[key] = sha256
                     verdict = placing.verdict(index.vault, planned, taken)
+                    known = index.catalog.note(incoming.id) if incoming.sha256 else []
+                    if known and known[0].meta.get("source_hash") == incoming.sha256:
+                        verdict = replace(verdict, what="unchanged")  # whatever the note says by now
+                    elif known and verdict.what == "skipped":
+                        verdict = replace(verdict, what="proposed")
                     _add(report, planned, verdict)
                     if verdict.writes:
                         _check_path(index.vault, verdict.path, taken)
@@ -271,7 +279,7 @@ def _destination(index: Index, incoming: Incoming, options: ImportOptions) -> tu
     if incoming.id and (known := index.catalog.note(incoming.id)):
         return known[0].path, known[0].path, options.on_conflict
     name = _into(options, incoming.path)
-    if incoming.category == "memory" and not options.into:
+    if incoming.category in {"memory", "preference"} and not options.into:
         own, topic, file = name.split("/")
         name = f"{folder_of(index, incoming.category, topic, own)}/{file}"
     if incoming.id:  # two conversations of one title are no conflict, and any name will do

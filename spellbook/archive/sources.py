@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spellbook.archive.export import FORMAT, VERSION, time_of
-from spellbook.archive.formats import basic_memory, memories
+from spellbook.archive.formats import basic_memory, claude_memory, memories
 from spellbook.archive.formats.conversations import convert, is_conversation
 from spellbook.archive.formats.incoming import UNTOUCHED, ImportSource, Incoming
 from spellbook.archive.streams import members
@@ -31,6 +31,7 @@ from spellbook.settings.limits import MOST_GROWTH
 from spellbook.system import foreign_sqlite
 from spellbook.system.disk import pieces_of, regular
 from spellbook.system.errors import InvalidInput, PathOutsideVault
+from spellbook.text import credentials
 from spellbook.vault.folder import Folder
 from spellbook.vault.rules import belongs
 
@@ -40,16 +41,16 @@ _SMALL = 10_000_000
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[ImportSource]:
+def opened(place: Path, kind: str = "") -> Iterator[ImportSource]:
     """
-    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's.
+    Open a folder, a zip or a note, or an export of Spellbook's, ChatGPT's or Claude's; or the memory of Claude Code.
 
     Raises InvalidInput for what is none of these, or damaged.
     """
     source = ImportSource(iter(()))
     try:
         with ExitStack() as stack:
-            source.files = _files(place, source, stack)
+            source.files = _claude_memory(place, source) if kind else _files(place, source, stack)
             yield source
     except OSError as error:
         raise InvalidInput(f"{place}: cannot be read ({error.strerror or error}).", UNTOUCHED) from error
@@ -87,6 +88,23 @@ def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
     source.folders += content.folders
     files = (Incoming(item.path, folder.pieces(item.path), item.mode, item.stamp.mtime_ns) for item in content.files)
     return _with_ids(files)
+
+
+def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:
+    """Yield the memories in a folder of Claude Code's as notes, but for faults: those that are too large or secret."""
+    folder = Folder(place.resolve())
+    slug = folder.root.parent.name if folder.root.name == "memory" else folder.root.name
+    content = tree(folder)
+    source.faults += content.faults
+    sizes = {item.path: item.stamp.size for item in content.files if item.path.endswith(".md")}
+    titles = claude_memory.titles(folder.read(claude_memory.INDEX)[0]) if claude_memory.INDEX in sizes else {}
+    for path in sorted(sizes.keys() - {claude_memory.INDEX}):
+        data = folder.read(path)[0] if sizes[path] <= claude_memory.MOST_BYTES else b""
+        secrets = credentials.find(data.decode("utf-8", "ignore"))
+        source.faults += [Fault(path, secret.line, f"it looks like it holds {secret.kind}") for secret in secrets]
+        source.faults += [] if data else [Fault(path, 0, "it is empty, or over 2 MiB")]
+        if not secrets and (note := claude_memory.convert(slug, path, data, titles)):
+            yield note
 
 
 def _with_ids(files: Iterator[Incoming]) -> Iterator[Incoming]:

@@ -62,6 +62,7 @@ def export(
 
 @command(
     click.argument("source", type=click.Path()),
+    click.argument("folder", type=click.Path(file_okay=False), required=False),
     option(table.IMPORT, "on_conflict"),
     option(table.IMPORT, "dry_run"),
     click.option("--into", default="", metavar="FOLDER", help="A folder of the vault to import into."),
@@ -69,7 +70,7 @@ def export(
     attachments_option,
     json_option,
 )
-def import_(book: Spellbook, source: str, as_json: bool, **options: Any) -> None:
+def import_(book: Spellbook, source: str, folder: str | None, as_json: bool, **options: Any) -> None:
     """
     Import the notes of SOURCE into the vault: all of them or, if anything fails, none.
 
@@ -77,12 +78,22 @@ def import_(book: Spellbook, source: str, as_json: bool, **options: Any) -> None
     server (see docs/moving-in.md), a folder or a zip of Markdown notes, an
     Obsidian vault, or one note. Files that the vault already holds, byte for byte,
     are skipped, so importing again makes no duplicates. Nothing is written into dot-folders, and no file is executable.
-    `spellbook undo` takes an import back, also one that was cut short.
+    `spellbook undo` takes an import back, also one that was cut short. SOURCE
+    claude-memory is Claude Code's own memory of this project, or of FOLDER.
 
     \b
     spellbook import ~/backup.zip --dry-run
     spellbook import ~/old-notes --into old
+    spellbook import claude-memory --dry-run
     """
+    if source == "claude-memory":
+        from spellbook.memories import claude
+
+        options["kind"], source = source, folder or str(claude.folder() or "")
+    elif folder:
+        raise click.UsageError("FOLDER is for claude-memory alone.")
+    if not source:
+        raise click.UsageError("Claude Code has no memory of this project; name its folder.")
     with progress_bar.bar(hidden=as_json) as progress:
         done = book.import_(source, progress=progress, **options)
     output.result(done, as_json, _print_imported)
@@ -96,14 +107,16 @@ def _print_imported(done: Imported) -> None:
         f"{len(done.renamed)} added under another name" if done.renamed else "",
         f"{done.unchanged} already there" if done.unchanged else "",
         f"{len(done.skipped)} skipped because the name is taken" if done.skipped else "",
+        f"{len(done.proposed)} changed there since, not taken" if done.proposed else "",
     )
     summary = ", ".join(filter(None, counts)) or "nothing to import"
     output.say(f"Would be: {summary}." if done.dry_run else f"Imported: {summary}.")
     _print_names("skipped", done.skipped)
+    _print_names("changed there", done.proposed)
     _print_names("renamed", [f"{name} -> {path}" for name, path in done.renamed.items()])
     if done.trash:
         output.say(f"What was replaced is in {one_line(done.trash[0].partition('/')[0])}.")
-    elif done.skipped:
+    elif done.skipped or done.proposed:
         output.say("  --on-conflict overwrite or rename imports them.", err=True)
 
 

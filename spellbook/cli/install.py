@@ -57,6 +57,7 @@ _ADDRESS = "http://127.0.0.1:17950"
 @click.option(
     "--capture/--no-capture", default=None, help="With --hooks: keep sessions as notes, or do not; no question."
 )
+@click.option("--claude-memory/--no-claude-memory", default=None, help="Also search Claude Code's own memory, or not.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
 @scope_option
 @vault_option
@@ -85,6 +86,8 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
     if options["capture"] is not None and not options["hooks"]:
         raise click.UsageError("--capture needs --hooks.")
+    if options["claude_memory"] is not None and client != _SESSIONS:
+        raise click.UsageError("--claude-memory is for claude-code.")
     if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
     if client == _PLUGIN:
@@ -146,6 +149,8 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                 )
         if options["hooks"] and not dry_run:
             _offer_capture(vault, options["capture"])
+        if client == _SESSIONS and not dry_run and not options["url"]:
+            _choose_memory(vault, options["claude_memory"])
     if changes and not dry_run:
         output.say(about.next)
 
@@ -159,6 +164,20 @@ def _offer_capture(vault: Path, is_wanted: bool | None) -> None:
         is_wanted = output.confirm("Keep what you say to agents as notes in sessions/ of the vault?", abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault)
+
+
+def _choose_memory(vault: Path, answer: bool | None) -> None:
+    """Keep whether Claude Code's own memory is searched beside a vault: by the option, else by asking on a terminal."""
+    from spellbook.memories import claude
+
+    switch = claude.switch(vault)
+    if answer is None and not switch.exists() and sys.stdin.isatty():
+        answer = output.confirm("Search Claude Code's own memory of a project too? It is only read.", abort=False)
+    if answer:
+        switch.parent.mkdir(parents=True, exist_ok=True)
+        switch.touch()
+    elif answer is False:
+        switch.unlink(missing_ok=True)
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

@@ -41,6 +41,9 @@ _CONFIG = """\
 # [scopes]                 # which notes belong to which project, by their paths; see --scope
 # "work/acme/" = "acme"
 
+# [projects]               # the scope of a repository, for --scope auto; else its name
+# "github.com/acme/api" = "acme"
+
 # [categories]             # what a category is for, as the table of contents says it; what stands for a category
 # decision = "What we decided, and why"
 # "#decision" = "decision" # a tag, or a folder with its /; the frontmatter of a note goes before it

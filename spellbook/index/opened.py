@@ -46,7 +46,7 @@ _COPIES = ("chroma-[0-9]*", "sees-*/chroma-[0-9]*", "sees-*/catalog.db*", "*.dam
 @dataclass(frozen=True, slots=True)
 class Index:
     """
-    What a vault's index is made of; `scope` is the one that is looked at and written into.
+    What a vault's index is made of; `scope` is looked at and written into, `other_scopes` are looked at too.
 
     `second` helps the embedder: None where it is not installed or turned off, or has taken the embedder's place.
     For the part of a vault that a limited token sees, `sees` is team or public, else "", and `whole` the index of all
@@ -63,6 +63,7 @@ class Index:
     scope: str = ""
     whole: Index | None = None
     sees: str = ""
+    other_scopes: tuple[str, ...] = ()
     _widths: set[int] = field(default_factory=set, repr=False)
 
     def missing(self, error: MemoryNotFound) -> MemoryNotFound:
@@ -99,7 +100,8 @@ class Index:
         with contextlib.suppress(OSError):  # the catalog says what is wrong with its folder
             disk.restrict(config.state, config.vault)
         catalog = Catalog.open(config.state)
-        scope = scopes.project() if config.scope == scopes.AUTO else config.scope
+        is_auto = config.scope == scopes.AUTO
+        scope, *others = (scopes.project_names(config.projects) or [""]) if is_auto else [config.scope]
         whole = models if sees and isinstance(models, Index) else None
         if whole is not None:
             listed = partial(whole.catalog.notes.with_only, privacy.KEY, privacy.SHOWN[sees])
@@ -111,12 +113,13 @@ class Index:
         else:
             journal = Journal(config.state, config.journal_mb * _MB, config.journal_days)
             vault = Vault(config.vault, config.state, journal, lambda: catalog.counts().notes, obsidian=config.obsidian)
-        return cls(config, vault, catalog, embedder, _chroma(config, embedder), reranker, second, scope, whole, sees)
+        models_of = embedder, _chroma(config, embedder), reranker, second
+        return cls(config, vault, catalog, *models_of, scope, whole, sees, tuple(others))
 
     @property
     def visible(self) -> tuple[Condition, ...]:
         """What limits searches and lists to the scope."""
-        return scopes.visible(self.scope)
+        return scopes.visible(self.scope, *self.other_scopes)
 
     def fits(self, width: int) -> None:
         """

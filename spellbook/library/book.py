@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spellbook.editing.revise import Erased, Revised
     from spellbook.library import migrate
     from spellbook.library.migrate import Estimate, Migrated
+    from spellbook.memories import claude
     from spellbook.memories import wikis as documents
     from spellbook.search import duplicates, toc
     from spellbook.vault.journal import Entry
@@ -41,6 +42,7 @@ else:  # Imported at their first use, as those of `reader` are.
     cleanup, merge, moves, repair_links = lazy("spellbook.editing", "cleanup", "merge", "moves", "repair_links")
     rest_sessions, revise, undo, write = lazy("spellbook.editing", "rest_sessions", "revise", "undo", "write")
     (migrate,) = lazy("spellbook.library", "migrate")
+    (claude,) = lazy("spellbook.memories", "claude")
     (documents,) = lazy("spellbook.memories", "wikis")
     duplicates, toc = lazy("spellbook.search", "duplicates", "toc")
 
@@ -165,11 +167,13 @@ class Spellbook(Reader):
 
         Raises MemoryNotFound, InvalidInput, and Conflict if the note changed since `expected_hash`.
         """
+        claude.refuse(self.config.vault, chunk_id)
         revision = revise.Revision(content, append, replace, every, metadata, expected_hash, dry_run, force)
         return self._change(lambda: revise.revise(self.index, chunk_id, revision))
 
     def erase(self, id: str, *, hard: bool = False, whole: bool = False) -> Erased:
         """Move a note (its id or path) or a section (its id; `whole`: its note) to the trash; `hard` deletes it."""
+        claude.refuse(self.config.vault, id)
         return self._change(lambda: revise.erase(self.index, id, hard=hard, whole=whole))
 
     def _change(self, change: Callable[[], T]) -> T:
@@ -252,6 +256,7 @@ class Spellbook(Reader):
         into: str = "",
         attachments: bool = True,
         keep_trust: bool = False,
+        kind: str = "",
         progress: Progress | None = None,
     ) -> importer.Imported:
         """
@@ -261,7 +266,7 @@ class Spellbook(Reader):
         """
         self.index.vault.check_there()
         self.refresh(whole=True)  # the catalog knows where earlier imports put their notes
-        options = importer.ImportOptions(on_conflict, dry_run, into, attachments, keep_trust)
+        options = importer.ImportOptions(on_conflict, dry_run, into, attachments, keep_trust, kind)
         return importer.run(self.index, Path(source).expanduser(), options, progress)
 
     def restore_snapshot(

@@ -8,6 +8,7 @@ Which folders may be read comes from the person, the client or the place of the 
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import threading
@@ -18,17 +19,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
+from spellbook.archive.formats import claude_memory
+from spellbook.archive.formats.claude_memory import INDEX, MOST_BYTES
 from spellbook.index.catalog.usage import local
 from spellbook.index.embed import Progress
 from spellbook.index.filters import Filter, conditions
 from spellbook.index.opened import Index
 from spellbook.index.sync import Report
+from spellbook.memories import claude
 from spellbook.notes.note import Fault
 from spellbook.search.question import Answer, SearchOptions, State
 from spellbook.search.ranking import Hit
 from spellbook.settings import paths
 from spellbook.settings.config import Config
-from spellbook.system.errors import InvalidInput, PermissionDenied, VaultNotFound
+from spellbook.system.errors import InvalidInput, MemoryNotFound, PathOutsideVault, PermissionDenied, VaultNotFound
 
 FOLDERS = ("zywiki", "docs")
 """Folders of a project that are its wiki, if the person names none; the first that is there."""
@@ -139,6 +143,22 @@ class Wikis:
                 book.refresh(whole=True)
             answers = [_search(wiki, query, options) for wiki in wikis]
         return answers[0] if len(answers) == 1 else _merge(answers, limit)
+
+    def of_claude(self, verb: str, **question: Any) -> Answer | None:
+        """
+        Return the answer of a search verb from Claude Code's own memory of this project, None if it is not read.
+
+        Paths are whole. The list of memories gives titles and no hits. Raises InvalidInput, VaultNotFound.
+        """
+        if (root := claude.beside(self.book.config.vault)) is None:
+            return None
+        wiki, titles = Wiki(self._beside(root), root, root, str(root)), {}
+        answer, vault = getattr(wiki.book, verb)(**question, filter={"path!": INDEX}), wiki.book.index.vault
+        with contextlib.suppress(MemoryNotFound, PathOutsideVault):
+            titles = claude_memory.titles(vault.read(INDEX)[0])
+        sized = ((hit, vault.stamp(hit.path)) for hit in answer.hits)
+        small = tuple(hit for hit, stamp in sized if stamp and stamp.size <= MOST_BYTES)
+        return _shown(wiki, replace(answer, hits=small), titles)
 
     def index(self, path: str = "", *, full: bool = False, progress: Progress | None = None) -> dict[str, Any]:
         """
@@ -329,10 +349,16 @@ def _roots(wikis: Sequence[Wiki]) -> str:
 
 
 def _search(wiki: Wiki, query: str, options: SearchOptions) -> Answer:
-    answer = wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter)))
+    return _shown(wiki, wiki.book.search(query, **(options | SearchOptions(filter=wiki.filter))), {})
+
+
+def _shown(wiki: Wiki, answer: Answer, titles: Mapping[str, str]) -> Answer:
+    """Return a wiki's answer with its paths as shown, and with `titles` by the paths in it."""
 
     def shown(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        return tuple(replace(hit, chunk=hit.chunk._replace(path=wiki.shown(hit.path))) for hit in hits)
+        places = [(wiki.shown(hit.path), titles.get(hit.path, hit.title)) for hit in hits]
+        named = zip(hits, places, strict=True)
+        return tuple(replace(hit, chunk=hit.chunk._replace(path=path, title=title)) for hit, (path, title) in named)
 
     return replace(answer, hits=shown(answer.hits), closest=shown(answer.closest), unmatched=())
 

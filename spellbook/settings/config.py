@@ -75,7 +75,7 @@ class Settings:
     `folders`: `memories` is the folder below which the notes of agents are written.
     `count_use`: whether opening a note is counted and raises its score.
     `second_encoder`: whether a small second encoder helps the embedder, where it is installed.
-    `scopes`: for each glob of paths, the scope of these notes.
+    `scopes`: for each glob of paths, the scope of these notes. `projects`: for an origin or a folder, its scope.
     `obsidian`: whether Obsidian's settings in the vault say what is no note and how daily notes are named.
     `snapshots`: whether a process that watches the vault takes one a day, into `Config.snapshot_folder`.
     `forget_working`: whether that process also moves working memories to the trash that were neither edited nor opened
@@ -99,6 +99,7 @@ class Settings:
     count_use: bool = True
     second_encoder: bool = True
     scopes: Mapping[str, str] = field(default_factory=dict)
+    projects: Mapping[str, str] = field(default_factory=dict)
     obsidian: bool = True
     snapshots: bool = True
     working_days: int = 7
@@ -378,7 +379,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
         isinstance(excluded, list) and all(isinstance(glob, str) and len(glob) <= MOST_GLOB for glob in excluded)
     ):
         raise InvalidInput(f"{file}: capture has exclude, a list of folders.", 'For example exclude = ["~/secret/"].')
-    for key in ("scopes", "categories"):
+    for key in ("scopes", "categories", "projects"):
         globs = raw.get(key, {})
         if len(globs) > MOST_SCOPES or any(len(glob) > MOST_GLOB for glob in globs):
             raise InvalidInput(
@@ -395,6 +396,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     for key, hint in (
         ("categories", "Write what the category is for, or the category that a tag or a folder stands for."),
         ("scopes", 'Write a scope for a glob: "work/acme/" = "acme".'),
+        ("projects", 'Write a scope for a repository: "github.com/acme/api" = "acme".'),
         ("folders", 'Write a folder of the vault: memories = "Agent/".'),
     ):
         for name, text in raw.get(key, {}).items():

@@ -32,7 +32,7 @@ _PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvw
 def vault(named: str = "") -> str:
     """Return the vault: `named`, SPELLBOOK_VAULT, the nearest parent folder with `.spellbook/`, or `~/spellbook`."""
     return os.path.expanduser(
-        named or os.environ.get("SPELLBOOK_VAULT") or _upwards(MARKER, os.path.isdir) or "~/spellbook"
+        named or os.environ.get("SPELLBOOK_VAULT") or upwards(MARKER, os.path.isdir) or "~/spellbook"
     )
 
 
@@ -41,14 +41,14 @@ def listed(value: str) -> list[str]:
     return [folder for folder in value.split(os.pathsep) if folder.strip()]
 
 
-def project(environment: Mapping[str, str] = os.environ) -> str:
+def project(environment: Mapping[str, str] = os.environ, folder: str = "") -> str:
     """
-    Return the folder of the project that this process was started in, "" if it is none.
+    Return the folder of a project, "" if it is none.
 
-    That is the folder that the client names (CLAUDE_PROJECT_DIR), else the nearest git repository upwards from the
-    working directory.
+    That is `folder`, else the one that the client names (CLAUDE_PROJECT_DIR), else the nearest git repository upwards
+    from the working directory.
     """
-    return environment.get("CLAUDE_PROJECT_DIR", "") or _upwards(".git", os.path.exists)
+    return folder or environment.get("CLAUDE_PROJECT_DIR", "") or upwards(".git", os.path.exists)
 
 
 def state(root: str, base: str = "") -> str:
@@ -58,12 +58,17 @@ def state(root: str, base: str = "") -> str:
 
 def data(root: str) -> str:
     """Return the data folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, os.environ.get("SPELLBOOK_DATA") or _default("data"))
+    return _of(root, common(""))
 
 
 def snapshots(root: str) -> str:
     """Return the snapshot folder of the vault at the real path `root`: in SPELLBOOK_DATA, or the system's folder."""
-    return _of(root, os.path.join(os.environ.get("SPELLBOOK_DATA") or _default("data"), "snapshots"))
+    return _of(root, common("snapshots"))
+
+
+def common(name: str) -> str:
+    """Return the folder `name` for what is of all vaults of this machine: in SPELLBOOK_DATA, or the system's folder."""
+    return os.path.join(os.path.abspath(os.path.expanduser(os.environ.get("SPELLBOOK_DATA") or _default("data"))), name)
 
 
 def _of(root: str, base: str) -> str:
@@ -73,10 +78,10 @@ def _of(root: str, base: str) -> str:
     return os.path.join(os.path.abspath(os.path.expanduser(base)), f"{'-'.join(words).strip('-') or 'vault'}-{digest}")
 
 
-def _upwards(name: str, is_there: Callable[[str], bool]) -> str:
-    """Return the working directory, or the nearest folder above it, that has `name`; "" if none has."""
+def upwards(name: str, is_there: Callable[[str], bool], folder: str = "") -> str:
+    """Return `folder` (the working directory), or the nearest folder above it, that has `name`; "" if none has."""
     try:
-        folder = os.getcwd()
+        folder = os.path.abspath(folder or os.getcwd())
     except OSError:
         return ""
     while not is_there(os.path.join(folder, name)):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from spellbook.cli.clients import clients, jsonc
 from spellbook.cli.clients.changes import FileChange
+from spellbook.memories import claude
 from spellbook.system.errors import Conflict
 from tests.commands import spellbook
 from tests.helpers import PATIENCE
@@ -500,3 +501,47 @@ def test_no_text_ends_the_reader(text: str) -> None:
         assert 1 <= error.value.line <= text.count("\n") + 1
     else:
         assert jsonc.parse(text, comments=False).root.data == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "before", "after"),
+    [
+        ((), False, False),
+        ((), True, True),
+        (("--claude-memory",), False, True),
+        (("--claude-memory", "--dry-run"), False, False),
+        (("--no-claude-memory",), True, False),
+        (("--no-claude-memory",), False, False),
+    ],
+)
+def test_claude_codes_own_memory_is_searched_if_a_person_says_so(
+    home: Path, vault: Path, args: tuple[str, ...], before: bool, after: bool
+) -> None:
+    """The option says so for this vault on this machine; without it, and without a terminal, all stays as it was."""
+    switch = claude.switch(vault)
+    (home / ".claude").mkdir()
+    if before:
+        switch.parent.mkdir(parents=True)
+        switch.touch()
+    spellbook("install", "claude-code", "--vault", vault, *args)
+    assert switch.exists() is after
+    refused = spellbook("install", "cursor", "--vault", vault, "--claude-memory", code=2)
+    assert "--claude-memory is for claude-code." in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="terminals of Unix")
+@pytest.mark.parametrize(("typed", "after"), [("y", True), ("n", False)])
+def test_a_terminal_asks_about_claude_codes_own_memory(home: Path, vault: Path, typed: str, after: bool) -> None:
+    """On a terminal a person is asked, until the answer is yes."""
+    (home / ".claude").mkdir()
+    ours, theirs = os.openpty()
+    os.write(ours, f"{typed}\n".encode())
+    command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault)]
+    for asks in (True, not after):
+        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        assert ("Search Claude Code's own memory of a project too?" in done.stderr) is asks
+        assert claude.switch(vault).exists() is after
+        os.write(ours, f"{typed}\n".encode())
+    os.close(ours)
+    os.close(theirs)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from spellbook.index.scopes import project, scopes_of
+from spellbook.index.scopes import project, project_names, scopes_of
 from spellbook.library import book as books
 from spellbook.notes.note import parse
 from spellbook.system.errors import InvalidInput, MemoryNotFound
@@ -155,8 +157,213 @@ def test_the_project_of_a_process(
     assert project(environment) == name
 
 
-def test_settings_that_make_no_sense(vault: Path, write_note: Write) -> None:
+# -- a project is its repository
+
+
+def git(folder: Path, *command: str) -> None:
+    """Run git in `folder`, which is made if need be, without anybody's settings."""
+    folder.mkdir(parents=True, exist_ok=True)
+    who = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    mine = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ALLOW_PROTOCOL": "file"}
+    subprocess.run(("git", *command), cwd=folder, check=True, capture_output=True, env={**os.environ, **who, **mine})
+
+
+def repository(folder: Path, origin: str = "") -> Path:
+    """Make a git repository with a commit and perhaps an origin."""
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+    if origin:
+        git(folder, "remote", "add", "origin", origin)
+    return folder
+
+
+def with_files(folder: Path, files: dict[str, str]) -> Path:
+    """Make a folder with these files."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def named(folder: Path, chosen: dict[str, str] | None = None) -> str:
+    """The name of the project at `folder`, however the folder is handed over."""
+    assert project({"CLAUDE_PROJECT_DIR": str(folder)}, None, chosen) == project({}, str(folder), chosen)
+    return project({"CLAUDE_PROJECT_DIR": "/elsewhere"}, str(folder), chosen)
+
+
+def test_worktrees_clones_and_folders_of_a_repository_are_one_project(tmp_path: Path) -> None:
+    """A worktree has the name of its repository, with or without an origin; a submodule is a project of its own."""
+    main = repository(tmp_path / "one")
+    git(main, "worktree", "add", "-q", str(tmp_path / "wt-feature"))
+    git(main, "worktree", "add", "-q", str(main / ".claude" / "worktrees" / "inner"))
+    (main / "src" / "deep").mkdir(parents=True)
+    worktrees = [main, tmp_path / "wt-feature", main / ".claude" / "worktrees" / "inner"]
+    assert {named(folder) for folder in (*worktrees, main / "src" / "deep")} == {"one"}
+    assert project_names({}, {}, str(tmp_path / "wt-feature")) == ["one", "wt-feature"]  # as it was written before
+
+    git(main, "remote", "add", "origin", "git@github.com:Acme/api.git")
+    clone = repository(tmp_path / "clone", "https://github.com/acme/api")
+    assert {named(folder) for folder in (*worktrees, clone)} == {"api"}
+    assert project_names({}, {}, str(tmp_path / "wt-feature")) == [
+        "api",
+        "Acme-api",
+        "github.com-Acme-api",
+        "one",
+        "wt-feature",
+    ]
+
+    git(tmp_path / "bare", "clone", "-q", "--bare", str(main), str(tmp_path / "bare" / "x.git"))
+    git(tmp_path / "bare" / "x.git", "remote", "remove", "origin")
+    git(tmp_path / "bare" / "x.git", "worktree", "add", "-q", str(tmp_path / "bare" / "feature"))
+    git(tmp_path / "hub", "clone", "-q", "--bare", str(main), str(tmp_path / "hub" / ".bare"))
+    git(tmp_path / "hub" / ".bare", "remote", "remove", "origin")
+    git(tmp_path / "hub" / ".bare", "worktree", "add", "-q", str(tmp_path / "hub" / "feature"))
+    with_files(tmp_path / "hub", {".git": "gitdir: ./.bare\n"})
+    assert [named(tmp_path / "bare" / name) for name in ("x.git", "feature")] == ["x", "x"]
+    assert [named(tmp_path / "hub" / name) for name in ("feature", ".")] == ["hub", "hub"]
+
+    library = repository(tmp_path / "library")
+    git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "vendor/inner")
+    assert named(main / "vendor" / "inner") == "library"
+    git(main / "vendor" / "inner", "remote", "remove", "origin")
+    assert named(main / "vendor" / "inner") == "inner"
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "origin"),
+    [
+        ("https://github.com/acme/api.git", "api", "github.com/acme/api"),
+        ("https://me:se/cr@et@github.com:8443/acme/api/?token=secret#secret", "api", "github.com/acme/api"),
+        ("https://secret@github.com/acme/api.git", "api", "github.com/acme/api"),
+        ("ssh://git@github.com:22/acme/api", "api", "github.com/acme/api"),
+        ("git@github.com:acme/api.git", "api", "github.com/acme/api"),
+        ("me:secret@github.com:acme/api.git", "api", "github.com/acme/api"),
+        ("github.com:acme/sub/api", "api", "github.com/acme/sub/api"),
+        ("file:///srv/git/api.git", "api", "srv/git/api"),
+        ("/srv/git/api.git/", "api", "srv/git/api"),
+        ("../api.git", "api", "api"),
+        ("/home/me/api/.git", "api", "home/me/api"),
+        ("C:\\\\repos\\\\api.git", "api", "c/repos/api"),
+        ("https://dev.azure.com/o/My%20P/_git/a%2F%2e%2e%2Fb", "a-..-b", "dev.azure.com/o/my-p/_git/a-..-b"),
+        ("https://example.com/shared", "example.com-shared", "example.com/shared"),
+        ("git@github.com:acme/회의록.git", "회의록", "github.com/acme/회의록"),
+        ("..", "folder", ""),
+        ("x" * 2_000, "folder", ""),
+        ("https://me:secret@", "folder", ""),
+    ],
+)
+def test_the_address_of_an_origin(tmp_path: Path, url: str, name: str, origin: str) -> None:
+    """Each form of an address gives host and path; a user, a password and a query are neither shown nor kept."""
+    folder = with_files(tmp_path / "folder", {".git/HEAD": "x", ".git/config": f'[remote "origin"]\n\turl = "{url}"\n'})
+    assert named(folder) == name
+    kept = [file.read_text("utf-8") for file in (tmp_path / "data").rglob("*") if file.is_file()]
+    assert [text.split("\n")[0] for text in kept] == ([origin] if origin else [])
+    assert "secret" not in f"{kept}{project_names({}, {}, str(folder))}"
+
+
+OTHER = '[remote "origin"]\nurl = https://github.com/acme/other.git\n'
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({".git": "gitdir: .git"}, id="itself"),
+        pytest.param({".git": "gitdir: a", "a": "gitdir: .git"}, id="a loop"),
+        pytest.param({".git": "gitdir: ../other/.git"}, id="another repository"),
+        pytest.param({".git": "gitdir: ../other/.git/worktrees/x"}, id="a worktree that is another folder's"),
+        pytest.param({".git": "gitdir: ../nowhere"}, id="nowhere"),
+        pytest.param({".git": "gitdir: " + "x/" * 10_000}, id="too long"),
+        pytest.param({".git": "gitdir: \0/x"}, id="no path"),
+        pytest.param({".git": "../other/.git"}, id="no gitdir"),
+        pytest.param({".git": ""}, id="empty"),
+        pytest.param({".git/commondir": "../../other/.git", ".git/gitdir": "x"}, id="a commondir outside"),
+        pytest.param(
+            {".git/config": f"[include]\npath = ../../other/.git/config\n{OTHER.replace('origin', 'x')}"}, id="include"
+        ),
+        pytest.param({".git/config": f'[remote "origin"]\n{" " * 1_100_000}\n{OTHER}'}, id="huge"),
+        pytest.param({".git/config/x": ""}, id="a folder"),
+        pytest.param({".git/config": '[remote "origin"]\nfetch = x\n[branch "url"]\nurl = a/b\n'}, id="no url"),
+    ],
+)
+def test_a_hostile_repository_is_its_folder(tmp_path: Path, files: dict[str, str]) -> None:
+    """What leads elsewhere, in circles or is too large is not followed; the folder itself is the project."""
+    git_of = {".git/config": OTHER, ".git/HEAD": "ref: x", ".git/worktrees/x/commondir": "../.."}
+    other = with_files(tmp_path / "other", {**git_of, ".git/worktrees/x/gitdir": f"{tmp_path}/mine/.git"})
+    assert named(other) == "other"
+    assert named(with_files(tmp_path / "folder", files)) == "folder"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="FIFOs and links of Unix")
+def test_no_pipe_is_read_and_no_link_is_followed_out(tmp_path: Path) -> None:
+    """A FIFO in the place of a file does not block, and `.git` as a link to another repository names nothing."""
+    piped = with_files(tmp_path / "piped", {".git/HEAD": "x"})
+    os.mkfifo(piped / ".git" / "config")
+    os.mkfifo(piped / ".git" / "commondir")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / ".git").symlink_to(repository(tmp_path / "other", "a:b/other") / ".git")
+    assert [named(tmp_path / name) for name in ("piped", "linked", "other")] == ["piped", "linked", "other"]
+
+
+def test_equal_names_are_told_apart(tmp_path: Path) -> None:
+    """The first repository of a name has it, the second has its owner before it, everywhere; settings may choose."""
+    acme, globex, third = (
+        repository(tmp_path / owner / "api", f"git@{host}:{owner.casefold()}/api.git")
+        for host, owner in (("github.com", "acme"), ("github.com", "globex"), ("gitlab.com", "Globex"))
+    )
+    assert [named(each) for each in (acme, globex, third, acme)] == [
+        "api",
+        "globex-api",
+        "gitlab.com-globex-api",
+        "api",
+    ]
+    assert named(repository(tmp_path / "again", "https://x@github.com/globex/api")) == "globex-api"
+    assert project_names({}, {}, str(globex)) == ["globex-api", "github.com-globex-api"]  # `api` is another's
+    assert project_names({"GitHub.com/globex/api": "Globex"}, {}, str(globex))[0] == "Globex"
+    local = repository(tmp_path / "local")
+    assert project_names({str(local): "mine"}, {}, str(local)) == ["mine", "local"]
+
+    git(acme, "remote", "set-url", "origin", "https://gitlab.com/acme/api")  # moved: it keeps its name
+    assert named(acme) == named(repository(tmp_path / "clone", "git@gitlab.com:acme/api.git")) == "api"
+    git(acme, "remote", "set-url", "origin", "https://gitlab.com/acme/api2")
+    assert project_names({}, {}, str(acme))[0] == "api2"
+    assert "api" in project_names({}, {}, str(acme))
+
+
+def test_names_without_a_place_to_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the table cannot be written, a repository has its name all the same."""
+    monkeypatch.setenv("SPELLBOOK_DATA", str(with_files(tmp_path, {"file": ""}) / "file"))
+    assert named(repository(tmp_path / "x", "a:b/api")) == "api"
+
+
+def test_notes_of_a_worktree_are_the_repositorys(
+    vault: Path, tmp_path: Path, write_note: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `auto` a worktree reads notes of its old and its new name and writes the new one, which settings may choose."""
+    main = repository(tmp_path / "one", "git@github.com:acme/api.git")
+    git(main, "worktree", "add", "-q", str(tmp_path / "wt-feature"))
+    for scope in ("api", "wt-feature", "one", "globex"):
+        write_note(f"{scope}.md", f"The copper harbour of {scope}.", scope=scope)
+    monkeypatch.chdir(tmp_path / "wt-feature")
+    for settings, name in (("", "api"), ('[projects]\n"github.com/acme/api" = "Port"\n', "Port")):
+        write_note(".spellbook/config.toml", settings)
+        with books.open(vault, embedder="hash", scope="auto") as book:
+            book.reindex()
+            hits = book.find("harbour", filter={"path!": "knowledge/"}).hits
+            assert {hit.path for hit in hits} == {"api.md", "wt-feature.md", "one.md"}
+            [written] = book.scribe(CHUNK, force=True).written
+            assert f"scope: {name}\n" in (vault / written.path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ('[scopes]\n"a/" = 3', r"config\.toml: scopes\.a/ must be text"),
+        ('[projects]\n"github.com/a/b" = 3', r"config\.toml: projects\.github\.com/a/b must be text"),
+        ("projects = 3", r"config\.toml: projects must be a table"),
+    ],
+)
+def test_settings_that_make_no_sense(vault: Path, write_note: Write, settings: str, error: str) -> None:
     """An invalid rule is refused with file and key."""
-    write_note(".spellbook/config.toml", '[scopes]\n"a/" = 3')
-    with pytest.raises(InvalidInput, match=r"config\.toml: scopes\.a/ must be text"):
+    write_note(".spellbook/config.toml", settings)
+    with pytest.raises(InvalidInput, match=error):
         books.open(vault, embedder="hash")

@@ -18,6 +18,7 @@ class Incoming:
     A file as a source has it; its `pieces` are to be taken before the next file.
 
     `id` names a note that may have been moved or renamed since it was imported before; `category` is that of the note.
+    `sha256` is the hash of the file that it was made of, which the note keeps as `source_hash`.
     """
 
     path: str
@@ -26,6 +27,7 @@ class Incoming:
     mtime_ns: int | None = None
     id: str = ""
     category: str = ""
+    sha256: str = ""
 
 
 @dataclass(slots=True)

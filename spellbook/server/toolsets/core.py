@@ -19,6 +19,7 @@ from spellbook.server import consent
 from spellbook.server.arguments import phrase
 from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
 from spellbook.server.layouts import render
+from spellbook.server.toolsets import wiki
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
 from spellbook.verbs import table
@@ -40,6 +41,7 @@ _OPENING = 0.4
 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the core tools over `book` to a server."""
+    here = getattr(mcp, "door", "") == "stdio"
 
     def rest(language: str, brief: bool) -> str:
         """
@@ -95,15 +97,15 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def memorize(**question: Any) -> str:
         """Search by meaning: a question in any language, answered by passages."""
-        return _answer(book, "memorize", **question)
+        return _answer(book, "memorize", here, **question)
 
     def find(**question: Any) -> str:
         """Search by exact words: names, identifiers, error codes."""
-        return _answer(book, "find", **question)
+        return _answer(book, "find", here, **question)
 
     def search(also: list[str] | None, **question: Any) -> str:
         """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
-        return _answer(book, "search", also=also or (), **question)
+        return _answer(book, "search", here, also=also or (), **question)
 
     def get_index(scope: str, max_tokens: int, format: str) -> str:
         """The person's preferences, what is due for review, and the contents: categories and topics with sizes."""
@@ -248,13 +250,16 @@ def _narrow(filter: Any, category: str) -> Any:
     return {**(filter or {}), "category": category}
 
 
-def _answer(book: Reader, verb: str, *, format: str, filter: Any, category: str, explain: bool, **question: Any) -> str:
-    """Return what a verb of searching finds, as text or JSON."""
+def _answer(
+    book: Reader, verb: str, here: bool, *, format: str, filter: Any, category: str, explain: bool, **question: Any
+) -> str:
+    """Return what a verb of searching finds, as text or JSON; if asked from `here`, in Claude Code's own memory too."""
     narrowed = _narrow(filter, category)
+    beside, told = wiki.of_claude(book, verb, question) if here and not narrowed else ([], "")
     answer: Answer = getattr(book, verb)(filter=narrowed, explain=explain, **question)
     if format == "text":
-        return render.answer(answer, takes_also="also" in question, explain=explain)
-    return as_json(**render.fence_texts(answer).as_dict())
+        return render.answer(answer, takes_also="also" in question, explain=explain) + told
+    return as_json(**render.fence_texts(answer).as_dict(), **({"claude_memory": beside} if beside else {}))
 
 
 def _too_long(chunk: object) -> list[str]:

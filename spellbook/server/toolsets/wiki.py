@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from spellbook.library.reader import Reader
+from spellbook.memories import claude
 from spellbook.search import presentation
 from spellbook.server.base import READ, adder, as_json, reporter
 from spellbook.server.layouts import render
+from spellbook.system.errors import SpellbookError
 from spellbook.text.quoting import counted, exact, flat
 from spellbook.verbs import memories
 
 if TYPE_CHECKING:
     from spellbook.search.ranking import Hit
+
+_MOST_OF_CLAUDE = 3
+"""Hits of Claude Code's own memory below those of the vault."""
 
 _HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
@@ -57,6 +63,19 @@ def register(mcp: MCPServer, book: Reader) -> None:
     indexing = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(wiki_index, "Index the documents", indexing, memories.INDEX_DOCUMENTS)
     add(wiki_status, "State of the documents", READ, memories.STATUS_OF_DOCUMENTS)
+
+
+def of_claude(book: Reader, verb: str, question: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
+    """Return hits of a search verb in Claude Code's own memory, for JSON and as text, a quarter of the answer long."""
+    room = {"limit": min(_MOST_OF_CLAUDE, question["limit"]), "max_tokens": max(50, question["max_tokens"] // 4)}
+    try:
+        answer = None if book.denial else book.whole.wikis.of_claude(verb, **{**question, **room})
+    except SpellbookError as error:
+        return [], f"\n\n{claude.LABEL} was not searched: {flat(error.message)}"
+    if answer is None or not answer.hits:
+        return [], ""
+    told = f"\n\n{claude.LABEL}, which is changed there alone:\n{render.answer(answer, _layout())}"
+    return [*map(_fields, render.fence_texts(answer).hits)], told
 
 
 def _fields(hit: Hit) -> dict[str, Any]:
