@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from scripts import plugin, release
-from spellbook import DISTRIBUTION, __version__
+from spellbook import __version__
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
 
@@ -81,10 +81,10 @@ def test_the_entry_of_the_registry() -> None:
     [package] = entry["packages"]
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
     assert len(entry["description"]) <= 100
-    assert (package["registryType"], package["identifier"]) == ("pypi", DISTRIBUTION)
+    assert (package["registryType"], package["identifier"]) == ("pypi", PROJECT["name"])
     assert package["transport"] == {"type": "stdio"}
     assert package["runtimeHint"] == "uvx"
-    assert DISTRIBUTION in PROJECT["scripts"]  # uvx runs the command of the distribution's own name
+    assert PROJECT["name"] in PROJECT["scripts"]  # uvx runs the command of the distribution's own name
     assert re.search(rf"mcp-name: {re.escape(entry['name'])}(?!\S)", (ROOT / "README.md").read_text("utf-8"))
 
 
