@@ -136,7 +136,8 @@ def context(
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        overview = briefing.briefing(index, compacted=hook.get("source") == "compact")
+        is_compacted, session = hook.get("source") == "compact", hook.get("session_id")
+        overview = briefing.briefing(index, compacted=is_compacted, session=session)
     if as_json:
         output.as_json(overview.as_dict())
     else:

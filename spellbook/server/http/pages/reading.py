@@ -1,4 +1,4 @@
-"""The page of articles: what was saved from elsewhere, by category."""
+"""The pages of articles, which were saved from elsewhere, and of captured sessions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from spellbook.index import privacy
 from spellbook.notes import articles as form
 from spellbook.notes.labels import texts
 from spellbook.search import newest
@@ -48,6 +49,17 @@ def file(shown: View) -> Response:
     return shown.back(shown.entry("revise", done["path"]))
 
 
+def sessions(shown: View) -> Response:
+    """List captured sessions, newest first, with the number of exchanges of each."""
+    offset = shown.number("offset", 0)
+    listed = shown.book.recent(_PAGE, offset, {"trust": privacy.AGENT})
+    sections = {each.path: shown.book.index.catalog.at(each.path) for each in listed.notes}
+    counts = {
+        path: len({each.suffix.partition("~")[0] for each in of if each.heading}) for path, of in sections.items()
+    }
+    return shown.page("sessions.html", listed=listed, counts=counts, offset=offset, page=_PAGE)
+
+
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -55,4 +67,9 @@ def _names(text: str) -> list[str]:
     return names
 
 
-ROUTES = [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]
+ROUTES = [
+    view.page("/articles", articles),
+    view.page("/sessions", sessions),
+    view.action("/do/save", save, waits=True),
+    view.action("/do/file", file),
+]
