@@ -60,6 +60,39 @@ def test_the_command_line_says_so(
     assert f"      {LABEL}\n" in capsys.readouterr().err
 
 
+# -- where it is found
+
+
+@pytest.mark.parametrize("verb", ["search", "find", "memorize"])
+def test_sessions_take_no_place_of_what_was_kept(
+    book: Spellbook, session: Callable[..., Path], write_note: Write, verb: str
+) -> None:
+    """More sessions than a search has candidates, each nearer to the question, hide no note; two are among five."""
+    for number in range(30):
+        session(f"s{number:02}", *(f"{word} signing keys rotate" for word in ("How", "do", "the", "our", "new") * 2))
+    write_note("keys.md", f"The signing keys. {'Trains leave the harbour in the morning. ' * 9}")
+    for number in range(8):
+        write_note(f"o{number}.md", f"Gardens and bread, number {number}.")
+    question: Any = ["signing keys rotate", "keys"] if verb == "find" else "signing keys rotate"
+    ask = getattr(book, verb)
+    paths = [hit.path for hit in ask(question, limit=5, min_score=0.0).hits]
+    assert "keys.md" in paths
+    assert sum(path.startswith("sessions/") for path in paths[:5]) == 2
+    for filter in ({"category": "session"}, {"trust": "agent"}):
+        paths = [hit.path for hit in ask(question, limit=5, min_score=0.0, filter=filter).hits]
+        assert [path.startswith("sessions/") for path in paths] == [True] * 5
+    paths = [hit.path for hit in ask(question, min_score=0.0, filter={"trust!": "agent"}).hits]
+    assert not any(path.startswith("sessions/") for path in paths)
+
+
+def test_why_says_that_a_session_waits(book: Spellbook, session: Callable[..., Path]) -> None:
+    """A third session that is related is no hit, because it is one."""
+    ids = [session(f"s{number}", f"{ASKED} Part {number}.") and f"session-s{number}" for number in range(3)]
+    assert len(book.search("rotate signing keys", min_score=0.0).hits) == 2
+    verdicts = [each.verdict for id in ids for each in book.why("rotate signing keys", id, min_score=0.0).rows]
+    assert sorted(verdicts) == [LABEL, "hit 1", "hit 2"]
+
+
 # -- what an agent is told unasked
 
 
