@@ -27,11 +27,18 @@ pytestmark = list(IN_BROWSER)
 NOTE = "/note/projects/배포"
 PAGES = (
     *("/", "/new?text=x&url=https://example.com/", "/search", "/search?q=백업", "/contents", "/contents?find=ops"),
-    *("/contents?folder=projects", "/contents?tag=ops", "/contents?topic=project/deploy", "/decisions", "/articles"),
+    *(
+        "/contents?folder=projects",
+        "/contents?tag=ops",
+        "/contents?topic=project/deploy",
+        "/decisions",
+        "/articles",
+        "/sessions",
+    ),
     *("/activity", "/upkeep", "/links", "/settings", NOTE, f"{NOTE}?edit=projects/배포%23rollback", "/graph"),
     *("/history/projects/배포", "/note/nowhere", "/nowhere", "/login"),
 )
-EMPTY = ("/decisions", "/articles", "/activity", "/upkeep", "/")
+EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/upkeep", "/")
 """Pages that say what will stand there while there is no note."""
 
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
