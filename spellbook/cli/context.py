@@ -136,8 +136,7 @@ def context(
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        is_compacted, session = hook.get("source") == "compact", hook.get("session_id")
-        overview = briefing.briefing(index, compacted=is_compacted, session=session)
+        overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
     if as_json:
         output.as_json(overview.as_dict())
     else:

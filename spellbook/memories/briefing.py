@@ -20,7 +20,6 @@ from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
 from spellbook.notes import decisions as form
 from spellbook.notes import sessions
-from spellbook.notes.note import parse
 from spellbook.search import newest
 from spellbook.search.presentation import cut, is_outside, is_session
 from spellbook.system.errors import InvalidInput, SpellbookError
@@ -84,12 +83,12 @@ class NewestCheckpoint:
         return parts
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class LastSession:
-    """A captured session: when it ended (seconds since 1970), the id of its note, and the person's last words."""
+    """A captured session: the id of its note, when it ended (seconds since 1970), and the person's last words."""
 
-    when: float
     id: str
+    when: float
     words: str
 
     def lines(self) -> list[str]:
@@ -174,7 +173,7 @@ class Briefing:
         }
 
 
-def briefing(index: Index, *, compacted: bool = False, session: object = None) -> Briefing:
+def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
     """Return what an agent should know at the start of its `session`, or after its conversation was `compacted`."""
     listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
@@ -224,15 +223,18 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
 
 def last_session(index: Index, running: object) -> LastSession | None:
     """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
-    project, found = fold(index.scope or scopes.project()), list[LastSession]()
-    files = sorted(index.vault.files(sessions.FOLDER), reverse=True)
+    project, ended = fold(index.scope or scopes.project()), list[tuple[float, str, str]]()
+    files = sorted(index.vault.files("sessions"), reverse=True)
     for path in islice(filter(index.vault.is_note, files), _MOST_READ):
         with contextlib.suppress(SpellbookError):
-            note = parse(path, index.vault.read(path)[0])
-            is_here = project and project == fold(note.meta.get("scope")) and note.meta.get("session") != running
-            if is_here and privacy.is_session(note.meta) and (words := sessions.words(note.body)):
-                found.append(LastSession(instant(note.updated or note.created) or 0.0, note.declared_id or path, words))
-    return max(found, default=None)
+            meta = privacy.meta_of(path, index.vault.read(path)[0])
+            is_here = project and project == fold(meta.get("scope")) and str(meta.get("session")) != running
+            if is_here and privacy.is_session(meta):
+                when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
+                ended.append((when, path, str(meta.get("id") or path)))
+    when, path, id = max(ended, default=(0.0, "", ""))
+    words = sessions.words(lookup.body(index, path)) if path else ""
+    return LastSession(id, when, words) if words else None
 
 
 def _newest(index: Index, filter: Filter) -> tuple[StoredChunk, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-FOLDER = "sessions"
-
 _SECTION = re.compile(r"^## (?=\d\d:\d\d)", re.M)
 _WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*(?:Claude Code|Codex):\*\*|\Z)", re.M | re.S)
 

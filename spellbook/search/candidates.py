@@ -64,13 +64,13 @@ class Gathering:
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
         self._catalog, self._written, self._limits, self._reasons, self._time = catalog, written, limits, reasons, time
-        self._for_sessions = question.is_for_sessions
+        self._has_few_sessions = question.has_few_sessions
         self._lookups = [Lookup(loaded, question, text, wanted) for text in texts]
 
     def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
         """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
         found = self._within(self._limits, wanted)
-        if not self._for_sessions and any(map(is_session, found)):  # which may be many, and fill all the places
+        if self._has_few_sessions and any(map(is_session, found)):  # which may be many, and fill all the places
             found = self._within((*self._limits, ON_PURPOSE), [one.chunk.number for one in found])
         return found
 

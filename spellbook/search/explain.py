@@ -83,7 +83,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}
     may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
     passed = [one for one in may if not refused.get(one.chunk.number)]
-    chosen = ranking.choose(passed, question.limit, question.per_note, for_sessions=question.is_for_sessions)
+    chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
     full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}
     numbers = {one.chunk.number for one in passed}
     places = {one.chunk.number: place for place, one in enumerate(chosen, 1)}

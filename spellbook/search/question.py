@@ -167,10 +167,10 @@ class Question:
             raise InvalidInput(f"per_note={self.per_note} is out of range.", "Give 1 or more, or 0 for no bound.")
 
     @property
-    def is_for_sessions(self) -> bool:
-        """Whether the filter asks for captured sessions, which are few among the first hits else."""
+    def has_few_sessions(self) -> bool:
+        """Whether captured sessions are to be few among the first hits: unless the filter asks for them."""
         asked = {(one.key, value) for one in conditions(self.filter) if not one.negated for value in one.values}
-        return bool(asked & {("category", "session"), ("trust", "agent")})
+        return asked.isdisjoint({("category", "session"), ("trust", "agent")})
 
 
 class SearchOptions(TypedDict, total=False):

@@ -294,10 +294,9 @@ def age(chunk: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[
     """
     Return the days since a note was written or last used, and the share of its recency that is left.
 
-    None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end. A
-    captured session ages like a working memory.
+    None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end.
     """
-    session = is_session(chunk)
+    session = is_session(chunk)  # which ages like a working memory, pinned or not
     written, kind = instant(chunk.updated or chunk.created), "working" if session else chunk.meta.get("type")
     if isinstance(kind, list):
         kind = next(iter(kind), "")  # the first of several
@@ -402,15 +401,13 @@ def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     return [one for one, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
-def choose(
-    candidates: Sequence[Candidate], limit: int, per_note: int = 0, *, for_sessions: bool = False
-) -> list[Candidate]:
+def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: bool = True) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first, and up to `per_note` of one note; 0 is no bound.
 
-    Unless it is `for_sessions`, at most two of the first five are from captured sessions: the others wait until five
-    are chosen. From its second chunk on, a note loses score for each further place. A text that repeats a chosen one
-    loses score too. Either takes another note's place only if it is better even so.
+    If sessions shall be `few`, at most two of the first five are from captured sessions; the others wait until five are
+    chosen. From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses
+    score too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)
     chosen: list[Candidate] = []
@@ -429,7 +426,7 @@ def choose(
         best, paid = -1, -1.0
         is_full = len(chosen) < weights.FIRST_HITS and sum(map(is_session, chosen)) >= weights.MOST_SESSIONS
         for i, candidate in enumerate(left):
-            if is_full and not for_sessions and is_session(candidate):
+            if few and is_full and is_session(candidate):
                 continue
             cost = costs(candidate.chunk)
             worth = max(0.0, candidate.score + sum(share for _, share in cost))

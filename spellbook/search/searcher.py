@@ -67,7 +67,7 @@ class Searcher:
         passed = hits(question, ranked)
         notes = Counter(hit.chunk.path for hit in passed)
         weigh = packing.by_words(_weights(question, ranked))
-        best = ranking.choose(passed, question.limit, question.per_note, for_sessions=question.is_for_sessions)
+        best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
         chosen = self._complete(ranked, passed, best)
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
@@ -338,7 +338,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
         if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
             best.setdefault(candidate.chunk.path, candidate)
     near = translations.merge([*best.values()], question.text, ranked.alike)
-    return ranking.choose(near, min(weights.CLOSEST, question.limit), for_sessions=question.is_for_sessions)
+    return ranking.choose(near, min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
 
 
 def _weights(question: Question, ranked: Ranked) -> dict[str, float]:

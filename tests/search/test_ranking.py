@@ -98,7 +98,7 @@ SESSIONS = [0.99, 0.98, 0.97, 0.96]
         pytest.param(5, 9, {}, "sskkkssk" + "k", id="the others wait"),
         pytest.param(1, 5, {}, "ssk", id="and do not fill up"),
         pytest.param(0, 1, {}, "s", id="one"),
-        pytest.param(5, 5, {"for_sessions": True}, "ssssk", id="asked for"),
+        pytest.param(5, 5, {"few": False}, "ssssk", id="asked for"),
         pytest.param(5, 5, {"per_note": 1}, "sskkk", id="one of each note"),
     ],
 )

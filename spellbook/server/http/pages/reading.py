@@ -6,7 +6,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.index import privacy
 from spellbook.notes import articles as form
 from spellbook.notes.labels import texts
 from spellbook.search import newest
@@ -52,12 +51,8 @@ def file(shown: View) -> Response:
 def sessions(shown: View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
-    listed = shown.book.recent(_PAGE, offset, {"trust": privacy.AGENT})
-    sections = {each.path: shown.book.index.catalog.at(each.path) for each in listed.notes}
-    counts = {
-        path: len({each.suffix.partition("~")[0] for each in of if each.heading}) for path, of in sections.items()
-    }
-    return shown.page("sessions.html", listed=listed, counts=counts, offset=offset, page=_PAGE)
+    listed, chunks = shown.book.recent(_PAGE, offset, {"trust": "agent"}), shown.book.index.catalog.at
+    return shown.page("sessions.html", listed=listed, chunks=chunks, offset=offset, page=_PAGE)
 
 
 def _names(text: str) -> list[str]:
@@ -67,9 +62,5 @@ def _names(text: str) -> list[str]:
     return names
 
 
-ROUTES = [
-    view.page("/articles", articles),
-    view.page("/sessions", sessions),
-    view.action("/do/save", save, waits=True),
-    view.action("/do/file", file),
-]
+ROUTES = [view.page("/articles", articles), view.page("/sessions", sessions)]
+ROUTES += [view.action("/do/save", save, waits=True), view.action("/do/file", file)]

@@ -29,10 +29,7 @@ _MOST_TOPICS = 50
 
 
 def new(shown: View) -> Response:
-    """
-    Show the form, filled with what the address says: `title`, `text`, `topic`, `tags`, and `url`, its source; or with
-    the person's words in an exchange of a captured session, `keep`, by its id.
-    """
+    """Show the form, filled by the address: `title`, `text`, `topic`, `tags`, `url`; or an exchange's id to `keep`."""
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
     if keep := shown.query.get("keep", ""):
         reply = shown.ask(notes.note, keep.rpartition("#")[0])
