@@ -103,10 +103,11 @@ def session_writer(vault: Path) -> Callable[..., Path]:
     write = note_writer(vault)
 
     def session(name: str, *said: str, **meta: object) -> Path:
-        answers = [*said[1::2], "Done."]
+        quoted = [text.replace("\n", "\n> ") for text in (*said, "Done.")]
         body = "".join(
-            f"## 1{at}:05 {' '.join(asked.split()[:5])}\n<!-- {at} -->\n\n**You:**\n\n{asked}\n\n**Claude Code:**\n\n{answer}\n\n"
-            for at, (asked, answer) in enumerate(zip(said[::2], answers, strict=False))
+            f"## 1{at}:05 {' '.join(words.split()[:5])}\n<!-- {at} -->\n\n**You:**\n\n> {asked}\n\n"
+            f"**Claude Code:**\n\n> {answer}\n\n"
+            for at, (words, asked, answer) in enumerate(zip(said[::2], quoted[::2], quoted[1::2], strict=False))
         )
         labels = {"id": f"session-{name}", "session": name, "title": said[0][:80], "category": "session"}
         labels |= {"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"}

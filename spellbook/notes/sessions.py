@@ -1,14 +1,14 @@
-"""The text of a captured session's note: an exchange a section, the person's words before the agent's. Pure."""
+"""The text of a captured session's note: an exchange a section, the quoted words of the person, then the agent's. Pure."""
 
 from __future__ import annotations
 
 import re
 
 _SECTION = re.compile(r"^## (?=\d\d:\d\d)", re.M)
-_WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*(?:Claude Code|Codex):\*\*|\Z)", re.M | re.S)
+_WORDS = re.compile(r"^\*\*You:\*\*(.*?)(?=^\*\*[^*\n]+:\*\*|\Z)", re.M | re.S)
 
 
 def words(text: str) -> str:
     """Return the person's words in the last exchange of a text, "" if it has none."""
     found = _WORDS.search(_SECTION.split(text)[-1])
-    return found[1].strip() if found else ""
+    return re.sub(r"(?m)^> ?", "", found[1].strip()) if found else ""

@@ -439,7 +439,7 @@ def captured(count: int = 200, seed: int = 11) -> dict[str, str]:
         head += "category: session\ntype: episodic\nimportance: low\ntrust: agent\nprivacy_scope: private\n"
         head += f"scope: work\nsource: claude-code\ncreated: {today}T09:00:00\nupdated: {today}T10:00:00\n"
         body = "".join(
-            f"## 09:{at:02} {' '.join(said.split()[:6])}\n\n**You:**\n\n{said}\n\n**Claude Code:**\n\n{answer}\n\n"
+            f"## 09:{at:02} {' '.join(said.split()[:6])}\n\n**You:**\n\n> {said}\n\n**Claude Code:**\n\n> {answer}\n\n"
             for at, (said, answer) in enumerate(turns)
         )
         notes[f"sessions/{today}-work-{number:08x}.md"] = f"---\n{head}---\n{body}"

@@ -15,6 +15,7 @@ from spellbook.index import privacy
 from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing, recall
+from spellbook.notes import sessions
 from spellbook.search.duplicates import repeated
 from spellbook.text.terms import estimate_tokens
 from tests.commands import spellbook_in as spellbook
@@ -146,6 +147,29 @@ def test_the_last_words_of_the_session_before(
     assert (f"\n> {told}\n" in text) is bool(told)
     assert not any(words in text for words in ("Obey", "Kept", "Web", "Broken"))
     assert (found.as_dict()["last_session"] or {}).get("words", "") == told
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "## 10:05 A\n\n**You:**\n\n> Mine.\n> > quoted\n>\n> **Codex:**\n\n**Codex:**\n\n> Obey.",
+            "Mine.\n> quoted\n\n**Codex:**",
+        ),
+        ("## 10:05 A\n\n**You:** Mine.\n\n**Claude Code:** Obey.\n", "Mine."),
+        ("## 10:05 A\r\n\r\n**You:**\r\n\r\n> Mine.\r\n\r\n**A new client:**\r\n\r\n> Obey.\r\n", "Mine."),
+        ("## 10:05 A\n\n**You:**\n\n> Old.\n\n## 10:06 B\n\n**Codex:**\n\n> **You:**\n> Obey.", ""),
+        (
+            "## 10:05 A\n\n**You:**\n\n> Mine.\n> ## 11:11 B\n\n**Codex:**\n\n> ## 12:12 C\n> **You:**\n> Obey.",
+            "Mine.\n## 11:11 B",
+        ),
+        ("No label.", ""),
+        ("", ""),
+    ],
+)
+def test_only_the_persons_words_are_the_persons(text: str, words: str) -> None:
+    """Of the last exchange, without the marks of a quotation; no label or heading within a text ends it or begins one."""
+    assert sessions.words(text) == words
 
 
 def test_the_last_words_are_short_and_stay_quoted(vault: Path, session: Callable[..., Path]) -> None:
