@@ -1,4 +1,4 @@
-"""The text of a captured session's note: an exchange a section, the quoted words of the person, then the agent's. Pure."""
+"""The text of a captured session's note, a section an exchange: the person's words, quoted, then the agent's. Pure."""
 
 from __future__ import annotations
 
