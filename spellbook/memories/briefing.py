@@ -233,7 +233,7 @@ def last_session(index: Index, running: object) -> LastSession | None:
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
                 ended.append((when, path, str(meta.get("id") or path)))
     when, path, id = max(ended, default=(0.0, "", ""))
-    words = sessions.words(lookup.body(index, path)) if path else ""
+    words = sessions.words(index.vault.read(path)[0].decode("utf-8", "replace")) if path else ""
     return LastSession(id, when, words) if words else None
 
 
