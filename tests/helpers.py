@@ -98,6 +98,26 @@ def note_writer(vault: Path) -> Callable[..., Path]:
     return write
 
 
+def session_writer(vault: Path) -> Callable[..., Path]:
+    """A function that writes a captured session into `vault`: `said` and the answer of each exchange, by turns."""
+    write = note_writer(vault)
+
+    def session(name: str, *said: str, **meta: object) -> Path:
+        quoted = [text.replace("\n", "\n> ") for text in (*said, "Done.")]
+        body = "".join(
+            f"## 1{at}:05 {' '.join(words.split()[:5])}\n<!-- {at} -->\n\n**You:**\n\n> {asked}\n\n"
+            f"**Claude Code:**\n\n> {answer}\n\n"
+            for at, (words, asked, answer) in enumerate(zip(said[::2], quoted[::2], quoted[1::2], strict=False))
+        )
+        labels = {"id": f"session-{name}", "session": name, "title": said[0][:80], "category": "session"}
+        labels |= {"type": "episodic", "importance": "low", "trust": "agent", "privacy_scope": "private"}
+        labels |= {"scope": "shop", "source": "claude-code", "created": "2026-11-20T10:05:00"}
+        labels |= {"updated": "2026-11-20T12:05:00", "removed": 0}
+        return write(f"sessions/2026-11-20-shop-{name}.md", body, **(labels | meta))
+
+    return session
+
+
 def raw(file: Path | str) -> sqlite3.Connection:
     """A connection of its own to a catalog's file, with the functions that the catalog's views use."""
     connection = sqlite3.connect(file, isolation_level=None)

@@ -138,7 +138,7 @@ def context(
     from spellbook.memories import briefing
 
     with _index(ctx) as index:
-        overview = briefing.briefing(index, compacted=hook.get("source") == "compact")
+        overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
     if as_json:
         output.as_json(overview.as_dict())
     else:

@@ -14,6 +14,7 @@ from spellbook.index import embed, extract, sync
 from spellbook.index.catalog.schema import NO_TEXT, StoredChunk
 from spellbook.index.filters import NO_GUIDES, fold
 from spellbook.index.opened import Index
+from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import score
 from spellbook.notes import relations
 from spellbook.notes.chunks import cut
@@ -324,7 +325,7 @@ def _find_overturned(index: Index, note: Note, near: Sequence[_NearChunk], same:
 
 def _find_duplicates(index: Index, draft: _NoteDraft, near: Sequence[_NearChunk]) -> list[Duplicate]:
     same: dict[str, tuple[StoredChunk, float, Literal["words", "meaning", "labels"]]] = {}
-    for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, *index.visible)):
+    for chunk in index.catalog.by_fold(draft.folds, (NO_GUIDES, ON_PURPOSE, *index.visible)):
         if chunk.text.strip():
             same[chunk.id] = chunk, 1.0, "words"
     body = draft.note.body.strip()
@@ -349,7 +350,7 @@ def _find_near(index: Index, searcher: Searcher, draft: _NoteDraft) -> list[_Nea
     near = [
         (chunk, draft.texts[key], value)
         for key, vector in draft.vectors.items()
-        for chunk, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST)
+        for chunk, value in searcher.near(np.frombuffer(vector, dtype="<f4"), _NEAREST, (ON_PURPOSE,))
         if value >= _NEAR
     ]
     near = sorted(near, key=lambda row: -row[2])[:_MOST_NEAR]

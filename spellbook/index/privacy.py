@@ -3,8 +3,9 @@ Who may see a note, and whose text it holds: the one rule for both, by the keys 
 
 A limited token sees the notes that say so by `privacy_scope`. A note without the key is private, and one with several
 values is shown only where each of them would be. Text is untrusted if `trust` or `source` says that it comes from
-outside; `trust: trusted`, which only a person writes, ends that. Text that was made of several notes is as private as
-the most private of them, and as untrusted as the least trusted. Keys and values are compared without case.
+outside; `trust: trusted`, which only a person writes, ends that. `trust: agent` is in between: a session that was
+captured, which nobody kept on purpose. Text that was made of several notes is as private as the most private of them,
+and as untrusted as the least trusted. Keys and values are compared without case.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from spellbook.index.filters import NO_GUIDES, flat, fold
+from spellbook.index.filters import NO_GUIDES, Condition, flat, fold
 from spellbook.notes.frontmatter import FRONTMATTER, load
 from spellbook.notes.note import decode, parse
 from spellbook.system.errors import InvalidInput
@@ -26,7 +28,11 @@ SOURCES = frozenset({"source", "sources", "source_url", "source-url", "url", "or
 RULED = frozenset({KEY, TRUST})
 """Keys whose value in a text that was made of several notes `needed` decides."""
 
-UNTRUSTED = "untrusted"
+TRUSTED, AGENT, UNTRUSTED = TRUSTS = "trusted", "agent", "untrusted"
+"""What the text of a note may be, the least trusted last."""
+
+ON_PURPOSE = Condition(TRUST, (AGENT,), negated=True)
+"""Leaves out the sessions that were captured."""
 
 SHOWN: Mapping[str, frozenset[str]] = {"team": frozenset({"team", "public"}), "public": frozenset({"public"})}
 """For each scope that limits a token, the values of `privacy_scope` that it sees."""
@@ -45,14 +51,15 @@ _CALLS_ITSELF = re.compile(r"""(?is)((?:^|\n)["']?trust["']?[ \t]*:(?:(?!\n[^\s-
 _SAYS = re.compile(rb"(?i)t\0?r\0?u\0?s\0?t\0?e\0?d")
 
 Meta = Mapping[str, Any]
+_folded = lru_cache(maxsize=1_000)(fold)  # a search asks for the keys of all its candidates
 
 
 def shows(sees: str, path: str, data: bytes) -> bool:
     """Return whether a token that sees `sees` may see a note, by the bytes of its file."""
-    return privacy_of(_meta(path, data)) in SHOWN[sees]
+    return privacy_of(meta_of(path, data)) in SHOWN[sees]
 
 
-def _meta(path: str, data: bytes) -> Meta:
+def meta_of(path: str, data: bytes) -> Meta:
     """Return the frontmatter of a note by the bytes of its file: empty, so private, if it cannot be read."""
     with contextlib.suppress(Exception):
         if match := FRONTMATTER.match(decode(path, data)[0]):
@@ -66,10 +73,21 @@ def privacy_of(meta: Meta) -> str:
     return next((scope for scope in SCOPES[:-1] if values and values <= SHOWN[scope]), SCOPES[-1])
 
 
+def trust_of(meta: Meta) -> str:
+    """Return which of `TRUSTS` a note's text is, by its frontmatter: the least that it says of itself."""
+    said = _values(meta, TRUST)
+    is_outside = TRUSTED not in said and any(map(_OUTSIDE.match, _values(meta, *SOURCES)))
+    return UNTRUSTED if is_outside or UNTRUSTED in said else AGENT if AGENT in said else TRUSTED
+
+
 def is_untrusted(meta: Meta) -> bool:
     """Return whether a note's text comes from outside, by its frontmatter."""
-    trust = _values(meta, TRUST)
-    return UNTRUSTED in trust or ("trusted" not in trust and any(map(_OUTSIDE.match, _values(meta, *SOURCES))))
+    return trust_of(meta) == UNTRUSTED
+
+
+def is_session(meta: Meta) -> bool:
+    """Return whether a note's text is of a captured session, by its frontmatter."""
+    return AGENT in _values(meta, TRUST) and trust_of(meta) == AGENT  # most notes say nothing: that is quick
 
 
 def distrusted(path: str, data: bytes) -> bytes:
@@ -78,19 +96,19 @@ def distrusted(path: str, data: bytes) -> bytes:
 
     Raises InvalidInput for one that says so in a way that cannot be changed.
     """
-    if not _SAYS.search(data) or "trusted" not in _values(_meta(path, data), TRUST):
+    if not _SAYS.search(data) or TRUSTED not in _values(meta_of(path, data), TRUST):
         return data
     note = parse(path, data)
     header = note.text[: len(note.text) - len(note.body)]
     changed = note.encode(_CALLS_ITSELF.sub(r"\1untrusted", header) + note.body)
-    if "trusted" in _values(_meta(path, changed), TRUST):
+    if TRUSTED in _values(meta_of(path, changed), TRUST):
         raise InvalidInput(f"{path}: it calls itself trusted.", "Take the key trust out of it; nothing was imported.")
     return changed
 
 
 def is_guide(path: str, data: bytes) -> bool:
     """Say whether a note is a guide, which tells agents how to write memories."""
-    return b"guide" in data and not _values(_meta(path, data), "guide").isdisjoint(NO_GUIDES.values)
+    return b"guide" in data and not _values(meta_of(path, data), "guide").isdisjoint(NO_GUIDES.values)
 
 
 def needed(meta: Meta, *parts: Meta) -> dict[str, str]:
@@ -101,11 +119,12 @@ def needed(meta: Meta, *parts: Meta) -> dict[str, str]:
 
 
 def kept_label(meta: Meta, *parts: Meta) -> dict[str, str]:
-    """Return the label that `meta` lacks if one of `parts` is untrusted: no edit and no merge ends that."""
-    return {TRUST: UNTRUSTED} if any(map(is_untrusted, parts)) and not is_untrusted(meta) else {}
+    """Return the label that `meta` lacks to be as untrusted as the least trusted of `parts`: no edit raises that."""
+    least = max(map(trust_of, parts), key=TRUSTS.index)
+    return {TRUST: least} if TRUSTS.index(trust_of(meta)) < TRUSTS.index(least) else {}
 
 
 def _values(meta: Meta, *keys: str) -> set[str]:
     # What is in a mapping is under `key.name`, and no key asked for has a dot.
-    named = ((key, written) for name, written in meta.items() if (key := fold(name)) in keys)
+    named = ((key, written) for name, written in meta.items() if (key := _folded(name)) in keys)
     return {value for key, written in named for at, value in flat(key, written) if at == key}

@@ -11,22 +11,23 @@ import contextlib
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
-from spellbook.index import lookup
+from spellbook.index import lookup, privacy, scopes
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import NO_GUIDES, Filter, conditions
+from spellbook.index.filters import NO_GUIDES, Filter, conditions, fold, instant
 from spellbook.index.opened import Index
 from spellbook.notes import decisions as form
+from spellbook.notes import sessions
 from spellbook.search import newest
-from spellbook.search.presentation import is_outside
-from spellbook.system.errors import InvalidInput
+from spellbook.search.presentation import cut, is_outside, is_session
+from spellbook.system.errors import InvalidInput, SpellbookError
 from spellbook.text.quoting import counted, exact, flat, quoted, shortened
 from spellbook.text.terms import estimate_tokens
 
-TRUSTED: Filter = {"trust!": "untrusted"}
-"""The filter of notes that a person or their agents wrote."""
+TRUSTED: Filter = {"trust!": ["untrusted", "agent"]}
+"""The filter of notes that a person or their agents kept on purpose."""
 
 _MOST_LISTED = 10
 """Notes of each kind, and topics of a category."""
@@ -36,6 +37,8 @@ _MOST_OF_PREFERENCE = 300
 """Letters of a preference: they are sentences. By hand."""
 _PREFERENCES: tuple[Filter, ...] = ({"category": "preference"}, {"tags": ["preference", "preferences", "선호"]})
 """What marks a preference: its category, as the guides say, or a tag, as `remember` takes it."""
+_MOST_LAST, _MOST_READ = 80, 40
+"""Tokens of the session before this one, and newest sessions by name, which begins with the date, that are read."""
 _SHARE = 0.4
 """Share of the budget that one part may take; the table of contents takes what is left."""
 
@@ -81,13 +84,29 @@ class NewestCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class LastSession:
+    """A captured session: the id of its note, when it ended (seconds since 1970), and the person's last words."""
+
+    id: str
+    when: float
+    words: str
+
+    def lines(self) -> list[str]:
+        """Return it as an agent reads it, in at most 80 tokens."""
+        head = f"Last time here ({_age(self.when)} ago): id: {exact(self.id)}"
+        words = (quoted(cut(self.words, letters)) for letters in range(_MOST_LAST * 4, 0, -20))
+        return [head, next((each for each in words if _tokens(head) + _tokens(each) <= _MOST_LAST), "> …")]
+
+
+@dataclass(frozen=True, slots=True)
 class Briefing:
     """
     What an agent is told at the start of a session.
 
     `preferences` are those that nothing supersedes, pinned ones first; `open` are decisions without an outcome that
     nothing supersedes, `open_total` how many there are; `pinned` are the other pinned notes; all newest first. `due`
-    are the notes that are due for review. `contents` is the table of contents: category, topic and its notes.
+    are the notes that are due for review. `contents` is the table of contents: category, topic and its notes. `last` is
+    the session before this one.
     """
 
     preferences: tuple[StoredChunk, ...]
@@ -98,6 +117,7 @@ class Briefing:
     due: tuple[StoredChunk, ...]
     contents: tuple[tuple[str, str, int], ...]
     compacted: bool = False
+    last: LastSession | None = None
 
     def text(self, max_tokens: int) -> str:
         """Return it as text of at most `max_tokens` (estimated); what matters most comes first."""
@@ -105,6 +125,7 @@ class Briefing:
         left = max_tokens - sum(map(_tokens, kept)) - _tokens(_KEEP)
         parts = [_preferences(self.preferences)] if self.preferences else []
         parts += [self.checkpoint.lines()] if self.checkpoint else []
+        parts += [self.last.lines()] if self.last else []
         if self.open:
             head = f"Decisions without an outcome ({len(self.open)} of {self.open_total}):"
             parts.append([head, *map(named, self.open)])
@@ -132,6 +153,7 @@ class Briefing:
         shown: dict[str, Any] = {
             "preferences": [{**_about(chunk), "text": chunk.text} for chunk in self.preferences],
             "checkpoint": None,
+            "last_session": asdict(self.last) if self.last else None,
         }
         if self.checkpoint:
             shown["checkpoint"] = {
@@ -151,14 +173,16 @@ class Briefing:
         }
 
 
-def briefing(index: Index, *, compacted: bool = False) -> Briefing:
-    """Return what an agent should know at the start of a session, or after its conversation was `compacted`."""
+def briefing(index: Index, compacted: bool = False, session: object = None) -> Briefing:
+    """Return what an agent should know at the start of its `session`, or after its conversation was `compacted`."""
     listed = newest.living(index, _MOST_LISTED, {**form.PENDING, **TRUSTED})
     topics = index.catalog.topic_counts((*conditions(TRUSTED), NO_GUIDES, *index.visible))
     preferred, pinned = preferences(index), _newest(index, {"pinned": True})
     others = tuple(chunk for chunk in pinned if chunk not in preferred)
     due = due_for_review(index)
-    return Briefing(preferred, checkpoint(index), _own(listed), listed.total, others, due, tuple(topics), compacted)
+    last = None if compacted else last_session(index, session)
+    decided = _own(listed), listed.total
+    return Briefing(preferred, checkpoint(index), *decided, others, due, tuple(topics), compacted, last)
 
 
 def opening(index: Index, max_tokens: int) -> list[str]:
@@ -183,7 +207,7 @@ def preferences(index: Index) -> tuple[StoredChunk, ...]:
 
 def due_for_review(index: Index) -> tuple[StoredChunk, ...]:
     """Return the notes that are due for review and that the person or their agents wrote, the longest due first."""
-    due = (chunk for chunk in newest.reviews(index, due=True) if not is_outside(chunk))
+    due = (chunk for chunk in newest.reviews(index, due=True) if not (is_outside(chunk) or is_session(chunk)))
     return tuple(due)[:_MOST_LISTED]
 
 
@@ -195,6 +219,22 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
     body = lookup.body(index, chunk.path)
     decided = _newest(index, {"category": form.DECISION})
     return NewestCheckpoint(chunk, form.read_checkpoint(body), tuple(new for new in decided if new.when > chunk.when))
+
+
+def last_session(index: Index, running: object) -> LastSession | None:
+    """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
+    project, ended = fold(index.scope or scopes.project()), list[tuple[float, str, str]]()
+    files = sorted(index.vault.files("sessions"), reverse=True)
+    for path in islice(filter(index.vault.is_note, files), _MOST_READ):
+        with contextlib.suppress(SpellbookError):
+            meta = privacy.meta_of(path, index.vault.read(path)[0])
+            is_here = project and project == fold(meta.get("scope")) and str(meta.get("session")) != running
+            if is_here and privacy.is_session(meta):
+                when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
+                ended.append((when, path, str(meta.get("id") or path)))
+    when, path, id = max(ended, default=(0.0, "", ""))
+    words = sessions.words(index.vault.read(path)[0].decode("utf-8", "replace")) if path else ""
+    return LastSession(id, when, words) if words else None
 
 
 def _newest(index: Index, filter: Filter) -> tuple[StoredChunk, ...]:

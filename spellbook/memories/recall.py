@@ -16,6 +16,7 @@ from typing import Any
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES
 from spellbook.index.opened import Index
+from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.briefing import HEAD
 from spellbook.search import fts_query, successors
 from spellbook.search.presentation import is_outside
@@ -95,7 +96,7 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         rare = sorted(rare, key=lambda word: word.chunks)[:_MOST_WORDS]
         if not rare:
             return ()
-        limits = (NO_GUIDES, *index.visible)
+        limits = (NO_GUIDES, ON_PURPOSE, *index.visible)
         scores = dict(catalog.match(str(AnyOf(tuple(word.part for word in rare))), limits, _CANDIDATES))
         has: dict[int, list[QueryWord]] = {number: [] for number in scores}
         for word in rare:

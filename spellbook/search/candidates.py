@@ -14,8 +14,10 @@ from itertools import zip_longest
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex
+from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Bytes, Vectors
 from spellbook.search import retrieve, synonyms, weights
+from spellbook.search.presentation import is_session
 from spellbook.search.question import Question, Ranked
 from spellbook.search.ranking import Candidate
 from spellbook.search.text_scores import NOTHING, Leg, Match, OfNote
@@ -62,16 +64,23 @@ class Gathering:
         pool = weights.POOL if len(texts) == 1 else weights.POOL_OF_SEVERAL
         wanted = max(pool, question.limit * weights.CANDIDATES_A_HIT)
         self._catalog, self._written, self._limits, self._reasons, self._time = catalog, written, limits, reasons, time
+        self._has_few_sessions = question.has_few_sessions
         self._lookups = [Lookup(loaded, question, text, wanted) for text in texts]
 
     def candidates(self, wanted: Sequence[int] = ()) -> list[Candidate]:
         """Return the candidates in no order and without a score; the chunks `wanted`, by number, are among them."""
+        found = self._within(self._limits, wanted)
+        if self._has_few_sessions and any(map(is_session, found)):  # which may be many, and fill all the places
+            found = self._within((*self._limits, ON_PURPOSE), [one.chunk.number for one in found])
+        return found
+
+    def _within(self, limits: Sequence[Condition], wanted: Sequence[int]) -> list[Candidate]:
         near, first = list(wanted), self._lookups[0]
         for lookup in self._lookups:
             time = self._time if lookup is first else None
-            near += lookup.by_meaning(self._limits, self._reasons, time, pending=self.counts.pending > 0)
+            near += lookup.by_meaning(limits, self._reasons, time, pending=self.counts.pending > 0)
         for lookup in self._lookups:
-            near += lookup.by_words(self._limits, list(dict.fromkeys(near)), self.counts.chunks, self.guides)
+            near += lookup.by_words(limits, list(dict.fromkeys(near)), self.counts.chunks, self.guides)
         return self.of(list(dict.fromkeys(near)))
 
     def of(self, numbers: Sequence[int]) -> list[Candidate]:
@@ -139,7 +148,7 @@ class Lookup:
         if vector is None:
             return []
         nearest, scale = loaded.nearest, loaded.index.embedder.scale
-        self.semantic = retrieve.by_meaning(nearest, vector, scale, limits, wanted, reasons)
+        self.semantic |= retrieve.by_meaning(nearest, vector, scale, limits, wanted, reasons)
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
             dated = retrieve.by_meaning(nearest, vector, scale, (*limits, time.condition), wanted, reasons)
@@ -157,11 +166,12 @@ class Lookup:
             return []
         config = self._loaded.index.config
         table = synonyms.of(config.words_of or config.vault)
-        self.words = retrieve.by_words(
+        words = retrieve.by_words(
             self._loaded, self._question, limits, total, guides, near, self._wanted, table, self._most_words
         )
+        self.words = replace(words, legs={**words.legs, **self.words.legs})
         self._scored = {*near, *self.words.legs}
-        return list(self.words.legs)
+        return list(words.legs)
 
     def matches(
         self,

@@ -19,6 +19,7 @@ from spellbook.index.embed import Progress
 from spellbook.index.extract import folded
 from spellbook.index.filters import Condition, fold
 from spellbook.index.opened import Index
+from spellbook.index.privacy import ON_PURPOSE
 from spellbook.models.base import Vectors, score
 from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
@@ -42,7 +43,7 @@ _AT_ONCE = 2_000  # chunks that are read at once
 _MOST_NEAR = 20  # links of one vector to others of a block: groups are joined through each other
 _MOST_DOUBTS = 5  # pairs of one chunk that are looked at for a contradiction
 _LEAST_WORDS = 3  # below its headings; a chunk with fewer is not compared
-_NO_GUIDES = (Condition("category", ("system",), negated=True),)
+_COMPARED = (Condition("category", ("system",), negated=True), ON_PURPOSE)
 _TITLE = re.compile(r"\s*#[ \t]")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _WORD = re.compile(r"\w+")
@@ -180,12 +181,12 @@ class _Groups:
 
 
 def repeated(index: Index, progress: Progress | None = None) -> Repeated:
-    """Compare all texts of the vault, as the index has it, but for guides (category `system`)."""
+    """Compare all texts of the vault, as the index has it, but for guides (category `system`) and captured sessions."""
     pieces: list[tuple[str, int, ComparedChunk]] = []
     with index.catalog.reading():
-        keys = index.catalog.keys(_NO_GUIDES)
+        keys = index.catalog.keys(_COMPARED)
         for start in range(0, len(keys), _AT_ONCE):
-            for chunk in index.catalog.by_key(keys[start : start + _AT_ONCE], _NO_GUIDES):
+            for chunk in index.catalog.by_key(keys[start : start + _AT_ONCE], _COMPARED):
                 # The frontmatter as the catalog has it, interpreted as a note's.
                 if piece := ComparedChunk.of(chunk, Note(chunk.path, "", chunk.meta, 0, 0, ())):
                     pieces.append((chunk.path, chunk.ordinal, piece))

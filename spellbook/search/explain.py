@@ -15,6 +15,7 @@ from spellbook.index.catalog.schema import NO_TEXT, Place
 from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
+from spellbook.search.presentation import SESSION
 from spellbook.search.question import QueryWord, Question, Ranked
 from spellbook.search.ranking import Candidate
 from spellbook.search.searcher import Searcher, compared, hits, nearly
@@ -82,7 +83,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}
     may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
     passed = [one for one in may if not refused.get(one.chunk.number)]
-    chosen = ranking.choose(passed, question.limit, question.per_note)
+    chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
     full = {path for path, count in Counter(one.chunk.path for one in chosen).items() if count == question.per_note}
     numbers = {one.chunk.number for one in passed}
     places = {one.chunk.number: place for place, one in enumerate(chosen, 1)}
@@ -104,7 +105,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif candidate.chunk.path in full and number in numbers:
             verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
         elif number in numbers:
-            verdict = f"beyond the limit of {question.limit}"
+            verdict = f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
         else:
             least = weights.WEAK if passed else ranking.least(compared(question, ranked))
             verdict = _refusal(question, ranked, candidate, least)

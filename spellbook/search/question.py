@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.filters import Filter, Unmatched
+from spellbook.index.filters import Filter, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors
 from spellbook.search import weights
@@ -165,6 +165,12 @@ class Question:
             raise InvalidInput(f"max_tokens={self.max_tokens} is too small for an answer.", "Allow at least 50.")
         if self.per_note < 0:
             raise InvalidInput(f"per_note={self.per_note} is out of range.", "Give 1 or more, or 0 for no bound.")
+
+    @property
+    def has_few_sessions(self) -> bool:
+        """Whether captured sessions are to be few among the first hits: unless the filter asks for them."""
+        asked = {(one.key, value) for one in conditions(self.filter) if not one.negated for value in one.values}
+        return asked.isdisjoint({("category", "session"), ("trust", "agent")})
 
 
 class SearchOptions(TypedDict, total=False):

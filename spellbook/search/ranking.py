@@ -18,6 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
+from spellbook.search.presentation import SESSION, is_session
 from spellbook.search.related import Superseded
 from spellbook.search.text_scores import NO_PARTS, Leg, Match, Parts, Share
 from spellbook.text.quoting import counted
@@ -295,12 +296,13 @@ def age(chunk: StoredChunk, lives: Lives, use: Use | None, now: float) -> tuple[
 
     None for a note that does not age: one without a date, of the future, pinned, or with a half-life without end.
     """
-    written, kind = instant(chunk.updated or chunk.created), chunk.meta.get("type")
+    session = is_session(chunk)  # which ages like a working memory, pinned or not
+    written, kind = instant(chunk.updated or chunk.created), "working" if session else chunk.meta.get("type")
     if isinstance(kind, list):
         kind = next(iter(kind), "")  # the first of several
     by_type = lives.of_types.get(kind.strip().casefold()) if isinstance(kind, str) else None
     life = by_type or lives.of_categories.get(chunk.category, lives.of_categories[""])
-    if written is None or written >= now or life == math.inf or chunk.meta.get("pinned") is True:
+    if written is None or written >= now or life == math.inf or (chunk.meta.get("pinned") is True and not session):
         return None
     days = (now - (max(written, min(now, use.last)) if use else written)) / _DAY
     return days, 0.5 ** (days / life)
@@ -327,6 +329,8 @@ def adjust(
         changes, aged = known
         for reason, share, even_nothing in changes:
             candidate.add(reason, share, even_nothing=even_nothing)
+        if is_session(chunk):
+            candidate.add(SESSION, -weights.SESSION_LOSS * base)
         if aged:
             days, left = aged
             candidate.add(partial(_old, days), -weights.FADED * base * (1 - left))
@@ -355,7 +359,7 @@ def _changes(
         fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
         opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
         changes.append(_Adjustment(f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh))
-    if chunk.meta.get("pinned") is True:
+    if chunk.meta.get("pinned") is True and not is_session(chunk):
         changes.append(_Adjustment("pinned", weights.PINNED))
     return changes, age(chunk, lives, use, now)
 
@@ -397,12 +401,13 @@ def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
     return [one for one, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
 
 
-def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> list[Candidate]:
+def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: bool = True) -> list[Candidate]:
     """
     Choose up to `limit` of `candidates`, best first, and up to `per_note` of one note; 0 is no bound.
 
-    From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses score
-    too. Either takes another note's place only if it is better even so.
+    If sessions shall be `few`, at most two of the first five are from captured sessions; the others wait until five are
+    chosen. From its second chunk on, a note loses score for each further place. A text that repeats a chosen one loses
+    score too. Either takes another note's place only if it is better even so.
     """
     left = list(candidates)
     chosen: list[Candidate] = []
@@ -418,14 +423,19 @@ def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0) -> li
 
     while left and len(chosen) < limit:
         # Candidates without a cost are in order: the best is the first of them, or one with a cost before it.
-        best, paid = 0, -1.0
+        best, paid = -1, -1.0
+        is_full = len(chosen) < weights.FIRST_HITS and sum(map(is_session, chosen)) >= weights.MOST_SESSIONS
         for i, candidate in enumerate(left):
+            if few and is_full and is_session(candidate):
+                continue
             cost = costs(candidate.chunk)
             worth = max(0.0, candidate.score + sum(share for _, share in cost))
             if worth > paid:
                 best, paid = i, worth
             if not cost:
                 break
+        if best < 0:
+            break
         candidate = left.pop(best)
         path = candidate.chunk.path
         for reason, share in costs(candidate.chunk):

@@ -67,7 +67,8 @@ class Searcher:
         passed = hits(question, ranked)
         notes = Counter(hit.chunk.path for hit in passed)
         weigh = packing.by_words(_weights(question, ranked))
-        chosen = self._complete(ranked, passed, ranking.choose(passed, question.limit, question.per_note))
+        best = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
+        chosen = self._complete(ranked, passed, best)
         shown = packing.pack(chosen, question.max_tokens, weigh, explain=question.explain)
         if ranked.counts.pending:
             self._catalog.waiting.ask_for(one.chunk.key for one in ranked.candidates[:_EMBED_NEXT] if one.keyword)
@@ -337,7 +338,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
         if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
             best.setdefault(candidate.chunk.path, candidate)
     near = translations.merge([*best.values()], question.text, ranked.alike)
-    return ranking.choose(near, min(weights.CLOSEST, question.limit))
+    return ranking.choose(near, min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
 
 
 def _weights(question: Question, ranked: Ranked) -> dict[str, float]:

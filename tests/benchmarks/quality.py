@@ -45,6 +45,7 @@ from tests.benchmarks.corpora import (
     Set,
     Vault,
     Xquad,
+    captured,
     dated,
     edited,
     klue,
@@ -81,6 +82,7 @@ LONG = ("en", "zh")
 BUDGETS = (500, 1_000, 2_000)
 
 LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
+MOST_LOST_TO = 0.01
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """Aims for the product."""
 
@@ -285,6 +287,22 @@ class Bench:
                 hits = [[hit.path for hit in searcher.ask(Question(each.text)).hits] for each in asked]
                 found = [{PRODUCT: place(paths, each.accept)} for paths, each in zip(hits, asked, strict=True)]
                 yield from loose_figures(f"dated notes, {half} ({len(found)})", found)
+
+    def captured(self) -> Iterator[Row]:
+        """Loose questions over memories, alone and beside 200 captured sessions about the same: no memory loses its rank."""
+        notes, asked = memories(), loose("memories")
+        beside = captured()
+        first: list[float] = []
+        for name, more in (("alone", {}), (f"beside {len(beside)} sessions", beside)):
+            with self.trial(Vault(dict(notes.values()) | more)) as trial:
+                hits = [[hit.path for hit in trial.book.search(each.text, limit=DEPTH).hits] for each in asked]
+            found = [
+                place(paths, {notes[id][0] for id in each.accept}) for paths, each in zip(hits, asked, strict=True)
+            ]
+            yield from loose_figures(f"memories {name} ({len(asked)})", [{PRODUCT: rank} for rank in found])
+            first.append(float(np.mean([rank == 1 for rank in found])))
+        lost = first[0] - first[1]
+        yield Row("memories beside sessions", "hit@1 lost", {PRODUCT: lost}, f"<= {MOST_LOST_TO}", lost <= MOST_LOST_TO)
 
     def languages(self) -> Iterator[Row]:
         """By meaning alone: subtracting the means of known languages, against the shipped calibration."""
@@ -517,6 +535,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "loose": Bench.loose,
     "agents": Bench.agents,
     "dated": Bench.dated,
+    "captured": Bench.captured,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,
     "duplicates": Bench.duplicates,

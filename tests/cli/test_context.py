@@ -19,7 +19,7 @@ from spellbook.library import book as books
 from spellbook.library.book import Spellbook
 from spellbook.memories import briefing, recall
 from spellbook.text.terms import estimate_tokens
-from tests.helpers import PATIENCE, held, note_writer
+from tests.helpers import PATIENCE, held, note_writer, session_writer
 
 QUIET = {"stdin": subprocess.DEVNULL}
 
@@ -280,18 +280,31 @@ def test_a_reminder_elsewhere_is_text(vault: Path) -> None:
     assert b"keep it now" in run(vault, "--reminder").stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "told"), [("s0", "startup", True), ("s0", "compact", False), ("s1", "resume", False)]
+)
+def test_the_hook_says_which_session_runs(notes: Spellbook, vault: Path, name: str, source: str, told: bool) -> None:
+    """The last session is told at a start, not after a compaction, and not to itself."""
+    session_writer(vault)(name, "Then deploy it.")
+    said = run(vault, "--session-start", "--scope", "shop", given=hook("SessionStart", source=source)).stdout
+    assert (b"Last time here (" in said) is (b"> Then deploy it.\n" in said) is told
+    assert b"Contents: " in said
+
+
 def test_neither_model_nor_vectors_are_loaded(notes: Spellbook, vault: Path) -> None:
-    """A cold process stays cold: no numpy, no Chroma, no server."""
+    """A cold process stays cold: no numpy, no Chroma, no server; nor is the last session parsed."""
+    session_writer(vault)("a", "Then deploy it.")
     code = (
         "import sys\nfrom spellbook.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print(sorted({'numpy', 'chromadb', 'mcp', 'httpx', 'markdown_it', 'spellbook.library.book'} & sys.modules.keys()))"
     )
     for args in (["--session-start"], ["--prompt", "rotate the signing keys"]):
-        command = [sys.executable, "-c", code, "--vault", str(vault), "context", *args]
+        command = [sys.executable, "-c", code, "--vault", str(vault), "context", "--scope", "shop", *args]
         done = subprocess.run(command, capture_output=True, check=True, **QUIET)  # type: ignore[call-overload]
         assert done.stdout.splitlines()[-1] == b"[]"
         assert len(done.stdout.splitlines()) > 1
+        assert (b"> Then deploy it.\n" in done.stdout) is (args == ["--session-start"])
 
 
 def test_further_texts_of_a_prompt(day: Spellbook, vault: Path) -> None:

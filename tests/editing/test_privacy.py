@@ -16,6 +16,7 @@ from spellbook.notes.note import parse
 from spellbook.search.presentation import is_outside
 from spellbook.system.errors import InvalidInput
 from tests.commands import spellbook_in as spellbook
+from tests.helpers import session_writer
 from tests.server.agent import talk
 
 ADDRESS = "https://a.example/page"
@@ -86,7 +87,10 @@ SCOPES = (
     *("Privacy_Scope: public", "privacy_scope: [Public]", "privacy_scope: {public: 1}"),
     *("privacy_scope: public\nx: [1", "privacy_scope: team\nprivacy_scope: public"),
 )
-TRUSTS = ("", "", "trust: trusted", "trust: untrusted", "Trust: Untrusted", "trust: [untrusted]", "Trust: trusted")
+TRUSTS = (
+    *("", "", "trust: trusted", "trust: untrusted", "Trust: Untrusted", "trust: [untrusted]", "Trust: trusted"),
+    *("trust: agent", "Trust: Agent", "trust: [trusted, agent]"),
+)
 SOURCES = ("", "source: me", f"source: {ADDRESS}", f"source: [me, '{ADDRESS}']", "source: a.pdf", "Source: ftp://a")
 
 
@@ -113,12 +117,12 @@ def words(data: bytes) -> set[str]:
 
 
 def check(result: bytes, *parts: bytes) -> None:
-    """Assert that a token sees a merged text if it saw all of its parts before, and that the label is kept."""
+    """Assert that a token sees a merged text if it saw all of its parts before, and that the least trust is kept."""
     assert words(result) >= set().union(*map(words, parts))
     for sees in ("team", "public"):
         assert privacy.shows(sees, "a.md", result) is all(privacy.shows(sees, "a.md", part) for part in parts)
-    metas = [parse("a.md", part).meta for part in (result, *parts)]
-    assert privacy.is_untrusted(metas[0]) or not any(map(privacy.is_untrusted, metas[1:]))
+    of, *before = [privacy.TRUSTS.index(privacy.trust_of(parse("a.md", part).meta)) for part in (result, *parts)]
+    assert of >= max(before)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -172,6 +176,21 @@ def test_the_driver_mends_what_it_cannot_edit(vault):
 
 
 # -- the label ends by a person's decision
+
+
+@pytest.mark.parametrize(
+    "change", [{"trust": None, "x": 1}, {"TRUST": "trusted", "x": 1}, {"category": "memory", "source": "me"}]
+)
+def test_no_tool_raises_the_trust_of_a_session(book, vault, change):
+    """Whatever an agent sets, a captured session stays one, and so do a section in the trash and a note it is merged into."""
+    file = session_writer(vault)("a", "The crane.", "Lifted.", "The quay.")
+    (vault / "own.md").write_text("---\nid: O\n---\nThe harbour.\n")
+    book.reindex()
+    talk(book, lambda agent: agent.call("revise", chunk_id="session-a", metadata=change))
+    assert "\ntrust: agent\n" in file.read_text()
+    assert "trust: agent\n" in (vault / book.erase(book.show("session-a")[-1].id).trash[0]).read_text()
+    done = book.merge("own.md", "session-a", keep="both", apply=True)
+    assert "\ntrust: agent\n" in (vault / done.path).read_text()
 
 
 @pytest.mark.parametrize("source", [ADDRESS, f"[me, '{ADDRESS}']", "Papers/one.pdf"])

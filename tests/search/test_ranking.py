@@ -69,6 +69,47 @@ def test_age_takes_by_half_lives():
     assert ranked(aged(180, category="project"), mode="semantic")[0].score == pytest.approx(first, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("meta", "score"),
+    [
+        ({"type": "episodic"}, 0.998),
+        ({"type": "episodic", "trust": "agent"}, 0.7),
+        ({"type": "semantic", "trust": "agent"}, 0.7),
+        ({"type": "semantic", "trust": "agent", "pinned": True}, 0.7),
+        ({"type": "working"}, 0.85),
+        ({"type": "semantic", "trust": "trusted"}, 1.0),
+    ],
+)
+def test_a_captured_session_loses_and_fades(meta, score):
+    """It has 0.85 of its score, fades as a working memory does, and says why; what was kept on purpose does neither."""
+    [each] = ranked(aged(7 if score > 0.99 else 60, **meta), mode="semantic")
+    assert each.score == pytest.approx(score, abs=2e-3)
+    assert shares(each) == pytest.approx(each.score)
+    assert ("from a session, not kept on purpose" in reasons(each)) is (meta.get("trust") == "agent")
+
+
+SESSIONS = [0.99, 0.98, 0.97, 0.96]
+
+
+@pytest.mark.parametrize(
+    ("kept", "limit", "options", "expected"),
+    [
+        pytest.param(5, 5, {}, "sskkk", id="two of five"),
+        pytest.param(5, 9, {}, "sskkkssk" + "k", id="the others wait"),
+        pytest.param(1, 5, {}, "ssk", id="and do not fill up"),
+        pytest.param(0, 1, {}, "s", id="one"),
+        pytest.param(5, 5, {"few": False}, "ssssk", id="asked for"),
+        pytest.param(5, 5, {"per_note": 1}, "sskkk", id="one of each note"),
+    ],
+)
+def test_two_of_the_first_five_are_from_sessions(kept, limit, options, expected):
+    """Better as they may be: a third session waits until there are five hits, unless sessions are asked for."""
+    found = [candidate(f"s{at}.md", score, trust="agent") for at, score in enumerate(SESSIONS)]
+    found += [candidate(f"k{at}.md", 0.5 - at / 100) for at in range(kept)]
+    chosen = choose(ranked(*found, mode="semantic"), limit, **options)
+    assert "".join(each.chunk.path[0] for each in chosen) == expected
+
+
 @pytest.mark.parametrize("category", ["system", "preference", "decision"])
 @pytest.mark.parametrize("type", ["semantic", "procedural"])
 def test_what_stays_true_does_not_age(category, type):

@@ -58,7 +58,7 @@ def note(shown: View) -> Response:
     """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
     if shown.is_part and "edit" in shown.query:
-        return shown.page("edit.html", section=_section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
+        return shown.page("edit.html", section=section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
     pages = list(_pages(_sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
@@ -157,11 +157,11 @@ def _pages(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
     yield page
 
 
-def _section(reply: Mapping[str, Any], id: str) -> ShownSection:
+def section(reply: Mapping[str, Any], id: str) -> ShownSection:
     """Return a section of a note. Raises MemoryNotFound."""
-    if (section := next((each for each in _sections(reply) if each.id == id), None)) is None:
+    if (found := next((each for each in _sections(reply) if each.id == id), None)) is None:
         raise MemoryNotFound("This section is not there any more.", "Open the note again.")
-    return section
+    return found
 
 
 def edit(shown: View) -> Response:
@@ -184,7 +184,7 @@ def _lines(text: str) -> str:
 def _now(shown: View, id: str) -> ShownSection | None:
     """Return a section as it is now, None if it is gone."""
     try:
-        return _section(shown.ask(notes.note, id.rpartition("#")[0]), id)
+        return section(shown.ask(notes.note, id.rpartition("#")[0]), id)
     except SpellbookError:
         return None
 

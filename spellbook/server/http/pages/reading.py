@@ -1,4 +1,4 @@
-"""The page of articles: what was saved from elsewhere, by category."""
+"""The pages of articles, which were saved from elsewhere, and of captured sessions."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def file(shown: View) -> Response:
     return shown.back(shown.entry("revise", done["path"]))
 
 
+def sessions(shown: View) -> Response:
+    """List captured sessions, newest first, with the number of exchanges of each."""
+    offset = shown.number("offset", 0)
+    listed, chunks = shown.book.recent(_PAGE, offset, {"trust": "agent"}), shown.book.index.catalog.at
+    return shown.page("sessions.html", listed=listed, chunks=chunks, offset=offset, page=_PAGE)
+
+
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
@@ -55,4 +62,5 @@ def _names(text: str) -> list[str]:
     return names
 
 
-ROUTES = [view.page("/articles", articles), view.action("/do/save", save, waits=True), view.action("/do/file", file)]
+ROUTES = [view.page("/articles", articles), view.page("/sessions", sessions)]
+ROUTES += [view.action("/do/save", save, waits=True), view.action("/do/file", file)]

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from spellbook.index.privacy import ON_PURPOSE
 from spellbook.library.reader import Reader
 from spellbook.search import presentation
 from spellbook.server.http import admin, api, faults, served
@@ -61,7 +62,7 @@ def environment() -> Environment:
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     filters = (note_address, chunk_address, folder_address, day, size)
     made.filters |= {each.__name__: each for each in filters}
-    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside}
+    made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     return made
 
 
@@ -112,6 +113,11 @@ class View:
         call = Call(self.request, self.served, self.caller, self.book, id)
         done = endpoint.verb(call, **dict(checked(endpoint, arguments)))
         return done.body if isinstance(done, Reply) else done
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the vault has captured sessions."""
+        return not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""

@@ -13,22 +13,28 @@ from typing import Any
 from starlette.responses import Response
 
 from spellbook.memories.memories import CATEGORY, INBOX
+from spellbook.notes import sessions
 from spellbook.server.http import faults
 from spellbook.server.http.api import notes
 from spellbook.server.http.pages import view
+from spellbook.server.http.pages.notes import section
 from spellbook.server.http.pages.view import View
 from spellbook.system.errors import SpellbookError
 from spellbook.text import credentials
 from spellbook.text.unicode import digest_of
 
-_FIELDS = ("text", "title", "topic", "tags", "source")
+_FIELDS = ("text", "title", "topic", "tags", "source", "scope")
 _MOST_TOPICS = 50
 """Topics that the form proposes, the largest first."""
 
 
 def new(shown: View) -> Response:
-    """Show the form, filled with what the address says: `title`, `text`, `topic`, `tags`, and `url`, its source."""
+    """Show the form, filled by the address: `title`, `text`, `topic`, `tags`, `url`; or an exchange's id to `keep`."""
     typed = {name: shown.query.get(name, "") for name in _FIELDS} | {"source": shown.query.get("url", "").strip()}
+    if keep := shown.query.get("keep", ""):
+        reply = shown.ask(notes.note, keep.rpartition("#")[0])
+        words, project = sessions.words(section(reply, keep).text), str(reply["meta"].get("scope") or "")
+        typed |= {"text": words, "topic": project, "scope": project, "source": reply["note"]}
     text = typed["text"].strip()
     if not typed["source"] and re.fullmatch(r"https?://\S+", text):  # as some apps share an address
         typed["source"] = text
@@ -71,6 +77,7 @@ def write(shown: View) -> Response:
         "title": lines["title"] or None,
         "tags": [tag for each in lines["tags"].split(",") if (tag := each.strip().lstrip("#"))] or None,
         "source": lines["source"] or None,
+        "scope": lines["scope"] or None,
     }
     meta = {key: value for key, value in meta.items() if value}
     is_sure = shown.form.get("anyway", "") == _digest(typed)

@@ -17,7 +17,7 @@ import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.server.http.tokens import Tokens
-from tests.helpers import Write, held, until
+from tests.helpers import Write, held, session_writer, until
 
 from ..running import Server
 from .conftest import EVIL, HOSTILE, IN_BROWSER, fill, remember
@@ -27,11 +27,19 @@ pytestmark = list(IN_BROWSER)
 NOTE = "/note/projects/배포"
 PAGES = (
     *("/", "/new?text=x&url=https://example.com/", "/search", "/search?q=백업", "/contents", "/contents?find=ops"),
-    *("/contents?folder=projects", "/contents?tag=ops", "/contents?topic=project/deploy", "/decisions", "/articles"),
+    *(
+        "/contents?folder=projects",
+        "/contents?tag=ops",
+        "/contents?topic=project/deploy",
+        "/decisions",
+        "/articles",
+        "/sessions",
+        "/note/session-a",
+    ),
     *("/activity", "/upkeep", "/links", "/settings", NOTE, f"{NOTE}?edit=projects/배포%23rollback", "/graph"),
     *("/history/projects/배포", "/note/nowhere", "/nowhere", "/login"),
 )
-EMPTY = ("/decisions", "/articles", "/activity", "/upkeep", "/")
+EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/upkeep", "/")
 """Pages that say what will stand there while there is no note."""
 
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
@@ -80,6 +88,7 @@ def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Serv
         look(pages[-1], place, (320, 360), is_touched=True)
         assert pages[-1].locator("section.empty").count() == 1, place
     fill(vault)
+    session_writer(vault)("a", "배포는 화요일에 한다. " * 9, "Done.", "Rotate the signing keys.")
     remember(book)
     book.reindex()
     for place in PAGES:

@@ -40,6 +40,7 @@ PAGES = {
     "/decisions?outcome=pending&topic=database": "PostgreSQL",
     "/articles": "Tuning",
     "/articles?category=database": "Sizes of buffers",
+    "/sessions": "Sessions",
     "/activity": "Tuning",
     "/upkeep": "broken.md",
     "/links": "missing note",
