@@ -51,11 +51,10 @@ def files() -> dict[str, str]:
         "keywords": project["keywords"],
     }
     server = {"mcpServers": {"spellbook": {"type": "stdio", "command": "spellbook", "args": ["mcp"]}}}
-    groups = session_hooks.groups(["spellbook"], {}, recall=True)
-    hooks = {
-        "description": "Tells a session what the notes say, and reminds it to keep what was decided.",
-        "hooks": {event: [group] for event, group in groups.items()},
-    }
+    groups: dict[str, list[Any]] = {}
+    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}, recall=True):
+        groups.setdefault(event, []).append(group)
+    hooks = {"description": "Tells a session what the notes say, and hands its end to capture.", "hooks": groups}
     return {
         ".claude-plugin/plugin.json": _json(about),
         ".mcp.json": _json(server),
