@@ -17,7 +17,6 @@ from spellbook.system.errors import SpellbookError
 from spellbook.system.run_queue import LOG
 
 if TYPE_CHECKING:
-    from spellbook.cli.clients import session_hooks
     from spellbook.cli.clients.changes import FileChange
     from spellbook.cli.clients.clients import McpClient
     from spellbook.settings.config import Config
@@ -94,9 +93,7 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     if options["recall"] and not options["hooks"]:
         raise click.UsageError("--recall needs --hooks.")
     if options["hooks"] and (client not in _SESSIONS or options["file"]):
-        raise click.UsageError(
-            "--hooks are for claude-code and codex, in a file of their own; --project names another."
-        )
+        raise click.UsageError("--hooks are for claude-code and codex, in their own file; --project names another.")
     if options["hooks"] and client != "claude-code" and sys.platform == "win32":
         raise click.UsageError("--hooks of codex need a POSIX shell, which it does not use on Windows.")
     if options["with_token"] and not options["url"]:
@@ -152,7 +149,7 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         click.echo(clients.by_hand(about, name, _entry(ctx, about, **options)))
         output.say(f"{about.title}: nothing was written. Run this, or add it to {known[0].file}.", err=True)
         return
-    files = [file] if file else [place.file for place in known]
+    files = [file] if file else list(dict.fromkeys(place.file for place in known))
     folder = Path(options["project"]).expanduser().resolve() if options["project"] else None
     hooks = client in _SESSIONS and not options["file"]
     settings = session_hooks.settings(client, folder, os.environ, Path.home()) if hooks else Path()
@@ -165,8 +162,9 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
         entry, file = _entry(ctx, about, **options), place or clients.choose(client, known)
         planned = [clients.add(file, about, name, entry, force=options["force"])]
         if options["hooks"]:
-            wanted = _hooks(ctx, client, **options)
-            planned.append(session_hooks.add(settings, name, wanted))
+            command, mark = [*clients.launch(), "--vault", str(_vault(ctx))], session_hooks.mark(name)
+            ends = (clients.carried(os.environ), _scope(ctx), options["recall"], mark)
+            planned.append(session_hooks.add(settings, name, session_hooks.groups(client, command, *ends)))
     for change in planned:
         if change.before == change.after:
             output.say(f"{change.path} already has {name!r} for {url or _vault(ctx)}; nothing was changed.")
@@ -194,19 +192,13 @@ def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, An
             )
         toolsets = ",".join(toolsets_of(options["toolsets"]))
         return clients.entry(about, _vault(ctx), _scope(ctx), os.environ, toolsets)
-    token = options["with_token"] and about.format == "toml" and "SPELLBOOK_TOKEN"
-    if token:
-        output.say(f"{about.title} reads the token from {token}: set it where {about.title} starts.", err=True)
+    token = ""
+    if options["with_token"] and about.format == "toml":
+        token = "SPELLBOOK_TOKEN"
+        output.say(f"{about.title} reads the token from its variable SPELLBOOK_TOKEN: set it there.", err=True)
     elif options["with_token"]:
         token = click.prompt("Token", hide_input=True, err=True).strip()
-    return clients.address(about, options["url"], token or "")
-
-
-def _hooks(ctx: click.Context, client: str, **options: Any) -> session_hooks.Groups:
-    from spellbook.cli.clients import clients, session_hooks
-
-    command, mark = [*clients.launch(), "--vault", str(_vault(ctx))], session_hooks.mark(options["name"])
-    return session_hooks.groups(client, command, clients.carried(os.environ), _scope(ctx), options["recall"], mark)
+    return clients.address(about, options["url"], token)
 
 
 def _vault(ctx: click.Context) -> Path:

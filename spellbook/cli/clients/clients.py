@@ -37,6 +37,7 @@ PORT = 17950
 """The port of `spellbook serve`."""
 
 _DESKTOP = "claude_desktop_config.json"
+_EDITORS: Mapping[str, ModuleType] = {"json": jsonc, "jsonc": jsonc, "toml": toml}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +117,11 @@ def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> li
     windsurf, opencode = home / ".codeium/windsurf/mcp_config.json", config / "opencode/opencode.jsonc"
     devin = (apps if is_windows else config) / "devin/mcp_config.json"
     # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
-    packages = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local") / "Packages" if is_windows else home / "none"
+    local = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
+    packages = sorted(local.glob("Packages/Claude_*")) if is_windows else []
     inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
     known: Mapping[str, Sequence[Path | tuple[Path, Path]]] = {
-        "claude-desktop": [
-            *((each / inside, each) for each in sorted(packages.glob("Claude_*"))),
-            apps / "Claude" / _DESKTOP,
-        ],
+        "claude-desktop": [*((each / inside, each) for each in packages), apps / "Claude" / _DESKTOP],
         "claude-code": [(Path(claude or home) / ".claude.json", Path(claude or home / ".claude"))],
         "codex": [Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"],
         "cursor": [home / ".cursor/mcp.json"],
@@ -254,7 +253,7 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
     `force`, or if the file is not what the client reads.
     """
     before, text = read(file, client)
-    editor = _editor(client)
+    editor = _EDITORS[client.format]
     with shaped(file, client):
         place = _place(file, client, name, text)
         existing = editor.get(text, place)
@@ -268,10 +267,6 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
         for path, part in _parts(wanted) if is_ours(existing) and is_same_kind else [((), wanted)]:
             after = editor.put(after, (*place, *path), part)
     return FileChange(file, before, after.encode())
-
-
-def _editor(client: McpClient) -> ModuleType:
-    return toml if client.format == "toml" else jsonc
 
 
 def _place(file: Path, client: McpClient, name: str, text: str) -> tuple[str, ...]:
@@ -301,7 +296,7 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
     that was made for the entry alone goes. Raises InvalidInput as `add` does.
     """
     before, text = read(file, client)
-    editor = _editor(client)
+    editor = _EDITORS[client.format]
     with shaped(file, client):
         place = _place(file, client, name, text)
         existing = editor.get(text, place)
@@ -359,7 +354,7 @@ def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:
         ) from error
     if not jsonc.is_blank(text):
         with shaped(file, client):
-            _editor(client).parse(text, comments=client.format == "jsonc")
+            _EDITORS[client.format].parse(text, comments=client.format == "jsonc")
     return data, text
 
 
