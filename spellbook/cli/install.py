@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spellbook.cli.clients.clients import McpClient
     from spellbook.settings.config import Config
 
-_CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "opencode", "antigravity", "zed", "lmstudio")
-_OTHERS = ("windsurf", "devin", "goose", "openclaw")
+_CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "opencode", "antigravity", "zed", "lmstudio",
+            "windsurf", "devin", "goose", "openclaw")  # fmt: skip
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
 _SESSIONS = ("claude-code", "codex")
 """Clients whose sessions have hooks."""
@@ -31,9 +31,7 @@ _ADDRESS = "http://127.0.0.1:17950"
 
 
 @main.command()
-@click.argument(
-    "client", metavar="CLIENT", required=False, type=click.Choice((*_CLIENTS, *_OTHERS, _PLUGIN, _HOOKS, _MERGE))
-)
+@click.argument("client", metavar="CLIENT", required=False, type=click.Choice((*_CLIENTS, _PLUGIN, _HOOKS, _MERGE)))
 @click.option(
     "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
 )
@@ -87,6 +85,8 @@ def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run:
     spellbook install claude-code --project . --dry-run
     spellbook install obsidian --vault ~/notes
     """
+    if (client and options["as_json"]) or (not client and (uninstall or dry_run or options["hooks"])):
+        raise click.UsageError("Name a client. Without one, those of this machine are listed, also with --json.")
     if not client:
         _list(options["name"], options["as_json"])
         return

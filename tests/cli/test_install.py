@@ -13,11 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli.clients import clients, jsonc, toml
+from spellbook.cli import main
+from spellbook.cli.clients import clients, jsonc, session_hooks, toml
 from spellbook.cli.clients.changes import FileChange
 from spellbook.system.errors import Conflict
 from tests.commands import spellbook
@@ -485,6 +487,19 @@ def test_the_clients_of_this_machine(home: Path, vault: Path) -> None:
     assert sorted(home.rglob("*")) == before
 
 
+def test_every_client_has_its_name() -> None:
+    """The names that `install` takes are those of the clients, and each with hooks is asked for them."""
+    (argument,) = (param for param in main.commands["install"].params if param.name == "client")
+    assert isinstance(argument.type, click.Choice)
+    assert set(argument.type.choices) == {*clients.CLIENTS, "obsidian", "git-hooks", "git-merge"}
+    for client in clients.CLIENTS:
+        found = clients.places(client, "linux", {}, Path("/home/me"))
+        assert {place.file.suffix for place in found} <= {".json", ".jsonc", ".toml", ".yaml"}
+        told = install(client, "--hooks", "--file", "x", code=2).stderr
+        assert "--hooks are for" in told
+        assert (f"{client}" in told) == (client in session_hooks.RUNS)
+
+
 def test_toolsets(tmp_path: Path, vault: Path) -> None:
     """An entry says nothing of toolsets unless they are named; named again, or no longer, it is brought up to date."""
     file = tmp_path / "x.json"
@@ -550,6 +565,9 @@ def test_for_a_project(vault: Path, tmp_path: Path, client: str, path: str, key:
         ["cursor", "--project", ".", "--file", "x"],
         ["cursor", "--project", "nowhere"],
         ["emacs"],
+        ["--uninstall"],
+        ["--hooks"],
+        ["cursor", "--json"],
     ],
 )
 def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
@@ -707,13 +725,19 @@ def test_places(tmp_path: Path, client: str, system: str, environ: dict[str, str
         ([".gemini/antigravity-cli/mcp_config.json", ".gemini/config/x"], ".gemini/config/mcp_config.json"),
     ],
 )
-def test_places_of_antigravity(tmp_path: Path, there: list[str], expected: str | None) -> None:
+def test_places_of_antigravity(home: Path, vault: Path, there: list[str], expected: str | None) -> None:
     """The file of an earlier version is used only where it is the only one; Gemini's folder alone says nothing."""
     for path in there:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("{}")
-    found = clients.found(clients.places("antigravity", "linux", {}, tmp_path))
-    assert found == (expected and tmp_path / expected)
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text("{}")
+    found = clients.found(clients.places("antigravity", "linux", {}, home))
+    assert found == (expected and home / expected)
+    if expected:
+        install("antigravity", "--vault", vault)
+        install("antigravity", "--uninstall")
+        assert sorted(path.name for path in home.rglob("*") if path.is_file() and "bak" not in path.name) == sorted(
+            Path(path).name for path in there
+        )
 
 
 def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
