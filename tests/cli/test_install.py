@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -442,19 +443,27 @@ def test_both_forms_of_opencode(home: Path, vault: Path, settings: dict[str, Any
 @pytest.mark.parametrize(
     ("client", "expected"),
     [
-        ("windsurf", "devin mcp add -s user notes -- env SPELLBOOK_EMBEDDER=hash {line}"),
-        ("devin", "devin mcp add -s user notes -- env SPELLBOOK_EMBEDDER=hash {line}"),
-        ("openclaw", 'openclaw mcp set notes \'{{"command": {command}, "args": {args}, "env": {env}}}\''),
-        ("goose", 'extensions:\n  notes: {{"type": "stdio", "cmd": {command}, "args": {args}, "envs": {env}}}'),
+        ("windsurf", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
+        ("devin", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
+        (
+            "openclaw",
+            """openclaw mcp set 'my notes' '{{"command": {command}, "args": {args}, "env": {env}}}'""",
+        ),
+        (
+            "goose",
+            'extensions:\n  \'my notes\': {{"enabled": true, "name": "my notes", "type": "stdio", '
+            '"cmd": {command}, "args": {args}, "envs": {env}}}',
+        ),
     ],
 )
 def test_what_is_set_up_by_hand(home: Path, vault: Path, client: str, expected: str) -> None:
     """Where no file is written, the command is printed, or the lines, of which nothing is secret."""
-    told = install(client, "--vault", vault, "--name", "notes", SPELLBOOK_API_KEY="sk-secret", **NO_SETTINGS)
+    told = install(client, "--vault", vault, "--name", "my notes", SPELLBOOK_API_KEY="sk-secret", **NO_SETTINGS)
     command, *args = [*clients.launch(), "--vault", str(vault.resolve()), "mcp"]
     parts = {"command": command, "args": args, "env": {"SPELLBOOK_EMBEDDER": "hash"}}
     shown = {name: json.dumps(part) for name, part in parts.items()}
     assert told.stdout == expected.format(**shown, line=shlex.join([command, *args])) + "\n"
+    assert client != "goose" or yaml.safe_load(told.stdout)["extensions"]["my notes"]["args"] == args
     assert "nothing was written" in told.stderr
     assert "sk-secret" not in told.output
     assert list(home.iterdir()) == []

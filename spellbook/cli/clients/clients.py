@@ -94,7 +94,7 @@ CLIENTS = {
     "devin": McpClient("Devin", _SERVERS, "Start Devin again; `devin mcp list` shows its servers.", by_hand=_DEVIN),
     "goose": McpClient(
         "Goose", "extensions", "", format="", types=("stdio", ""), names={"command": "cmd", "env": "envs"},
-        by_hand="extensions:\n  {name}: {entry}"),
+        by_hand='extensions:\n  {name}: {{"enabled": true, {fields}}}'),
     "openclaw": McpClient("OpenClaw", "mcp.servers", "", format="", by_hand="openclaw mcp set {name} {quoted}"),
 }  # fmt: skip
 """Clients by their names for `spellbook install`."""
@@ -224,11 +224,11 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
 
 def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
     """Return what a person runs, or adds to the client's settings, for the entry `wanted` under `name`."""
-    shown = json.dumps(wanted, ensure_ascii=False)  # YAML, too
     env = [f"{key}={value}" for key, value in wanted.get("env", {}).items()]
     command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
-    words = {"name": name, "entry": shown, "quoted": shell_line([shown], {}), "command": shell_line(command, {})}
-    return client.by_hand.format(**words)
+    shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
+    parts = {"name": [name], "quoted": [shown], "command": command}
+    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(said, {}) for part, said in parts.items()})
 
 
 def is_ours(value: object) -> bool:
