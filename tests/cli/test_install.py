@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+import tomlkit
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -847,3 +848,30 @@ def test_no_text_ends_the_reader(text: str) -> None:
         assert 1 <= error.value.line <= text.count("\n") + 1
     else:
         assert jsonc.parse(text, comments=False).root.data == expected
+
+
+TABLES = st.recursive(
+    st.booleans() | st.integers(-9, 9) | st.floats() | st.text(alphabet='a#[]{}="\n\\é', max_size=6) | st.lists(st.lists(st.text(max_size=2), max_size=2), max_size=2),
+    lambda inner: st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(
+    st.dictionaries(NAMES, TABLES, max_size=3),
+    st.dictionaries(NAMES, TABLES, max_size=2),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_toml_is_edited_and_nothing_else(others: dict[str, Any], beside: dict[str, Any], newline: str) -> None:
+    """In any TOML our table is added, changed and removed; all else keeps its every byte."""
+    text = tomlkit.dumps({**others, "mcp_servers": {name: {"x": value} for name, value in beside.items()}})
+    text = text.replace("\n", newline)
+    place = ("mcp_servers", "spellbook")
+    after = toml.put(text, place, OURS)
+    assert after.startswith(text)
+    assert toml.get(after, place) == OURS
+    assert toml.remove(after, place) == text
+    other = toml.put(after, (*place, "command"), "/y")
+    assert toml.get(other, place) == {**OURS, "command": "/y"}
+    assert other.startswith(text)
+    assert toml.remove(other, place) == text
