@@ -33,11 +33,11 @@ def files() -> dict[str, str]:
         "keywords": project["keywords"],
     }
     server = {"mcpServers": {"spellbook": {"type": "stdio", "command": "spellbook", "args": ["mcp"]}}}
-    groups = session_hooks.groups(["spellbook"], {}, recall=True)
-    hooks = {
-        "description": "Tells a session what the notes say, and keeps sessions where a person has switched that on.",
-        "hooks": {event: [group] for event, group in groups.items()},
-    }
+    groups: dict[str, list[Any]] = {}
+    for event, group in session_hooks.groups("claude-code", ["spellbook"], {}, recall=True):
+        groups.setdefault(event, []).append(group)
+    about_hooks = "Tells a session what the notes say, and keeps sessions where a person has switched that on."
+    hooks = {"description": about_hooks, "hooks": groups}
     listed = {"name": "spellbook", "source": "./plugins/spellbook", "description": project["description"]}
     market = {"name": "spellbook", "owner": project["authors"][0], "plugins": [listed]}
     return {

@@ -14,7 +14,7 @@ from spellbook.cli import main
 from tests.helpers import PATIENCE
 
 
-def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **environment: str) -> Result:
+def spellbook(*args: object, stdin: str | bytes | None = None, code: int = 0, **environment: str | None) -> Result:
     """Run a command in this process."""
     result = CliRunner().invoke(main, [str(arg) for arg in args], input=stdin, env=environment)
     assert result.exit_code == code, f"{args}: {result.output} {result.exception!r}"

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -42,19 +40,6 @@ _LEAST_TOKENS = 200
 _MOST_TOKENS = 20_000
 """Tokens between which the text for the start of a session may be bounded."""
 
-_LONG = 100_000
-"""Bytes of a transcript from which on a session may have decided something. By hand."""
-
-_MOST_TRANSCRIPT = 64_000_000  # bytes at the end of a transcript that are read
-_SAVED = rb'"name":\s*"[\w-]*(?:scribe|revise|remember|mama_save|mama_update)"'
-_REMINDED = "reminded.log"
-"""Which sessions were reminded; its ending tells `seal` that it is no part of the index."""
-
-_MOST_REMINDED = 200  # sessions that are remembered
-_KEEP = (
-    "Before this ends: if something was decided or learned in this session that should last and is not in the notes "
-    "yet, keep it now with Spellbook (mama_save if it is there, else rest and scribe). If there is nothing, go on."
-)
 _COMPACTING = (
     "Keep in the summary what was decided and why, and which of it is not saved in Spellbook yet, so that it can be "
     "saved right after."
@@ -99,7 +84,7 @@ def _leave(why: str) -> NoReturn:
 @click.option("--session-start", "kind", flag_value="start", help="For the start of a session. This is the default.")
 @click.option("--prompt", "kind", flag_value="prompt", help="What is surely related to TEXT, or to stdin's prompt.")
 @also_option
-@click.option("--reminder", "kind", flag_value="reminder", help="A reminder to keep what was decided.")
+@click.option("--reminder", "kind", flag_value="reminder", help="What a summary should keep, before a compaction.")
 @click.option(
     "--max-tokens",
     type=click.IntRange(_LEAST_TOKENS, _MOST_TOKENS),
@@ -127,7 +112,8 @@ def context(
     """
     hook = _hook(b"" if text else read_stdin(_MOST_STDIN, _STDIN_SECONDS))
     if kind == "reminder":
-        _print_reminder(ctx, hook, as_json)
+        if hook.get("hook_event_name") != "Stop":  # a hook that an earlier version installed
+            output.as_json({"reminder": _COMPACTING}) if as_json else click.echo(_COMPACTING)
         return
     if kind == "prompt":
         prompt = text or hook.get("prompt")
@@ -156,45 +142,6 @@ def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], a
         output.as_json({"passages": [passage.as_dict() for passage in passages]})
     elif passages:
         click.echo(recall.text(passages))
-
-
-def _print_reminder(ctx: click.Context, hook: dict[str, Any], as_json: bool) -> None:
-    event = hook.get("hook_event_name")
-    if event == "Stop":
-        # Only this form makes the client go on once more, so that the agent reads it.
-        if (
-            not hook.get("stop_hook_active")
-            and _is_worth_reminding(hook.get("transcript_path"))
-            and _is_first_reminder(ctx, hook)
-        ):
-            output.as_json({"decision": "block", "reason": _KEEP})
-        return
-    reminder = _COMPACTING if event == "PreCompact" else _KEEP
-    if as_json:
-        output.as_json({"reminder": reminder})
-    else:
-        click.echo(reminder)
-
-
-def _is_worth_reminding(transcript: object) -> bool:
-    """Say whether a session was long, and nothing was saved in it."""
-    if not isinstance(transcript, str) or not os.path.isfile(transcript):
-        return False
-    with open(transcript, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - _MOST_TRANSCRIPT))
-        return size >= _LONG and not re.search(_SAVED, file.read(_MOST_TRANSCRIPT))
-
-
-def _is_first_reminder(ctx: click.Context, hook: dict[str, Any]) -> bool:
-    """Record that this session is reminded, and say whether it is for the first time."""
-    session = sha256(str(hook.get("session_id")).encode("utf-8", "replace")).hexdigest()[:16]
-    file = _config(ctx).state / _REMINDED
-    known = file.read_text("ascii").split() if file.exists() else []
-    if session in known:
-        return False
-    file.write_text("\n".join([*known[-_MOST_REMINDED:], session, ""]), "ascii")
-    return True
 
 
 def _config(ctx: click.Context) -> Any:

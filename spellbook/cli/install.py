@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spellbook.cli import output
-from spellbook.cli.app import main, scope_option, vault_option
+from spellbook.cli.app import json_option, main, scope_option, vault_option
+from spellbook.server.names import toolsets_of
+from spellbook.system.errors import SpellbookError
 from spellbook.system.run_queue import LOG
 
 if TYPE_CHECKING:
@@ -19,16 +21,17 @@ if TYPE_CHECKING:
     from spellbook.cli.clients.clients import McpClient
     from spellbook.settings.config import Config
 
-_CLIENTS = ("claude-desktop", "claude-code", "vscode", "cursor")
+_CLIENTS = ("claude-desktop", "claude-code", "codex", "cursor", "vscode", "opencode", "antigravity", "zed", "lmstudio",
+            "windsurf", "devin", "goose", "openclaw")  # fmt: skip
 _HOOKS, _MERGE, _PLUGIN = "git-hooks", "git-merge", "obsidian"
-_SESSIONS = "claude-code"
-"""The client whose sessions have hooks."""
+_SESSIONS = ("claude-code", "codex")
+"""Clients whose sessions have hooks."""
 
 _ADDRESS = "http://127.0.0.1:17950"
 
 
 @main.command()
-@click.argument("client", metavar="CLIENT", type=click.Choice((*_CLIENTS, _PLUGIN, _HOOKS, _MERGE)))
+@click.argument("client", metavar="CLIENT", required=False, type=click.Choice((*_CLIENTS, _PLUGIN, _HOOKS, _MERGE)))
 @click.option(
     "--project", type=click.Path(), metavar="DIR", help="For this project folder only, instead of for you everywhere."
 )
@@ -51,45 +54,60 @@ _ADDRESS = "http://127.0.0.1:17950"
     help=f"Write the address of a running spellbook serve instead of a command [{_ADDRESS}].",
 )
 @click.option("--with-token", is_flag=True, help="Ask for the token of that server, and write it into the settings.")
+@click.option("--toolsets", default="", metavar="NAMES", help="Toolsets that the client gets, with commas.")
 @click.option("--uninstall", is_flag=True, help="Remove the entry, or the lines in the hooks.")
-@click.option("--hooks", is_flag=True, help="Also tell each session what is open, and remind it to keep decisions.")
+@click.option("--hooks", is_flag=True, help="Also tell each session what is open, and hand its end to capture.")
 @click.option("--recall", is_flag=True, help="With --hooks: at each prompt also find what is surely related to it.")
 @click.option(
     "--capture/--no-capture", default=None, help="With --hooks: keep sessions as notes, or do not; no question."
 )
 @click.option("--claude-memory/--no-claude-memory", default=None, help="Also search Claude Code's own memory, or not.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, as a diff, and change nothing.")
+@json_option
 @scope_option
 @vault_option
 @click.pass_context
-def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
+def install(ctx: click.Context, /, client: str | None, uninstall: bool, dry_run: bool, **options: Any) -> None:
     """
     Add Spellbook to the settings of CLIENT, or to the hooks of the vault's git repository.
 
-    CLIENT is claude-desktop, claude-code, vscode, cursor, obsidian, git-hooks or
-    git-merge. Nothing else in the client's settings changes. A backup of the
-    file is kept beside it, and --uninstall removes the entry. obsidian puts a
-    plugin into the vault, which asks a running spellbook serve. git-hooks update
-    the index in the background when git has changed the vault's files. git-merge
-    lets git merge notes by their sections: where both sides differ, both stay.
-    --hooks are of claude-code.
+    Without CLIENT it lists the clients on this machine, and what each would get.
+    CLIENT is claude-desktop, claude-code, codex, cursor, vscode, opencode,
+    antigravity, zed, lmstudio, windsurf, devin, goose, openclaw, obsidian,
+    git-hooks or git-merge. Nothing else in the client's settings changes. A
+    backup of the file is kept beside it, and --uninstall removes the entry. For
+    goose and openclaw it prints what to add. obsidian puts a plugin into the
+    vault, which asks a running spellbook serve. git-hooks update the index in
+    the background when git has changed the vault's files. git-merge lets git
+    merge notes by their sections: where both sides differ, both stay. --hooks
+    are of claude-code and codex.
 
     \b
+    spellbook install
     spellbook install claude-desktop --vault ~/notes
     spellbook install claude-code --vault ~/notes --hooks --recall
     spellbook install claude-code --project . --dry-run
     spellbook install obsidian --vault ~/notes
     """
+    if (client and options["as_json"]) or (not client and (uninstall or dry_run or options["hooks"])):
+        raise click.UsageError("Name a client. Without one, those of this machine are listed, also with --json.")
+    if not client:
+        _list(options["name"], options["as_json"])
+        return
     if options["recall"] and not options["hooks"]:
         raise click.UsageError("--recall needs --hooks.")
-    if options["hooks"] and (client != _SESSIONS or options["file"]):
-        raise click.UsageError("--hooks are for claude-code, and go into its own file: --project names another one.")
+    if options["hooks"] and (client not in _SESSIONS or options["file"]):
+        raise click.UsageError("--hooks are for claude-code and codex, in their own file; --project names another.")
+    if options["hooks"] and client != "claude-code" and sys.platform == "win32":
+        raise click.UsageError("--hooks of codex need a POSIX shell, which it does not use on Windows.")
     if options["capture"] is not None and not options["hooks"]:
         raise click.UsageError("--capture needs --hooks.")
-    if options["claude_memory"] is not None and client != _SESSIONS:
+    if options["claude_memory"] is not None and client != "claude-code":
         raise click.UsageError("--claude-memory is for claude-code.")
     if options["with_token"] and not options["url"]:
         raise click.UsageError("--with-token needs --url.")
+    if options["toolsets"] and options["url"]:
+        raise click.UsageError("--toolsets and --url: give the toolsets to `spellbook serve`.")
     if client == _PLUGIN:
         _obsidian(ctx, uninstall, dry_run, **options)
     elif client == _HOOKS:
@@ -100,59 +118,109 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
         _client(ctx, client, uninstall, dry_run, **options)
 
 
+def _list(name: str, as_json: bool) -> None:
+    """Print the clients on this machine, and what each would get."""
+    from spellbook.cli.clients import clients, session_hooks
+
+    rows = []
+    for client, about in clients.CLIENTS.items():
+        if not (file := clients.found(clients.places(client, sys.platform, os.environ, Path.home()))):
+            continue
+        is_there, command = False, f"spellbook install {client}"
+        hooks = session_hooks.settings(client, None, os.environ, Path.home()) if client in _SESSIONS else ""
+        with contextlib.suppress(SpellbookError):
+            is_there = bool(about.format and clients.take_out(file, about, name, force=True))
+        said = f"{about.title}: `{command}` prints what to add to {file}."
+        if about.format:
+            said = f"{about.title}: `{command}` adds {name!r} to {file}."
+        said = f"{about.title}: {file} has {name!r}." if is_there else said
+        rows.append({"client": client, "file": str(file), "hooks": str(hooks), "has": is_there, "command": command})
+        if not as_json:
+            output.say(said)
+            output.say(f"  With --hooks it also writes {hooks}.") if hooks else None
+    if as_json:
+        output.as_json({"clients": rows})
+    elif not rows:
+        output.say("No client was found on this machine; spellbook install --help lists those that are known.")
+
+
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
     from spellbook.cli.clients import clients, session_hooks
-    from spellbook.settings.config import find_vault
 
-    about, name, force = clients.CLIENTS[client], options["name"], options["force"]
+    about, name, url = clients.CLIENTS[client], options["name"], options["url"]
     file = _settings_file(about, options["file"], options["project"])
     known = clients.places(client, sys.platform, os.environ, Path.home())
-    folder = options["project"] and Path(options["project"]).expanduser().resolve()
-    settings = folder / session_hooks.FILE if folder else session_hooks.settings(os.environ, Path.home())
-    has_hooks = client == _SESSIONS and not options["file"]
+    place = file or clients.found(known)
+    if not about.format or (about.by_hand and not place):
+        if url or uninstall:
+            raise click.UsageError(f"{about.title} is set up by hand: add an address, or remove the entry, there.")
+        click.echo(clients.by_hand(about, name, _entry(ctx, about, **options)))
+        output.say(f"{about.title}: nothing was written. Run this, or add it to {known[0].file}.", err=True)
+        return
+    files = [file] if file else list(dict.fromkeys(place.file for place in known))
+    folder = Path(options["project"]).expanduser().resolve() if options["project"] else None
+    hooks = client in _SESSIONS and not options["file"]
+    settings = session_hooks.settings(client, folder, os.environ, Path.home()) if hooks else Path()
     if uninstall:
-        files = [file] if file else [place.file for place in known]
-        changes = [change for path in files if (change := clients.take_out(path, about, name, force=force))]
-        if has_hooks and (change := session_hooks.take_out(settings, name)):
-            changes.append(change)
-        if not changes:
+        removed = [clients.take_out(each, about, name, force=options["force"]) for each in files]
+        planned = [*filter(None, [*removed, session_hooks.take_out(settings, name) if hooks else None])]
+        if not planned:
             output.say(f"{about.title} has no {name!r} in {' or '.join(map(str, files))}; nothing was changed.")
-        for change in changes:
+    else:
+        entry, file = _entry(ctx, about, **options), place or clients.choose(client, known)
+        planned = [clients.add(file, about, name, entry, force=options["force"])]
+        if options["hooks"]:
+            command, mark = [*clients.launch(), "--vault", str(_vault(ctx))], session_hooks.mark(name)
+            ends = (clients.carried(os.environ), _scope(ctx), options["recall"], mark)
+            planned.append(session_hooks.add(settings, name, session_hooks.groups(client, command, *ends)))
+    for change in planned:
+        if change.before == change.after:
+            output.say(f"{change.path} already has {name!r} for {url or _vault(ctx)}; nothing was changed.")
+        elif not uninstall:
+            _make(change, dry_run, f"Added {name!r} to {change.path}, for {url or _vault(ctx)}.")
+        else:
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
-    else:
-        chosen = ctx.ensure_object(dict)
-        vault = find_vault(chosen.get("vault"))
-        scope = chosen.get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
-        entry = clients.entry(about, vault, scope, os.environ)
-        if url := options["url"]:
-            token = click.prompt("Token", hide_input=True, err=True) if options["with_token"] else ""
-            entry = clients.address(about, url, token.strip())
-        planned = [clients.add(file or clients.choose(client, known), about, name, entry, force=force)]
-        if options["hooks"]:
-            command = [*clients.launch(), "--vault", str(vault)]
-            ends = {"scope": scope, "recall": options["recall"], "mark": session_hooks.mark(name)}
-            wanted = session_hooks.groups(command, clients.carried(os.environ), **ends)
-            planned.append(session_hooks.add(settings, name, wanted))
-        changes = [change for change in planned if change.before != change.after]
-        for change in planned:
-            if change not in changes:
-                output.say(f"{change.path} already has {name!r} for {options['url'] or vault}; nothing was changed.")
-            else:
-                _make(change, dry_run, f"Added {name!r} to {change.path}, for {options['url'] or vault}.")
-        if planned[0] in changes and not options["url"]:
-            for secret in filter(os.environ.get, clients.SECRETS):
-                output.say(
-                    f"spellbook: {secret} is not written there; if {about.title} does not set it, "
-                    "add it to the entry's env.",
-                    err=True,
-                )
-        if options["hooks"] and not dry_run:
-            _offer_capture(vault, options["capture"])
-        if client == _SESSIONS and not dry_run and not options["url"]:
-            _choose_memory(vault, options["claude_memory"])
-    if changes and not dry_run:
+    if options["hooks"] and not uninstall and not dry_run:
+        _offer_capture(_vault(ctx), options["capture"])
+    if client == "claude-code" and not (uninstall or dry_run or url):
+        _choose_memory(_vault(ctx), options["claude_memory"])
+    if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
+        if client == "codex" and options["hooks"]:
+            output.say("Codex runs a hook only after you trust it: open /hooks in it.")
+
+
+def _entry(ctx: click.Context, about: McpClient, **options: Any) -> dict[str, Any]:
+    """Return the entry that the options ask for, say which secrets it lacks, and ask for a token that it needs."""
+    from spellbook.cli.clients import clients
+
+    if not options["url"]:
+        for secret in filter(os.environ.get, clients.SECRETS):
+            output.say(
+                f"spellbook: {secret} is not written there; if {about.title} does not set it, "
+                "add it to the entry's env.",
+                err=True,
+            )
+        toolsets = ",".join(toolsets_of(options["toolsets"]))
+        return clients.entry(about, _vault(ctx), _scope(ctx), os.environ, toolsets)
+    token = ""
+    if options["with_token"] and about.format == "toml":
+        token = "SPELLBOOK_TOKEN"
+        output.say(f"{about.title} reads the token from its variable SPELLBOOK_TOKEN: set it there.", err=True)
+    elif options["with_token"]:
+        token = click.prompt("Token", hide_input=True, err=True).strip()
+    return clients.address(about, options["url"], token)
+
+
+def _vault(ctx: click.Context) -> Path:
+    from spellbook.settings.config import find_vault
+
+    return find_vault(ctx.ensure_object(dict).get("vault"))
+
+
+def _scope(ctx: click.Context) -> str:
+    return ctx.ensure_object(dict).get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
 
 
 def _offer_capture(vault: Path, is_wanted: bool | None) -> None:

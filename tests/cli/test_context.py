@@ -256,28 +256,12 @@ def test_wrong_options_do_not_stop_a_client(vault: Path) -> None:
 # -- the reminder
 
 
-def test_a_reminder_at_the_end_is_given_once(notes: Spellbook, vault: Path, tmp_path: Path) -> None:
-    """Stop goes on once a session, after a long one in which nothing was saved; never while it goes on already."""
-    transcript = tmp_path / "t.jsonl"
-
-    def stop(**given: Any) -> bytes:
-        return run(vault, "--reminder", given=hook("Stop", transcript_path=str(transcript), **given)).stdout
-
-    assert stop() == b""  # there is no transcript
-    transcript.write_bytes(b'{"type": "user"}\n')
-    assert stop() == b""  # it is short
-    transcript.write_bytes(b'{"type": "user", "message": "work"}\n' * 5_000)
-    assert stop(stop_hook_active=True) == b""
-    assert json.loads(stop())["decision"] == "block"
-    assert stop() == b""
-    transcript.write_bytes(transcript.read_bytes() + b'{"name": "mcp__spellbook__scribe"}\n')
-    assert stop(session_id="s2") == b""  # it saved something itself
-
-
-def test_a_reminder_elsewhere_is_text(vault: Path) -> None:
-    """Before a compaction the text is for the summary; without a hook it is for whoever reads it."""
-    assert b"summary" in run(vault, "--reminder", given=hook("PreCompact", trigger="auto")).stdout
-    assert b"keep it now" in run(vault, "--reminder").stdout
+@pytest.mark.parametrize(
+    ("event", "is_text"), [({}, True), (hook("PreCompact", trigger="auto"), True), (hook("Stop"), False)]
+)
+def test_a_reminder_is_for_a_summary(vault: Path, event: Any, is_text: bool) -> None:
+    """What a summary should keep is plain text, which a client adds to its instructions; nothing at the end of a turn."""
+    assert (b"Keep in the summary" in run(vault, "--reminder", given=event).stdout) == is_text
 
 
 @pytest.mark.parametrize(

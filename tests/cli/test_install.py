@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -12,11 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import tomlkit
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spellbook.cli.clients import clients, jsonc
+from spellbook.cli import main
+from spellbook.cli.clients import clients, jsonc, session_hooks, toml
 from spellbook.cli.clients.changes import FileChange
 from spellbook.memories import claude
 from spellbook.system.errors import Conflict
@@ -61,6 +66,40 @@ TEXTS = {
 }
 
 
+CODEX = """\
+# mine
+model = "x"
+
+[mcp_servers.other] # a server
+command = "npx"
+args = [
+  "a", # first
+  "b",
+]
+
+# the end
+[projects."/home/me"]
+trust_level = "trusted"
+"""
+
+TOML_TEXTS = {
+    "other servers": CODEX,
+    "no newline at the end": CODEX.rstrip(),
+    "CRLF": CODEX.replace("\n", "\r\n"),
+    "a byte order mark": "\ufeff" + CODEX,
+    "an empty file": "",
+    "blank lines": "\r\n\r\n",
+    "comments alone": "# mine\n#[mcp_servers.spellbook]\n",
+    "servers, but none": "[mcp_servers]\n",
+    "no number": "odd = nan\n",
+    "a list of tables last": "[[hooks]]\nname = 'a'\n",
+    "servers apart": "[mcp_servers.a]\ncommand = 'a'\n[other]\n[mcp_servers.b]\ncommand = 'b'",
+    "dotted keys": "mcp_servers.a.command = 'a'\n",
+}
+
+WRITTEN = [name for name, client in clients.CLIENTS.items() if client.format]
+
+
 @pytest.fixture
 def desktop(home: Path) -> Path:
     """Settings of Claude Desktop with other servers in them."""
@@ -75,7 +114,8 @@ install = partial(spellbook, "install")
 
 
 def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
-    return jsonc.get(file.read_bytes().decode(), (key,))
+    text = file.read_bytes().decode()
+    return toml.get(text, (key,)) if file.suffix == ".toml" else jsonc.get(text, (key,))
 
 
 # -- as a person does it
@@ -131,14 +171,14 @@ def test_what_the_client_starts_is_spellbook(
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("client", clients.CLIENTS)
+@pytest.mark.parametrize("client", [name for name in WRITTEN if name != "codex"])
 def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text: str) -> None:
     """However the settings are formatted, other entries keep every byte, and uninstalling restores the file."""
     about = clients.CLIENTS[client]
     file = tmp_path / "settings.json"
     file.write_bytes(text.replace('"mcpServers"', json.dumps(about.key)).encode())
     before = file.read_bytes()
-    if "//" in text and not about.comments:
+    if "//" in text and about.format != "jsonc":
         assert ", line " in install(client, "--file", file, "--vault", vault, code=2).stderr
         assert file.read_bytes() == before
         assert not list(tmp_path.glob("settings.json.*"))
@@ -149,6 +189,91 @@ def test_every_shape_of_settings(tmp_path: Path, vault: Path, client: str, text:
     assert all(letter in letters for letter in before.decode() if not letter.isspace())
     install(client, "--file", file, "--uninstall")
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", TOML_TEXTS.values(), ids=TOML_TEXTS)
+def test_every_shape_of_toml(tmp_path: Path, vault: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In TOML, too, our table is added and brought up to date, all else keeps every byte, and uninstalling restores it."""
+    monkeypatch.setenv("SPELLBOOK_STATE", str(tmp_path))
+    file = tmp_path / "config.toml"
+    file.write_bytes(text.encode())
+    install("codex", "--file", file, "--vault", vault)
+    added = file.read_bytes().decode()
+    assert added.startswith(text)
+    assert clients.is_ours(servers(file, "mcp_servers")["spellbook"])
+    assert "\n" not in added.replace("\r\n", "") or "\r\n" not in text
+    at = added.rindex("args = ")
+    theirs = f"{added[:at]}enabled = false # for now\n{added[at:]}\n# later\n[later]\na = 1\n"
+    file.write_bytes(theirs.encode())
+    install("codex", "--file", file, "--vault", vault, "--scope", "x")
+    said = file.read_bytes().decode()
+    assert said.replace(', "--scope", "x"', "") == theirs
+    install("codex", "--file", file, "--vault", vault, SPELLBOOK_EMBEDDER="")
+    install("codex", "--file", file, "--vault", vault)  # a variable more
+    assert servers(file, "mcp_servers")["spellbook"].keys() == {"command", "args", "env", "enabled"}
+    for copy in tmp_path.glob("config.toml.*"):
+        copy.unlink()
+    install("codex", "--file", file, "--uninstall")
+    assert "".join(file.read_bytes().decode().split()) == "".join(f"{text}# later[later]a = 1".split())
+    file.write_bytes(text.encode())
+    install("codex", "--file", file, "--vault", vault)
+    install("codex", "--file", file, "--uninstall")
+    assert file.read_bytes() == text.encode()
+
+
+def test_a_text_like_our_table(tmp_path: Path, vault: Path) -> None:
+    """A text that reads like our table is not cut: without a backup, uninstalling says that it cannot be done."""
+    file = tmp_path / "config.toml"
+    text = 'notes = """\n[mcp_servers.spellbook]\ncommand = 1\n"""\n'
+    file.write_text(text)
+    install("codex", "--file", file, "--vault", vault)
+    added = file.read_text()
+    install("codex", "--file", file, "--uninstall")
+    assert file.read_text() == text
+    file.write_text(f"{added}# more\n")
+    assert "only a person can change" in install("codex", "--file", file, "--uninstall", code=2).stderr
+    assert file.read_text() == f"{added}# more\n"
+
+
+@pytest.mark.parametrize(
+    ("client", "path"),
+    [
+        ("codex", ".codex/config.toml"),
+        ("opencode", "opencode.json"),
+        ("antigravity", ".agents/mcp_config.json"),
+        ("zed", ""),
+        ("goose", ""),
+    ],
+)
+def test_files_of_a_project(tmp_path: Path, vault: Path, client: str, path: str) -> None:
+    """--project writes the file that the client reads there, if it reads one, and --uninstall removes it."""
+    project = ("--vault", vault, "--project", tmp_path)
+    assert path or "no settings for a project" in install(client, *project, code=2).stderr
+    if path:
+        install(client, *project)
+        assert (tmp_path / path).exists()
+        install(client, *project, "--uninstall")
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and vault not in file.parents]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param('mcp_servers = { a = { command = "a" } }\n', 1, id="servers in one line"),
+        pytest.param("[[mcp_servers]]\n", 1, id="a list"),
+        pytest.param("mcp_servers = 1\n", 1, id="no table"),
+        pytest.param('a = 1\nb = "\n', 2, id="an open text"),
+        pytest.param("a = 1\n\na = 2\n", 3, id="a key twice"),
+        pytest.param("a = " + "[" * 100_000, 1, id="deep"),
+    ],
+)
+def test_toml_that_is_not_changed(tmp_path: Path, vault: Path, text: str, line: int) -> None:
+    """What Codex could not read, and what only a person can change, is named by file and line and left untouched."""
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    assert f"{file}, line {line}: " in install("codex", "--file", file, "--vault", vault, code=2).stderr
+    assert file.read_text() == text
+    assert list(tmp_path.glob("config.toml*")) == [file]
 
 
 def test_what_others_added_since_stays(desktop: Path, vault: Path) -> None:
@@ -225,14 +350,191 @@ def test_dry_run(desktop: Path, vault: Path) -> None:
 
 def test_a_client_that_is_not_here(home: Path, vault: Path) -> None:
     """For a client that was never started nothing is created, unless its file is named."""
-    for client in clients.CLIENTS:
-        assert "is not installed" in install(client, "--vault", vault, code=2).stderr
+    for client in WRITTEN:
+        if not clients.CLIENTS[client].by_hand:
+            assert "is not installed" in install(client, "--vault", vault, code=2).stderr
     assert list(home.iterdir()) == []
-    file = home / "new" / "settings.json"
-    install("cursor", "--vault", vault, "--file", file)
-    assert servers(file).keys() == {"spellbook"}
-    install("cursor", "--uninstall", "--file", file)
-    assert list(file.parent.iterdir()) == []
+    for client in WRITTEN:
+        file = home / client / "new" / f"settings.{'toml' if client == 'codex' else 'json'}"
+        install(client, "--vault", vault, "--file", file)
+        assert servers(file, clients.CLIENTS[client].key).keys() == {"spellbook"}
+        install(client, "--uninstall", "--file", file)
+        assert list(file.parent.iterdir()) == []
+
+
+COMMAND = [*clients.launch(), "--vault", "V", "mcp"]
+STDIO = {"command": COMMAND[0], "args": COMMAND[1:]}
+REMOTE = {"url": "http://127.0.0.1:17950", "headers": {"Authorization": "Bearer spb_x"}}
+HTTP = {"type": "http", **REMOTE}
+NO_SETTINGS = dict.fromkeys(("SPELLBOOK_STATE", "SPELLBOOK_DATA", "SPELLBOOK_CACHE", "SPELLBOOK_MODELS"))
+SERVER_URL = {"serverUrl": REMOTE["url"], "headers": REMOTE["headers"]}
+
+
+@pytest.mark.parametrize(
+    ("client", "command", "address"),
+    [
+        ("claude-desktop", STDIO, None),
+        ("claude-code", {"type": "stdio", **STDIO}, HTTP),
+        ("codex", STDIO, {"url": REMOTE["url"], "bearer_token_env_var": "SPELLBOOK_TOKEN"}),
+        ("cursor", {"type": "stdio", **STDIO}, HTTP),
+        ("vscode", {"type": "stdio", **STDIO}, HTTP),
+        ("opencode", {"type": "local", "command": COMMAND}, {"type": "remote", **REMOTE}),
+        ("antigravity", STDIO, SERVER_URL),
+        ("zed", STDIO, REMOTE),
+        ("lmstudio", STDIO, REMOTE),
+        ("windsurf", STDIO, SERVER_URL),
+        ("devin", STDIO, REMOTE),
+    ],
+)
+def test_what_each_client_reads(
+    tmp_path: Path, vault: Path, client: str, command: dict[str, Any], address: dict[str, Any] | None
+) -> None:
+    """An entry has the words of its client, for a command and for an address, and one replaces the other whole."""
+    file = tmp_path / ("x.toml" if client == "codex" else "x.json")
+    environment = "environment" if client == "opencode" else "env"
+    assert f"+++ {file}" in install(client, "--file", file, "--vault", vault, "--dry-run").stdout
+    assert not file.exists()
+    for _ in range(2):
+        install(client, "--file", file, "--vault", vault, **NO_SETTINGS)
+        ours = servers(file, clients.CLIENTS[client].key)["spellbook"]
+        assert ours.pop(environment) == {"SPELLBOOK_EMBEDDER": "hash"}
+        assert json.loads(json.dumps(ours).replace(json.dumps(str(vault.resolve())), '"V"')) == command
+        if address:
+            given = ("--file", file, "--vault", vault, "--url", "--with-token")
+            told = install(client, *given, stdin="spb_x\n").stderr
+            assert ("SPELLBOOK_TOKEN" in told) == (client == "codex")
+            assert servers(file, clients.CLIENTS[client].key)["spellbook"] == address
+    assert ("spb_x" in file.read_text()) == (client not in {"codex", "claude-desktop"})
+    install(client, "--file", file, "--uninstall")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_second"),
+    [
+        ({}, False),
+        ({"mcp": {"a": {"type": "local", "command": ["a"]}}}, False),
+        ({"mcp": {"servers": {"type": "local", "command": ["a"]}}}, False),
+        ({"mcp": {"servers": {"a": {"type": "local", "command": ["a"]}}}}, True),
+        ({"mcp": {"timeout": {}}, "cli.json": True}, True),
+        ({"cli.json": True}, True),
+    ],
+)
+def test_both_forms_of_opencode(home: Path, vault: Path, settings: dict[str, Any], is_second: bool) -> None:
+    """OpenCode 2 gets its entry in `mcp.servers`; one that version 1 has is brought up to date where it is."""
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    if settings.pop("cli.json", False):
+        (folder / "cli.json").write_text("{}")
+    file = folder / "opencode.json"
+    before = json.dumps(settings, indent=2) + "\n"
+    file.write_text(before)
+    install("opencode", "--vault", vault)
+    said = servers(file, "mcp")
+    assert "spellbook" in (said["servers"] if is_second else said)
+    if not is_second:
+        (folder / "cli.json").write_text("{}")  # its second version comes
+        assert "already has" in install("opencode", "--vault", vault).stdout
+    install("opencode", "--uninstall")
+    assert file.read_text() == before
+    file.rename(folder / "opencode.jsonc")
+    install("opencode", "--vault", vault)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        ("windsurf", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
+        ("devin", "devin mcp add -s user 'my notes' -- env SPELLBOOK_EMBEDDER=hash {line}"),
+        (
+            "openclaw",
+            """openclaw mcp set 'my notes' '{{"command": {command}, "args": {args}, "env": {env}}}'""",
+        ),
+        (
+            "goose",
+            'extensions:\n  \'my notes\': {{"enabled": true, "name": "my notes", "type": "stdio", '
+            '"cmd": {command}, "args": {args}, "envs": {env}}}',
+        ),
+    ],
+)
+def test_what_is_set_up_by_hand(home: Path, vault: Path, client: str, expected: str) -> None:
+    """Where no file is written, the command is printed, or the lines, of which nothing is secret."""
+    told = install(client, "--vault", vault, "--name", "my notes", SPELLBOOK_API_KEY="sk-secret", **NO_SETTINGS)
+    command, *args = [*clients.launch(), "--vault", str(vault.resolve()), "mcp"]
+    parts = {"command": command, "args": args, "env": {"SPELLBOOK_EMBEDDER": "hash"}}
+    shown = {name: json.dumps(part) for name, part in parts.items()}
+    assert told.stdout == expected.format(**shown, line=shlex.join([command, *args])) + "\n"
+    assert client != "goose" or yaml.safe_load(told.stdout)["extensions"]["my notes"]["args"] == args
+    assert "nothing was written" in told.stderr
+    assert "sk-secret" not in told.output
+    assert list(home.iterdir()) == []
+    for option in ("--url", "--uninstall"):
+        assert "by hand" in install(client, "--vault", vault, option, code=2).stderr
+
+
+def test_the_clients_of_this_machine(home: Path, vault: Path) -> None:
+    """Without a name, the clients that are here are listed, with what each would get; nothing is written."""
+    assert install().stdout.startswith("No client was found")
+    assert json.loads(install("--json").stdout) == {"clients": []}
+    for folder in (".claude", ".codex", ".config/goose", ".cursor", ".codeium/windsurf"):
+        (home / folder).mkdir(parents=True)
+    install("cursor", "--vault", vault)
+    (home / ".codex" / "config.toml").write_text("= broken")
+    before = sorted(home.rglob("*"))
+    assert install().stdout.splitlines() == [
+        f"Claude Code: `spellbook install claude-code` adds 'spellbook' to {home / '.claude.json'}.",
+        f"  With --hooks it also writes {home / '.claude' / 'settings.json'}.",
+        f"Codex: `spellbook install codex` adds 'spellbook' to {home / '.codex' / 'config.toml'}.",
+        f"  With --hooks it also writes {home / '.codex' / 'hooks.json'}.",
+        f"Cursor: {home / '.cursor' / 'mcp.json'} has 'spellbook'.",
+        f"Goose: `spellbook install goose` prints what to add to {home / '.config' / 'goose' / 'config.yaml'}.",
+    ]
+    listed = json.loads(install("--json").stdout)["clients"]
+    assert [(row["client"], row["has"]) for row in listed] == [
+        *(("claude-code", False), ("codex", False), ("cursor", True), ("goose", False))
+    ]
+    assert listed[0].keys() == {"client", "file", "hooks", "has", "command"}
+    assert sorted(home.rglob("*")) == before
+
+
+def test_every_client_has_its_name() -> None:
+    """The names that `install` takes are those of the clients, and each with hooks is asked for them."""
+    (argument,) = (param for param in main.commands["install"].params if param.name == "client")
+    assert isinstance(argument.type, click.Choice)
+    assert set(argument.type.choices) == {*clients.CLIENTS, "obsidian", "git-hooks", "git-merge"}
+    for client in clients.CLIENTS:
+        found = clients.places(client, "linux", {}, Path("/home/me"))
+        assert {place.file.suffix for place in found} <= {".json", ".jsonc", ".toml", ".yaml"}
+        told = install(client, "--hooks", "--file", "x", code=2).stderr
+        assert "--hooks are for" in told
+        assert (f"{client}" in told) == (client in session_hooks.RUNS)
+
+
+def test_toolsets(tmp_path: Path, vault: Path) -> None:
+    """An entry says nothing of toolsets unless they are named; named again, or no longer, it is brought up to date."""
+    file = tmp_path / "x.json"
+    given = ("cursor", "--file", file, "--vault", vault)
+    for options, expected in (((), []), (("--toolsets", "core, wiki"), ["--toolsets", "core,wiki"]), ((), [])):
+        install(*given, *options)
+        args = servers(file)["spellbook"]["args"]
+        assert args[args.index("mcp") + 1 :] == expected
+    assert "no toolset 'x'" in install(*given, "--toolsets", "x", code=2).stderr
+    assert "spellbook serve" in install(*given, "--toolsets", "core", "--url", code=2).stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nobody can write")
+def test_where_nothing_can_be_written(home: Path, vault: Path) -> None:
+    """A place that cannot be written is named, and nothing is half done; a read-only file keeps its mode."""
+    assert "/proc/self/x" in install("cursor", "--vault", vault, "--file", "/proc/self/x/y.json", code=1).stderr
+    (home / ".codex").mkdir()
+    file = home / ".codex" / "config.toml"
+    file.write_text(CODEX)
+    file.chmod(0o400)
+    install("codex", "--vault", vault)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o400
+    install("codex", "--uninstall")
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (CODEX, 0o400)
 
 
 @pytest.mark.parametrize("others", ["", '{"%s": {"a": {"command": "x"}}}\n'], ids=["no file", "another server"])
@@ -274,6 +576,9 @@ def test_for_a_project(vault: Path, tmp_path: Path, client: str, path: str, key:
         ["cursor", "--project", ".", "--file", "x"],
         ["cursor", "--project", "nowhere"],
         ["emacs"],
+        ["--uninstall"],
+        ["--hooks"],
+        ["cursor", "--json"],
     ],
 )
 def test_wrong_usage(home: Path, vault: Path, args: list[str]) -> None:
@@ -395,12 +700,55 @@ def test_what_is_refused(vault, tmp_path):
         ("vscode", "linux", {}, ".config/Code/User/mcp.json"),
         ("vscode", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Code/User/mcp.json"),
         ("cursor", "win32", {}, ".cursor/mcp.json"),
+        ("codex", "win32", {}, ".codex/config.toml"),
+        ("codex", "linux", {"CODEX_HOME": "{home}/alt"}, "alt/config.toml"),
+        ("opencode", "darwin", {}, ".config/opencode/opencode.json"),
+        ("opencode", "win32", {"APPDATA": "{home}/Roaming"}, ".config/opencode/opencode.json"),
+        ("opencode", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/opencode/opencode.json"),
+        ("antigravity", "win32", {}, ".gemini/config/mcp_config.json"),
+        ("zed", "darwin", {}, ".config/zed/settings.json"),
+        ("zed", "linux", {"XDG_CONFIG_HOME": "{home}/xdg"}, "xdg/zed/settings.json"),
+        ("zed", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Zed/settings.json"),
+        ("lmstudio", "win32", {}, ".lmstudio/mcp.json"),
+        ("windsurf", "win32", {}, ".codeium/windsurf/mcp_config.json"),
+        ("devin", "darwin", {}, ".config/devin/mcp_config.json"),
+        ("devin", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/devin/mcp_config.json"),
+        ("goose", "linux", {}, ".config/goose/config.yaml"),
+        ("goose", "win32", {"APPDATA": "{home}/Roaming"}, "Roaming/Block/goose/config/config.yaml"),
+        ("openclaw", "linux", {}, ".openclaw/openclaw.json"),
     ],
 )
 def test_places(tmp_path: Path, client: str, system: str, environ: dict[str, str], expected: str) -> None:
     """Each client's settings are looked for in the place of that system."""
     told = {name: value.format(home=tmp_path) for name, value in environ.items()}
-    assert clients.places(client, system, told, tmp_path)[0].file == tmp_path / expected
+    found = clients.places(client, system, told, tmp_path)
+    for place in found:  # the one that is made, if only its folder is there
+        place.folder.mkdir(parents=True, exist_ok=True) if place.folder != place.file else None
+    assert (clients.found(found) or found[0].file) == tmp_path / expected
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([".gemini/settings.json"], None),
+        ([".gemini/antigravity-cli/brain/x"], ".gemini/config/mcp_config.json"),
+        ([".gemini/antigravity-cli/mcp_config.json"], ".gemini/antigravity-cli/mcp_config.json"),
+        ([".gemini/antigravity-cli/mcp_config.json", ".gemini/config/x"], ".gemini/config/mcp_config.json"),
+    ],
+)
+def test_places_of_antigravity(home: Path, vault: Path, there: list[str], expected: str | None) -> None:
+    """The file of an earlier version is used only where it is the only one; Gemini's folder alone says nothing."""
+    for path in there:
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text("{}")
+    found = clients.found(clients.places("antigravity", "linux", {}, home))
+    assert found == (expected and home / expected)
+    if expected:
+        install("antigravity", "--vault", vault)
+        install("antigravity", "--uninstall")
+        assert sorted(path.name for path in home.rglob("*") if path.is_file() and "bak" not in path.name) == sorted(
+            Path(path).name for path in there
+        )
 
 
 def test_claude_as_a_package_of_windows(tmp_path: Path) -> None:
@@ -545,3 +893,30 @@ def test_a_terminal_asks_about_claude_codes_own_memory(home: Path, vault: Path, 
         os.write(ours, f"{typed}\n".encode())
     os.close(ours)
     os.close(theirs)
+
+
+TABLES = st.recursive(
+    st.booleans() | st.integers(-9, 9) | st.floats() | st.text(alphabet='a#[]{}="\n\\é', max_size=6) | st.lists(st.lists(st.text(max_size=2), max_size=2), max_size=2),
+    lambda inner: st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(
+    st.dictionaries(NAMES, TABLES, max_size=3),
+    st.dictionaries(NAMES, TABLES, max_size=2),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_toml_is_edited_and_nothing_else(others: dict[str, Any], beside: dict[str, Any], newline: str) -> None:
+    """In any TOML our table is added, changed and removed; all else keeps its every byte."""
+    text = tomlkit.dumps({**others, "mcp_servers": {name: {"x": value} for name, value in beside.items()}})
+    text = text.replace("\n", newline)
+    place = ("mcp_servers", "spellbook")
+    after = toml.put(text, place, OURS)
+    assert after.startswith(text)
+    assert toml.get(after, place) == OURS
+    assert toml.remove(after, place) == text
+    other = toml.put(after, (*place, "command"), "/y")
+    assert toml.get(other, place) == {**OURS, "command": "/y"}
+    assert other.startswith(text)
+    assert toml.remove(other, place) == text

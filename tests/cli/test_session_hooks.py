@@ -1,9 +1,10 @@
-"""Session hooks of Claude Code: added beside those of others, taken out to the byte."""
+"""Session hooks of Claude Code and Codex: added beside those of others, taken out to the byte."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from spellbook.cli.clients import clients
 from spellbook.library.book import Spellbook
 from tests.commands import spellbook
 
@@ -43,12 +45,14 @@ TEXTS = {
 
 @pytest.fixture
 def home(home: Path) -> Path:
-    """A home folder with Claude Code in it."""
+    """A home folder with Claude Code and Codex in it."""
     (home / ".claude").mkdir()
+    (home / ".codex").mkdir()
     return home
 
 
 install = partial(spellbook, "install", "claude-code")
+FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
 
 
 def commands(file: Path) -> dict[str, list[str]]:
@@ -58,19 +62,89 @@ def commands(file: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_there_and_back(home: Path, vault: Path, text: str | None) -> None:
+@pytest.mark.parametrize("client", FILES)
+def test_there_and_back(home: Path, vault: Path, client: str, text: str | None) -> None:
     """Whatever the settings are, installing twice adds once, and uninstalling leaves the old bytes, or no file."""
-    file = home / ".claude" / "settings.json"
+    file = home / FILES[client]
     if text is not None:
         file.write_text(text, "utf-8", newline="")
-    install("--vault", vault, "--hooks", "--recall")
+    told = spellbook("install", client, "--vault", vault, "--hooks", "--recall").stdout
+    assert ("open /hooks" in told) == (client == "codex")
     after = file.read_bytes()
-    assert {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop"} <= commands(file).keys()
-    install("--vault", vault, "--hooks", "--recall")
+    assert {"SessionStart", "UserPromptSubmit", "PreCompact", "SessionEnd"} <= commands(file).keys()
+    spellbook("install", client, "--vault", vault, "--hooks", "--recall")
     assert file.read_bytes() == after
-    install("--uninstall")
+    spellbook("install", client, "--uninstall")
     assert (file.read_bytes().decode() if file.exists() else None) == text
     assert not (home / ".claude.json").exists()
+    assert not (home / ".codex" / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        (
+            "claude-code",
+            {
+                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
+                "UserPromptSubmit": [None, "context --prompt --scope x", 5],
+                "PreCompact": ["manual|auto", "context --reminder --scope x", 5, "manual|auto", "capture hook", 5],
+                "SessionEnd": [None, "capture hook", 5],
+            },
+        ),
+        (
+            "codex",
+            {
+                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
+                "UserPromptSubmit": [None, "context --prompt --scope x", 5],
+                "PreCompact": ["manual|auto", "capture hook", 5],
+                "SessionEnd": [None, "capture hook", 3],
+            },
+        ),
+    ],
+)
+def test_what_runs_when(home: Path, vault: Path, client: str, expected: dict[str, list[Any]]) -> None:
+    """
+    Each event runs its command of the vault. Codex trusts a hook by its text: if a line here changes, each person has
+    to trust it anew.
+    """
+    file = home / FILES[client]
+    named = ("--vault", vault, "--scope", "x", "--name", "notes")
+    spellbook("install", client, *named, "--hooks", "--recall", **dict.fromkeys(clients.carried(os.environ)))
+    line = shlex.join([*clients.launch(), "--vault", str(vault.resolve())])
+    found: dict[str, list[Any]] = {}
+    for event, groups in json.loads(file.read_text())["hooks"].items():
+        for group in groups:
+            (run,) = group["hooks"]
+            assert run["command"].startswith(f"{line} ")
+            assert run["command"].endswith(' # spellbook hook of "notes"')
+            command = run["command"].removeprefix(f"{line} ").removesuffix(' # spellbook hook of "notes"')
+            found.setdefault(event, []).extend([group.get("matcher"), command, run["timeout"]])
+    assert found == expected
+
+
+def test_the_stop_hook_of_before_goes(home: Path, vault: Path) -> None:
+    """A Stop hook that an earlier version installed goes by installing again, and by uninstalling; others' stay."""
+    file = home / ".claude" / "settings.json"
+    file.write_text(OTHERS, "utf-8")
+    install("--vault", vault, "--hooks")
+    new = commands(file)
+    settings = json.loads(file.read_text("utf-8"))
+    line = new["SessionStart"][0].replace("--session-start", "--reminder")
+    old = {**settings["hooks"], "PreCompact": settings["hooks"]["PreCompact"][:1]}
+    del old["SessionEnd"]
+    old["Stop"] = [*old["Stop"], {"hooks": [{"type": "command", "command": line, "timeout": 5}]}]
+    for again in ("--hooks", "--uninstall"):
+        file.write_text(json.dumps({**settings, "hooks": old}, indent=2, ensure_ascii=False), "utf-8")
+        install("--vault", vault, again)
+        assert commands(file) == (new if again == "--hooks" else {"Stop": ["say done"], "PreToolUse": ["check"]})
+
+
+def test_windows_has_no_shell_for_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows Codex has no shell that runs our lines: hooks are refused, and nothing is written."""
+    monkeypatch.setattr("sys.platform", "win32")
+    assert "POSIX shell" in spellbook("install", "codex", "--hooks", code=2).stderr
+    assert list((home / ".codex").iterdir()) == []
 
 
 def test_what_others_did_since_stays(home: Path, vault: Path) -> None:
@@ -118,7 +192,7 @@ def test_a_project_has_its_own_file(home: Path, vault: Path, tmp_path: Path) -> 
     assert not (project / ".claude" / "settings.local.json").exists()
 
 
-@pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"Stop": {}}}', "{broken", '{"a": 1} // mine'])
+@pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"SessionStart": {}}}', "{broken", '{"a": 1} // mine'])
 def test_settings_of_another_shape_are_refused(home: Path, vault: Path, text: str) -> None:
     """What the client cannot read, or is of no shape that is known, is named with its line and not touched."""
     file = home / ".claude" / "settings.json"

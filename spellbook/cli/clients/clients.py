@@ -8,18 +8,21 @@ stays as its owner wrote it. What carries our name and is not ours is not touche
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from spellbook.cli.clients import changes, jsonc
+from spellbook.cli.clients import changes, jsonc, toml
 from spellbook.cli.clients.changes import FileChange
+from spellbook.cli.clients.hooks import shell_line
 from spellbook.settings import environment, paths
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
@@ -34,6 +37,7 @@ PORT = 17950
 """The port of `spellbook serve`."""
 
 _DESKTOP = "claude_desktop_config.json"
+_EDITORS: Mapping[str, ModuleType] = {"json": jsonc, "jsonc": jsonc, "toml": toml}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,52 +45,64 @@ class McpClient:
     """
     An MCP client.
 
-    `key`: the object that holds its servers. `project`: its settings in a folder of work, "" if it has none. `typed`:
-    an entry says that it speaks over stdio. `comments`: it reads JSON with comments. `next`: what makes it see the
-    change.
+    `key`: the object that holds its servers. `project`: its settings in a folder of work, "" if it has none. `format`:
+    json, jsonc (with comments) or toml; "" if its settings are never written. `types`: what an entry says of its kind,
+    for a command and for an address. `names`: fields that it calls otherwise. `by_hand`: what its person runs or adds
+    where nothing is written. `next`: what makes it see the change.
     """
 
     title: str
     key: str
     next: str
     project: str = ""
-    typed: bool = False
-    comments: bool = False
+    format: str = "json"
+    types: tuple[str, str] = ("", "")
+    names: Mapping[str, str] = field(default_factory=dict)
+    by_hand: str = ""
 
+
+_TYPED, _LOCAL = ("stdio", "http"), ("local", "remote")
+_SERVERS, _OPENCODE_2 = "mcpServers", ("mcp", "servers")
+_SERVER_URL = {"url": "serverUrl"}
+_DEVIN = "devin mcp add -s user {name} -- {command}"
 
 CLIENTS = {
     "claude-desktop": McpClient(
-        "Claude Desktop", "mcpServers", "Quit Claude Desktop (its window alone is not enough) and start it again."
-    ),
+        "Claude Desktop", _SERVERS, "Quit Claude Desktop (its window alone is not enough) and start it again.",
+        names={"url": ""}),
     "claude-code": McpClient(
-        "Claude Code",
-        "mcpServers",
-        "Start a new session of Claude Code; /mcp shows its servers.",
-        project=".mcp.json",
-        typed=True,
-    ),
-    "vscode": McpClient(
-        "VS Code",
-        "servers",
-        "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
-        project=".vscode/mcp.json",
-        typed=True,
-        comments=True,
-    ),
+        "Claude Code", _SERVERS, "Start a new session of Claude Code; /mcp shows its servers.", ".mcp.json",
+        types=_TYPED),
+    "codex": McpClient(
+        "Codex", "mcp_servers", "Start a new session of Codex; /mcp shows its servers.", ".codex/config.toml", "toml",
+        names={"headers": "bearer_token_env_var"}),
     "cursor": McpClient(
-        "Cursor",
-        "mcpServers",
-        "Restart Cursor, or switch the server on in its MCP settings.",
-        project=".cursor/mcp.json",
-        typed=True,
-        comments=True,
-    ),
-}
+        "Cursor", _SERVERS, "Restart Cursor, or switch the server on in its MCP settings.", ".cursor/mcp.json", "jsonc",
+        _TYPED),
+    "vscode": McpClient(
+        "VS Code", "servers", "Open a new chat in VS Code; MCP: List Servers in its palette starts a server.",
+        ".vscode/mcp.json", "jsonc", _TYPED),
+    "opencode": McpClient(
+        "OpenCode", "mcp", "Start OpenCode again; `opencode mcp list` shows its servers.", "opencode.json", "jsonc",
+        _LOCAL, {"args": "command", "env": "environment"}),
+    "antigravity": McpClient(
+        "Antigravity", _SERVERS, "Start Antigravity again.", ".agents/mcp_config.json", names=_SERVER_URL),
+    "zed": McpClient("Zed", "context_servers", "Zed's agent settings show the server.", format="jsonc"),
+    "lmstudio": McpClient("LM Studio", _SERVERS, "Switch the server on in LM Studio, under Integrations."),
+    "windsurf": McpClient(
+        "Windsurf", _SERVERS, "Refresh the servers in Windsurf.", names=_SERVER_URL, by_hand=_DEVIN),
+    "devin": McpClient("Devin", _SERVERS, "Start Devin again; `devin mcp list` shows its servers.", by_hand=_DEVIN),
+    "goose": McpClient(
+        "Goose", "extensions", "", format="", types=("stdio", ""), names={"command": "cmd", "env": "envs"},
+        by_hand='extensions:\n  {name}: {{"enabled": true, {fields}}}'),
+    "openclaw": McpClient("OpenClaw", "mcp.servers", "", format="", by_hand="openclaw mcp set {name} {quoted}"),
+}  # fmt: skip
+"""Clients by their names for `spellbook install`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A file of settings, and a folder that is there if its client is."""
+    """A file of settings, and a folder that is there if its client is; the file itself if no folder says so."""
 
     file: Path
     folder: Path
@@ -94,22 +110,32 @@ class SettingsFile:
 
 def places(name: str, system: str, environ: Mapping[str, str], home: Path) -> list[SettingsFile]:
     """Return where a client may keep a person's settings, the likeliest first; `system` as in `sys.platform`."""
-    if name == "claude-code":
-        folder = environ.get("CLAUDE_CONFIG_DIR")
-        return [SettingsFile(Path(folder or home) / ".claude.json", Path(folder or home / ".claude"))]
-    if name == "cursor":
-        return [SettingsFile(home / ".cursor" / "mcp.json", home / ".cursor")]
-    applications = _applications(system, environ, home)
-    if name == "vscode":
-        folders = [applications / variant / "User" for variant in ("Code", "Code - Insiders", "VSCodium")]
-        return [SettingsFile(folder / "mcp.json", folder) for folder in folders]
-    usual = [SettingsFile(applications / "Claude" / _DESKTOP, applications / "Claude")]
-    if system == "win32":
-        # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
-        packages = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "Packages"
-        inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
-        usual = [*(SettingsFile(package / inside, package) for package in sorted(packages.glob("Claude_*"))), *usual]
-    return usual
+    apps, is_windows = _applications(system, environ, home), system == "win32"
+    config, claude = Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), environ.get("CLAUDE_CONFIG_DIR")
+    zed = {"win32": apps / "Zed", "darwin": home / ".config/zed"}.get(system, apps / "zed")
+    gemini, older = (home / ".gemini" / each / "mcp_config.json" for each in ("config", "antigravity-cli"))
+    windsurf, opencode = home / ".codeium/windsurf/mcp_config.json", config / "opencode/opencode.jsonc"
+    devin = (apps if is_windows else config) / "devin/mcp_config.json"
+    # Installed as a package of Windows, Claude Desktop sees a folder of its own in place of the usual one.
+    local = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
+    packages = sorted(local.glob("Packages/Claude_*")) if is_windows else []
+    inside = Path("LocalCache", "Roaming", "Claude", _DESKTOP)
+    known: Mapping[str, Sequence[Path | tuple[Path, Path]]] = {
+        "claude-desktop": [*((each / inside, each) for each in packages), apps / "Claude" / _DESKTOP],
+        "claude-code": [(Path(claude or home) / ".claude.json", Path(claude or home / ".claude"))],
+        "codex": [Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"],
+        "cursor": [home / ".cursor/mcp.json"],
+        "vscode": [apps / variant / "User/mcp.json" for variant in ("Code", "Code - Insiders", "VSCodium")],
+        "opencode": [(opencode, opencode), opencode.with_suffix(".json")],
+        "antigravity": [gemini, (older, older), (gemini, older.parent)],
+        "zed": [zed / "settings.json"],
+        "lmstudio": [home / ".lmstudio/mcp.json", home / ".cache/lm-studio/mcp.json"],
+        "windsurf": [(windsurf, windsurf)],
+        "devin": [(devin, devin)],
+        "goose": [(apps / "Block/goose/config" if is_windows else config / "goose") / "config.yaml"],
+        "openclaw": [home / ".openclaw/openclaw.json"],
+    }
+    return [SettingsFile(*(each if isinstance(each, tuple) else (each, each.parent))) for each in known[name]]
 
 
 def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
@@ -121,11 +147,16 @@ def _applications(system: str, environ: Mapping[str, str], home: Path) -> Path:
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
+def found(candidates: Sequence[SettingsFile]) -> Path | None:
+    """Return the one of `candidates` that a client uses, None if it is not on this machine."""
+    there = (place.file for place in candidates if place.file.exists() or place.folder.is_dir())
+    return next(there, None)
+
+
 def choose(name: str, candidates: Sequence[SettingsFile]) -> Path:
     """Return the one of `candidates` that the client uses. Raises InvalidInput if it is not on this machine."""
-    for place in candidates:
-        if place.file.exists() or place.folder.is_dir():
-            return place.file
+    if file := found(candidates):
+        return file
     title = CLIENTS[name].title
     raise InvalidInput(
         f"{title} is not installed: there is no {candidates[0].folder}.",
@@ -152,23 +183,27 @@ def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str]) -> dict[str, Any]:
+def entry(client: McpClient, vault: Path, scope: str, environ: Mapping[str, str], toolsets: str = "") -> dict[str, Any]:
     """Return the entry that starts Spellbook for the real path `vault`. Raises InvalidInput if it is not UTF-8."""
     command, *arguments = launch()
-    arguments += ["--vault", str(vault), "mcp", *(["--scope", scope] if scope else [])]
+    arguments += ["--vault", str(vault), "mcp"]
+    arguments += [part for option in (("--scope", scope), ("--toolsets", toolsets)) if option[1] for part in option]
     if not is_whole("".join([command, *arguments])):
         raise InvalidInput(f"{str(vault)!a}: the path is not UTF-8, and settings are.", "Rename the folder.")
-    fields = {"type": "stdio" if client.typed else "", "command": command, "args": arguments, "env": carried(environ)}
-    return {name: value for name, value in fields.items() if value}
+    fields = {"type": client.types[0], "command": command, "args": arguments, "env": carried(environ)}
+    if client.names.get("args") == "command":  # one list
+        fields |= {"command": "", "args": [command, *arguments]}
+    return {client.names.get(name, name): value for name, value in fields.items() if value}
 
 
 def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
     """
     Return the entry that names the address of a Spellbook that is served over HTTP, and the token for it.
 
-    Raises InvalidInput for an address that is none, and for a client that takes none.
+    Codex takes the name of a variable instead of a token. Raises InvalidInput for an address that is none, and for a
+    client that takes none.
     """
-    if not client.typed:
+    if client.names.get("url") == "":
         raise InvalidInput(
             f"{client.title} reaches only servers that it starts itself, or that the internet can reach.",
             "Install it without --url.",
@@ -182,19 +217,32 @@ def address(client: McpClient, url: str, token: str = "") -> dict[str, Any]:
         raise InvalidInput(
             f"--url {url[:200]}: this is not an address of a server.", "Write one such as http://127.0.0.1:17950."
         )
-    headers = {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
-    return {"type": "http", "url": url, **headers}
+    headers = token if not token or "headers" in client.names else {"Authorization": f"Bearer {token}"}
+    fields = {"type": client.types[1], "url": url, "headers": headers}
+    return {client.names.get(name, name): value for name, value in fields.items() if value}
+
+
+def by_hand(client: McpClient, name: str, wanted: dict[str, Any]) -> str:
+    """Return what a person runs, or adds to the client's settings, for the entry `wanted` under `name`."""
+    env = [f"{key}={value}" for key, value in wanted.get("env", {}).items()]
+    command = [*(env and ["env", *env]), str(wanted.get("command")), *wanted["args"]]
+    shown, fields = (json.dumps(each, ensure_ascii=False) for each in (wanted, {"name": name, **wanted}))
+    parts = {"name": [name], "quoted": [shown], "command": command}
+    return client.by_hand.format(fields=fields[1:-1], **{part: shell_line(said, {}) for part, said in parts.items()})
 
 
 def is_ours(value: object) -> bool:
     """Say whether an entry starts a Spellbook, whichever and however, or names one at the port of `spellbook serve`."""
-    if isinstance(value, dict) and "args" not in value:
-        with contextlib.suppress(ValueError):
-            return urlsplit(str(value.get("url"))).port == PORT
-    if not isinstance(value, dict) or not isinstance(value.get("args"), list):
+    if not isinstance(value, dict):
         return False
-    command = re.split(r"[/\\]", str(value.get("command")))[-1].lower().removesuffix(".exe")
-    return "mcp" in value["args"] and "spellbook" in (command, *value["args"])
+    if "command" not in value:
+        with contextlib.suppress(ValueError):
+            return urlsplit(str(value.get("url", value.get("serverUrl")))).port == PORT
+        return False
+    parts = (value["command"], value.get("args"))
+    words = [word for part in parts for word in (part if isinstance(part, list) else [part])]
+    command = re.split(r"[/\\]", str(words[0] if words else ""))[-1].lower().removesuffix(".exe")
+    return "mcp" in words and "spellbook" in (command, *words)
 
 
 def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, force: bool = False) -> FileChange:
@@ -205,19 +253,30 @@ def add(file: Path, client: McpClient, name: str, wanted: Mapping[str, Any], *, 
     `force`, or if the file is not what the client reads.
     """
     before, text = read(file, client)
-    place = (client.key, name)
+    editor = _EDITORS[client.format]
     with shaped(file, client):
-        existing = jsonc.get(text, place)
+        place = _place(file, client, name, text)
+        existing = editor.get(text, place)
         if existing is not None and not is_ours(existing) and not force:
             raise InvalidInput(
                 f"{file}: another server is called {name!r}.",
                 "Choose a name with --name, or replace it with --force; nothing was written.",
             )
         after = text
-        is_same_kind = isinstance(existing, dict) and ("url" in existing) == ("url" in wanted)
+        is_same_kind = isinstance(existing, dict) and ("command" in existing) == ("command" in wanted)
         for path, part in _parts(wanted) if is_ours(existing) and is_same_kind else [((), wanted)]:
-            after = jsonc.put(after, (*place, *path), part)
+            after = editor.put(after, (*place, *path), part)
     return FileChange(file, before, after.encode())
+
+
+def _place(file: Path, client: McpClient, name: str, text: str) -> tuple[str, ...]:
+    """Return where the entry `name` is, or goes. OpenCode 2 has another place; it reads that of version 1, too."""
+    place = (client.key, name)
+    if client.key != "mcp" or jsonc.get(text, place) is not None:
+        return place
+    servers = jsonc.get(text, _OPENCODE_2)
+    is_second = isinstance(servers, dict) and not isinstance(servers.get("type"), str)
+    return (*_OPENCODE_2, name) if is_second or (file.parent / "cli.json").exists() else place
 
 
 def _parts(wanted: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -237,9 +296,10 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
     that was made for the entry alone goes. Raises InvalidInput as `add` does.
     """
     before, text = read(file, client)
-    place = (client.key, name)
+    editor = _EDITORS[client.format]
     with shaped(file, client):
-        existing = jsonc.get(text, place)
+        place = _place(file, client, name, text)
+        existing = editor.get(text, place)
         if existing is None:
             return None
         if not is_ours(existing) and not force:
@@ -247,12 +307,14 @@ def take_out(file: Path, client: McpClient, name: str, *, force: bool = False) -
                 f"{file}: {name!r} is another server.",
                 "Give Spellbook's entry with --name, or remove this one with --force; nothing was written.",
             )
-        earlier = texts_before(file, lambda old: jsonc.get(old, place) is not None)
-        if change := restored(file, before, earlier, lambda old: jsonc.put(old, place, existing) == text):
+
+        earlier = texts_before(file, lambda old: editor.get(old, place) is not None)
+        if change := restored(file, before, earlier, lambda old: editor.put(old, place, existing) == text):
             return change
-        after = jsonc.remove(text, place)
-        if earlier and jsonc.get(earlier[0], (client.key,)) is None and not jsonc.get(after, (client.key,)):
-            after = jsonc.remove(after, (client.key,))
+        after = editor.remove(text, place)
+        for depth in range(len(place) - 1, 0, -1):
+            if earlier and editor.get(earlier[0], place[:depth]) is None and not editor.get(after, place[:depth]):
+                after = editor.remove(after, place[:depth])
     return FileChange(file, before, after.encode())
 
 
@@ -275,8 +337,9 @@ def restored(
     That text may be none: then the file was made for ours alone, and goes. None if no earlier text does.
     """
     for text in (*earlier, None):
-        if leads_here(text or ""):
-            return FileChange(file, before, None if text is None else text.encode(), matters=False)
+        with contextlib.suppress(jsonc.Malformed):  # what is ours does not go into that text
+            if leads_here(text or ""):
+                return FileChange(file, before, None if text is None else text.encode(), matters=False)
     return None
 
 
@@ -291,7 +354,7 @@ def read(file: Path, client: McpClient) -> tuple[bytes | None, str]:
         ) from error
     if not jsonc.is_blank(text):
         with shaped(file, client):
-            jsonc.parse(text, comments=client.comments)
+            _EDITORS[client.format].parse(text, comments=client.format == "jsonc")
     return data, text
 
 
@@ -303,5 +366,5 @@ def shaped(file: Path, client: McpClient) -> Iterator[None]:
     except jsonc.Malformed as error:
         raise InvalidInput(
             f"{file}, line {error.line}: {error.reason}.",
-            f"Correct the line, which {client.title} cannot read either; nothing was written.",
+            "Correct the line and repeat; nothing was written.",
         ) from error

@@ -23,7 +23,7 @@ ABOUT = McpClient(
     "Obsidian",
     "address",
     "Start `spellbook serve`, then start Obsidian again; if it asks, allow community plugins.",
-    typed=True,
+    types=("", "http"),
 )
 
 

@@ -1,8 +1,9 @@
 """
-The hooks of Claude Code's sessions: what is run when, and how that is put into its settings and taken out again.
+The hooks of an agent's sessions: what is run when, and how that is put into a client's settings and taken out again.
 
-Each event gets one group of its own, behind those that are there. Its command ends with a mark, a comment for the
-shell, by which it is found again; whatever has no such mark is not touched.
+Each command gets a group of its own, behind those that are there. It ends with a mark, a comment for the shell, by
+which it is found again; whatever has no such mark is not touched. Codex trusts a hook by its text: a line that changes
+does not run until its person trusts it again.
 """
 
 from __future__ import annotations
@@ -18,47 +19,56 @@ from spellbook.cli.clients.hooks import shell_line
 from spellbook.system.errors import InvalidInput
 from spellbook.text.unicode import is_whole
 
-FILE = ".claude/settings.local.json"
-"""A project's settings of one person, which Claude Code keeps out of git: commands have paths of this machine."""
-
-CLIENT = "claude-code"
 _KEY = "hooks"
+_JSON = clients.CLIENTS["claude-code"]
+"""Whose settings have the form of all files of hooks."""
+
 _SECONDS = 5
-"""After this time Claude Code ends a hook; it ends by itself after one second."""
+"""After this time a client ends a hook, which ends by itself after one second."""
 
-EVENTS: Mapping[str, tuple[str, str]] = {
-    "SessionStart": ("--session-start", "startup|resume|clear|compact"),
-    "UserPromptSubmit": ("--prompt", ""),
-    "PreCompact": ("--reminder", "manual|auto"),
-    "Stop": ("--reminder", ""),
+Groups = Sequence[tuple[str, Any]]
+"""Events, each with a group of hooks."""
+
+_FILES = {
+    # Claude Code keeps a project's local settings out of git: commands have paths of this machine.
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "settings.json", ".claude/settings.local.json"),
+    "codex": ("CODEX_HOME", ".codex", "hooks.json", ".codex/hooks.json"),
 }
-"""For each event the option of `spellbook context`, and the matcher where an event has kinds."""
+"""For each client: the variable of its folder, the folder in a person's home, the file in it, and that of a project."""
 
-_RECALL = "UserPromptSubmit"
+_START = ("SessionStart", "context --session-start", "startup|resume|clear|compact", _SECONDS)
+_PROMPT = ("UserPromptSubmit", "context --prompt", "", _SECONDS)
+_SUMMARY = ("PreCompact", "context --reminder", "manual|auto", _SECONDS)
+_COMPACT = ("PreCompact", "capture hook", "manual|auto", _SECONDS)
+
+RUNS = {
+    # Without seconds of one of them, Claude Code gives all hooks of SessionEnd together one and a half.
+    "claude-code": (_START, _PROMPT, _SUMMARY, _COMPACT, ("SessionEnd", "capture hook", "", _SECONDS)),
+    "codex": (_START, _PROMPT, _COMPACT, ("SessionEnd", "capture hook", "", 3)),  # it allows no more
+}
+"""For each client with hooks: event, command of Spellbook, matcher where an event has kinds, seconds until its end."""
 
 
-def settings(environ: Mapping[str, str], home: Path) -> Path:
-    """Return the file of a person's settings of Claude Code."""
-    return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "settings.json"
+def settings(client: str, project: Path | None, environ: Mapping[str, str], home: Path) -> Path:
+    """Return the file that holds the hooks of `client`, a person's own or those of a project's folder."""
+    variable, folder, name, local = _FILES[client]
+    return project / local if project else Path(environ.get(variable) or home / folder) / name
 
 
 def groups(
-    command: Sequence[str], env: Mapping[str, str], *, scope: str = "", recall: bool = False, mark: str = ""
-) -> dict[str, dict[str, Any]]:
-    """
-    Return the group of each event that runs `command` with `context`, in the environment `env`.
-
-    Raises InvalidInput for a path that is not UTF-8.
-    """
-    made: dict[str, dict[str, Any]] = {}
-    for event, (option, matcher) in EVENTS.items():
-        if event == _RECALL and not recall:
+    client: str, command: Sequence[str], env: Mapping[str, str], scope: str = "", recall: bool = False, mark: str = ""
+) -> Groups:
+    """Return the groups that run `command` in the environment `env`. Raises InvalidInput for a path not in UTF-8."""
+    made = []
+    for event, run, matcher, seconds in RUNS[client]:
+        if event == _PROMPT[0] and not recall:
             continue
-        line = shell_line((*command, "context", option, *(["--scope", scope] if scope else [])), env) + mark
+        scoped = ["--scope", scope] if scope and run.startswith("context") else []
+        line = shell_line((*command, *run.split(), *scoped), env) + mark
         if not is_whole(line):
             raise InvalidInput("A path of the hooks is not UTF-8, and settings are.", "Rename the folder.")
-        run = {"type": "command", "command": line, "timeout": _SECONDS}
-        made[event] = {**({"matcher": matcher} if matcher else {}), "hooks": [run]}
+        ran = {"type": "command", "command": line, "timeout": seconds}
+        made.append((event, {**({"matcher": matcher} if matcher else {}), "hooks": [ran]}))
     return made
 
 
@@ -67,11 +77,10 @@ def mark(name: str) -> str:
     return f" # spellbook hook of {json.dumps(name)}"
 
 
-def add(file: Path, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> FileChange:
+def add(file: Path, name: str, wanted: Groups) -> FileChange:
     """Return the change that makes the hooks of `name` be `wanted`. Raises InvalidInput as `clients.add` does."""
-    client = clients.CLIENTS[CLIENT]
-    before, text = clients.read(file, client)
-    with clients.shaped(file, client):
+    before, text = clients.read(file, _JSON)
+    with clients.shaped(file, _JSON):
         return FileChange(file, before, _put(text, name, wanted).encode())
 
 
@@ -81,13 +90,12 @@ def take_out(file: Path, name: str) -> FileChange | None:
 
     What has only been added to since is as it was before, to the byte. Raises InvalidInput as `clients.add` does.
     """
-    client = clients.CLIENTS[CLIENT]
-    before, text = clients.read(file, client)
-    with clients.shaped(file, client):
+    before, text = clients.read(file, _JSON)
+    with clients.shaped(file, _JSON):
         places = list(_ours(text, name))
         if not places:
             return None
-        there = {event: jsonc.get(text, (_KEY, event, number)) for event, number, _ in places}
+        there = [(event, jsonc.get(text, (_KEY, event, number))) for event, number, _ in places]
         earlier = clients.texts_before(file, lambda old: any(_ours(old, name)))
         if change := clients.restored(file, before, earlier, lambda old: _put(old, name, there) == text):
             return change
@@ -97,20 +105,19 @@ def take_out(file: Path, name: str) -> FileChange | None:
     return FileChange(file, before, after.encode())
 
 
-def _put(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+def _put(text: str, name: str, wanted: Groups) -> str:
     """Return the settings with these hooks of `name` and no others of it."""
     places = list(_ours(text, name))
-    text = _remove(text, name, [place for place in places if place[0] not in wanted])
-    for event, group in wanted.items():
-        first = next((place for place in places if place[0] == event), None)
-        if first:  # brought up to date where it differs; what its owner added to the group stays
-            _, number, run = first
+    for event, group in wanted:
+        if first := next((place for place in places if place[0] == event), None):
+            # Brought up to date where it differs; what its owner added to the group stays.
+            places.remove(first)
             for key, value in group["hooks"][0].items():
-                text = jsonc.put(text, (_KEY, event, number, "hooks", run, key), value)
+                text = jsonc.put(text, (_KEY, event, first[1], "hooks", first[2], key), value)
         else:
             listed = jsonc.get(text, (_KEY, event))
             text = jsonc.put(text, (_KEY, event, len(listed) if isinstance(listed, list) else 0), group)
-    return text
+    return _remove(text, name, places)
 
 
 def _remove(text: str, name: str, places: Sequence[tuple[str, int, int]]) -> str:
