@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _HEADING = re.compile(r"(?m)^(#{1,6}) +(.+?)(?: +#+)?[ \t\r]*$")
 
-ALSO_CALLED = {f"zyflow_{name}": name for name in ("wiki_search", "wiki_index", "wiki_status")}
-
 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools for documents beside `book`'s vault to a server."""
