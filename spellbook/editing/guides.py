@@ -80,14 +80,15 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
     }
 
 
-def fit(chunking: dict[str, Any], rules: dict[str, Any]) -> None:
-    """Leave in both guides only the items that `rest` has room for: principles go first, examples last."""
+def fit(chunking: dict[str, Any], rules: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return both guides with only the items that `rest` has room for: principles go first, examples last."""
     room = _MOST_LETTERS
     lists = [(rules, name) for name, value in rules.items() if isinstance(value, list)]
     for guide, name in ((chunking, "principles"), *lists, (chunking, "examples")):
         ends = [*accumulate(len(json_of(item)) + len(", ") for item in guide[name]), 0]
         guide[name] = guide[name][: sum(end <= room for end in ends[:-1])]
         room -= ends[len(guide[name]) - 1]
+    return chunking, rules
 
 
 def _number(note: Note, key: str, default: int) -> int:

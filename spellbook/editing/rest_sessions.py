@@ -27,9 +27,7 @@ def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[st
     """Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them."""
     session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
     notes = _guides(index, language)
-    chunking, rules = guides.chunking(notes), guides.metadata_rules(notes)
-    guides.fit(chunking, rules)
-    return session, chunking, rules
+    return session, *guides.fit(guides.chunking(notes), guides.metadata_rules(notes))
 
 
 def live(index: Index, session_id: str | None) -> Session:

@@ -23,7 +23,7 @@ from anyio.abc import TaskStatus
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import GetPromptResult, InputRequiredResult, Tool, ToolAnnotations
+from mcp.types import GetPromptResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
 from spellbook import __version__
@@ -135,15 +135,10 @@ class _McpServer(MCPServer):
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
-        listed: list[Tool] = []
-        tools = {tool.name: tool for tool in await super().list_tools()}
+        tools = {tool.name: tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)}
         self.names.answer()
-        for name in self.names.listed:
-            tool = tools[self.names.called(name)]
-            if self._may_write or _only_reads(tool.annotations):
-                about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
-                listed.append(tool.model_copy(update={"name": name, **about}))
-        return listed
+        named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
+        return [_told(name, tool) for name, tool in named if tool]
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
@@ -184,7 +179,7 @@ class _McpServer(MCPServer):
             self.names.check(name)
             unicode.check(arguments)
             if tool := self._tool_manager.get_tool(name):
-                if not self._may_write and not _only_reads(tool.annotations):
+                if not self._may_write and not _only_reads(tool):
                     raise PermissionDenied(f"This token may only read, and {name} is not for reading.")
                 arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
         except SpellbookError as error:
@@ -212,8 +207,13 @@ class _McpServer(MCPServer):
             await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
 
 
-def _only_reads(about: ToolAnnotations | None) -> bool:
-    return bool(about and about.read_only_hint)
+def _told(name: str, tool: Tool) -> Tool:
+    about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+    return tool.model_copy(update={"name": name, **about})
+
+
+def _only_reads(tool: Any) -> bool:
+    return bool(tool.annotations and tool.annotations.read_only_hint)
 
 
 def run_stdio(mcp: MCPServer) -> None:

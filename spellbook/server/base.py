@@ -36,9 +36,6 @@ ADD = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_h
 CHANGE = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 """Kinds of tools, for the client. Defaults of the protocol are left out, since each word is sent in each list."""
 
-JSON = "application/json"
-"""The type of resources."""
-
 _BETWEEN = 0.1
 """Seconds between reports of progress: a job makes thousands of steps, and each report is a message to the client."""
 

@@ -27,8 +27,8 @@ TOOLSETS = {name: tuple(tools.split()) for name, tools in _ROWS.items()}
 """
 Toolsets, each with its tools in the order in which they are listed; a tool of several sets is the same in each.
 
-`spellbook` is the table of the product's first description. `zyflow` is `wiki` under other names. `articles_search` is
-listed as `search` where `core` is off. `server.instructions` says which tool is for what.
+`spellbook` are those of the product's first description, `zyflow` those of `wiki` under other names. `articles_search`
+is listed as `search` where `core` is off. `server.instructions` says which tool is for what.
 """
 
 
@@ -66,10 +66,9 @@ def toolsets_of(names: str) -> tuple[str, ...]:
 
 class Names:
     """
-    The names of one server's tools.
+    The names of one server's tools: `listed` are offered to clients, in their order; `answered` can be called.
 
-    `listed` are those that a client is offered, in their order. `answered` are the tools that can be called: besides
-    the listed ones those of the set `spellbook`, by its own name or its full one, `<toolset>_<name>`.
+    These are the listed ones and those of `spellbook`, each also by its full name, `<toolset>_<name>`.
     """
 
     def __init__(self, toolsets: Sequence[str]) -> None:
@@ -87,8 +86,7 @@ class Names:
 
     def check(self, name: str) -> None:
         """Raise PermissionDenied, with the toolset's name, for a tool of a toolset that is off."""
-        off = [each for each, tools in TOOLSETS.items() if name in tools and name not in self.answered]
-        if off:
+        if off := [each for each, tools in TOOLSETS.items() if name in tools and name not in self.answered]:
             wrong = f"{name} is a tool of the toolset {off[0]}, which this server does not offer."
             raise PermissionDenied(wrong, f"The person adds {off[0]} to its --toolsets.")
 

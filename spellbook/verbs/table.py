@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spellbook.settings.limits import (
-    MOST_LISTED,
-    MOST_VERSIONS,
-)
+from spellbook.settings.limits import MOST_LISTED, MOST_VERSIONS
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     ALSO,

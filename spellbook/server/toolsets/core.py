@@ -1,8 +1,4 @@
-"""
-The tools of the toolsets `core` and `spellbook`: keep, search, read, change and erase, and the table of contents.
-
-`spellbook` has its tools for exports from `backup`.
-"""
+"""The toolsets core and spellbook, but for its exports: keep, search, read, change, erase, and the contents."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from spellbook.library.reader import Reader
 from spellbook.memories import briefing
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
-from spellbook.server.base import ADD, CHANGE, JSON, READ, adder, as_json, reporter
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.server.layouts import render
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
@@ -253,7 +249,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(stats, "State of the index", READ)
     rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(rebuild_index, "Rebuild the index", rebuilding)
-    mcp.resource("memory://index", title="Table of contents", mime_type=JSON)(contents)
+    mcp.resource("memory://index", title="Table of contents", mime_type="application/json")(contents)
 
 
 _STATUS_OPEN = {

@@ -21,11 +21,12 @@ from spellbook.editing.revise import LEFT
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.server import consent, searches
-from spellbook.server.base import CHANGE, JSON, READ, adder, as_json
+from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.server.layouts import remembered, render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories
 
+_JSON = "application/json"
 _CACHE_SECONDS = 300.0
 _LEAST_BUDGET = 100
 _MOST_BUDGET = 20_000
@@ -105,8 +106,8 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
         except MemoryNotFound as error:
             raise ResourceNotFoundError(str(error)) from error
 
-    mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=JSON)(search)
-    mcp.resource("memory://{+id}", title="A memory", mime_type=JSON)(memory)
+    mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
+    mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
 
 
 def _search(book: Reader, query: str, filters: str, limit: int, now: float) -> dict[str, Any]:
