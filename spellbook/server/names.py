@@ -75,6 +75,7 @@ class Names:
         own = dict.fromkeys(tool for each in toolsets for tool in TOOLSETS[each])
         self._also = {f"{each}_{tool}": tool for each, tools in TOOLSETS.items() for tool in tools}
         self._also |= dict(zip(TOOLSETS["zyflow"], TOOLSETS["wiki"], strict=True))
+        self._also |= {f"core_{tool}": tool for tool in TOOLSETS["spellbook"]}  # core once had them all
         short = {} if "search" in own else {"articles_search": "search"}
         self._also |= {name: tool for tool, name in short.items()}
         self.listed: Set[str] = dict.fromkeys(short.get(tool, tool) for tool in own).keys()

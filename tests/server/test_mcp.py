@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spellbook.editing.guides import chunking, fit, metadata_rules, packaged
+from spellbook.editing.guides import chunking, metadata_rules, packaged
 from spellbook.library.book import Spellbook
 from spellbook.search import ranking
 from spellbook.server import render
@@ -275,7 +275,6 @@ def test_rest_hands_out_the_vaults_own_guides(
     given = talk(book, lambda agent: agent.json("rest", language=language), mode)
     guide, rules = given["chunking_guide"], given["metadata_rules"]
     ours, their_rules = chunking(packaged(language)), metadata_rules(packaged(language))
-    fit(ours, their_rules)
     assert guide["principles"][0] == "Write in verse."
     assert not set(guide["principles"]) & set(ours["principles"][:3])
     assert set() < set(guide["principles"][1:]) < set(ours["principles"])
@@ -283,7 +282,8 @@ def test_rest_hands_out_the_vaults_own_guides(
     assert guide["ideal_chunk_size"] == {"min_tokens": 100, "max_tokens": 333}
     assert rules["keyword_guidelines"] == ["Name the ship."]
     assert rules["keyword_count"] == {"min": 2, "max": 10}
-    assert (guide["examples"], rules["question_guidelines"]) == (ours["examples"], their_rules["question_guidelines"])
+    assert rules["question_guidelines"] == their_rules["question_guidelines"]
+    assert guide["examples"][0] == ours["examples"][0]
     assert given["session_id"].startswith("rest-")
 
 
