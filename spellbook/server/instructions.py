@@ -31,7 +31,7 @@ _FINDING_ELSEWHERE: Ways = (
 """Ways to find something by toolset: the best of the first, and each of the others."""
 
 _RITUAL = "rest(), scribe(chunk, session_id) for each chunk, rest_end(session_id)"
-_REMEMBER = 'remember(content): one call, with names, date and reason; a preference with tags=["preference"]'
+_REMEMBER = 'remember(content): one call; what lasts with type="semantic", a preference with tags=["preference"], too'
 _CHANGED = "remember with the old note in supersedes; a slip: {}; what should go: {}"
 _KEEPING: tuple[tuple[str, Ways], ...] = (
     (

@@ -76,7 +76,7 @@ class Names:
         self._also = {f"{each}_{tool}": tool for each, tools in TOOLSETS.items() for tool in tools}
         self._also |= dict(zip(TOOLSETS["zyflow"], TOOLSETS["wiki"], strict=True))
         self._also |= {f"core_{tool}": tool for tool in TOOLSETS["spellbook"]}  # core once had them all
-        short = {} if "search" in own else {"articles_search": "search"}
+        short = {"articles_search": "search"} if "articles_search" in own and "search" not in own else {}
         self._also |= {name: tool for tool, name in short.items()}
         self.listed: Set[str] = dict.fromkeys(short.get(tool, tool) for tool in own).keys()
         self.answered = {*map(self.called, own), *TOOLSETS["spellbook"]}

@@ -105,6 +105,7 @@ def test_a_tool_of_another_set_is_refused_with_its_name(book: Spellbook, vault: 
         assert "Unknown tool" in await agent.refused("nothing_of_the_kind")
 
     talk(book, conversation)
+    assert "toolset core" in talk(book, lambda agent: agent.refused("search", query="x"), toolsets=("memento",))
     assert not [*vault.rglob("*.md")]
 
 
