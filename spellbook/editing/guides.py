@@ -85,9 +85,9 @@ def fit(chunking: dict[str, Any], rules: dict[str, Any]) -> tuple[dict[str, Any]
     room = _MOST_LETTERS
     lists = [(rules, name) for name, value in rules.items() if isinstance(value, list)]
     for guide, name in ((chunking, "principles"), *lists, (chunking, "examples")):
-        ends = [*accumulate(len(json_of(item)) + len(", ") for item in guide[name]), 0]
-        guide[name] = guide[name][: sum(end <= room for end in ends[:-1])]
-        room -= ends[len(guide[name]) - 1]
+        sizes = [len(json_of(item)) + len(", ") for item in guide[name]]
+        fitting = sum(end <= room for end in accumulate(sizes))
+        guide[name], room = guide[name][:fitting], room - sum(sizes[:fitting])
     return chunking, rules
 
 
