@@ -61,13 +61,10 @@ def filled(text: str) -> str:
 
 def _tools() -> Iterable[tuple[str, ...]]:
     with tempfile.TemporaryDirectory() as folder, books.open(folder, embedder="hash", state=folder) as book:
-        core: set[str] = set()
-        for toolset in TOOLSETS:  # each beside core, which keeps a name that both have
-            for tool in anyio.run(build(book, ["core", toolset], live=False).list_tools):
-                if tool.name not in core:
-                    yield tool.name, _first_sentence(tool.description or ""), f"`{toolset}`"
-                if toolset == "core":
-                    core.add(tool.name)
+        toolsets = [name for name in TOOLSETS if name != "zyflow"]  # which has the tools of wiki
+        for tool in anyio.run(build(book, toolsets, live=False).list_tools):
+            of = ", ".join(f"`{name}`" for name in toolsets if tool.name in TOOLSETS[name])
+            yield tool.name, _first_sentence(tool.description or ""), of
 
 
 def _commands() -> Iterable[tuple[str, ...]]:

@@ -24,6 +24,7 @@ from spellbook import __version__
 from spellbook.cli import help, output
 from spellbook.index.filters import conditions, from_pairs
 from spellbook.notes.note import MOST_BYTES
+from spellbook.server.names import DEFAULT
 from spellbook.settings.translate import translated
 from spellbook.system import disk
 from spellbook.system.errors import Conflict, SpellbookError, UnreadableNote
@@ -177,7 +178,7 @@ wiki_option = click.option(
 )
 toolsets_option = click.option(
     "--toolsets",
-    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", "core"),
+    default=lambda: os.environ.get("SPELLBOOK_TOOLSETS", DEFAULT),
     metavar="NAMES",
     help="Toolsets, with commas [core].",
 )

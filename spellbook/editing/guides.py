@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from spellbook.editing import memory
 from spellbook.index.filters import fold
 from spellbook.notes.note import Note, parse
+from spellbook.text.quoting import json_of
 
 LANGUAGES = ("en", "ko")
+
+_MOST_LETTERS = 2_900
+"""Letters of the lists that `rest` returns; its whole answer has at most 3,500."""
 
 _HEADINGS = {
     "principles": ("principles", "원칙"),
@@ -76,22 +80,15 @@ def metadata_rules(notes: Mapping[str, Note]) -> dict[str, Any]:
     }
 
 
-def brief(chunking: Mapping[str, Any], rules: Mapping[str, Any], language: str) -> list[str]:
-    """Return what `chunking` and `metadata_rules` gave in a few lines, for agents that know them."""
-    size, words = chunking["ideal_chunk_size"], rules["keyword_count"]
-    least, most = size["min_tokens"], size["max_tokens"]
-    required = ", ".join(map(str, rules["required_fields"]))
-    if language == "ko":
-        return [
-            f"한 청크에 한 가지 내용, 그것만 읽어도 이해되게, {least}–{most} 토큰.",
-            f"필수: {required}. 키워드 {words['min']}–{words['max']}개.",
-            *chunking["principles"][:2],
-        ]
-    return [
-        f"One idea a chunk; it stands alone; {least} to {most} tokens.",
-        f"Required: {required}. {words['min']} to {words['max']} keywords.",
-        *chunking["principles"][:2],
-    ]
+def fit(chunking: dict[str, Any], rules: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return both guides with only the items that `rest` has room for: principles go first, examples last."""
+    room = _MOST_LETTERS
+    lists = [(rules, name) for name, value in rules.items() if isinstance(value, list)]
+    for guide, name in ((chunking, "principles"), *lists, (chunking, "examples")):
+        sizes = [len(json_of(item)) + len(", ") for item in guide[name]]
+        fitting = sum(end <= room for end in accumulate(sizes))
+        guide[name], room = guide[name][:fitting], room - sum(sizes[:fitting])
+    return chunking, rules
 
 
 def _number(note: Note, key: str, default: int) -> int:

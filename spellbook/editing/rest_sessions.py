@@ -24,10 +24,10 @@ def check_language(language: str) -> None:
 
 
 def begin(index: Index, language: str) -> tuple[Session, dict[str, Any], dict[str, Any]]:
-    """Open a session; return it with the chunking guide and the metadata rules."""
+    """Open a session; return it with the chunking guide and the metadata rules, as far as there is room for them."""
     session = index.catalog.sessions.begin(f"rest-{os.urandom(12).hex()}", SESSION_SECONDS, language)
     notes = _guides(index, language)
-    return session, guides.chunking(notes), guides.metadata_rules(notes)
+    return session, *guides.fit(guides.chunking(notes), guides.metadata_rules(notes))
 
 
 def live(index: Index, session_id: str | None) -> Session:

@@ -62,26 +62,30 @@ class Memories(Opened):
         source: str = "",
         project_id: str = "",
         supersedes: Sequence[str] | None = None,
+        title: str = "",
+        topic: str = "",
+        keywords: Sequence[str] | None = None,
+        questions: Sequence[str] | None = None,
         force: bool = False,
     ) -> dict[str, Any]:
         """
         Write a memory and return its id; defaults are not written. What repeats another one is named instead.
 
+        The `topic` is else the first tag, the project or the scope; `keywords` are else taken from the text.
         `supersedes` are ids or titles of notes that it replaces; older ones that it may overturn are named. Raises
         InvalidInput for a label that no memory has or what looks like a secret, unless `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {
-            "topic": next(iter(named_tags), "") or project_id or self.index.scope or INBOX,
+            "topic": topic or next(iter(named_tags), "") or project_id or self.index.scope or INBOX,
             "type": type,
-            "tags": named_tags or None,
-            "importance": None if importance in {0.5, "medium"} else importance,
-            "privacy_scope": None if privacy_scope == "private" else privacy_scope,
-            "source": source or None,
-            "scope": project_id or None,
-            "supersedes": supersedes or None,
+            "tags": named_tags,
+            "importance": "" if importance in {0.5, "medium"} else importance,
+            "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
+            **{"title": title, "source": source, "scope": project_id, "supersedes": supersedes},
+            **{"keywords": keywords, "questions": questions},
         }
-        chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value is not None}}
+        chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value or value == 0}}
         done = self._scribe(chunk, category=CATEGORY, force=force)
         same = next((twin for twin in done.duplicates[0] if twin.how == "words"), None)
         repeats = [*map(asdict, done.duplicates[0])]

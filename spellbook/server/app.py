@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import GetPromptResult, InputRequiredResult, Tool
@@ -32,9 +33,9 @@ from spellbook.library.reader import Reader
 from spellbook.server import completion, debug_log, instructions, stdio
 from spellbook.server.arguments import lean
 from spellbook.server.background import Background
-from spellbook.server.names import Names, toolsets_of, way_on
+from spellbook.server.names import DEFAULT, Names, toolsets_of, way_on
 from spellbook.system import processes
-from spellbook.system.errors import InvalidInput, PermissionDenied
+from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text import unicode
 from spellbook.text.quoting import one_line
 from spellbook.verbs import aliases
@@ -43,10 +44,17 @@ _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
+_MODULES = {"spellbook": "backup", "zyflow": "wiki"}
+"""The module that registers the tools of a toolset, unless it is called as the toolset; `core` registers the others."""
+
+_LISTS: tuple[CacheableMethod, ...] = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+_FRESH = CacheHint(ttl_ms=3_600_000)
+"""How long a client may keep these lists, which never change in a process."""
+
 
 def build(
     book: Reader,
-    toolsets: Sequence[str] = ("core",),
+    toolsets: Sequence[str] = (DEFAULT,),
     *,
     live: bool = True,
     door: str = "stdio",
@@ -62,7 +70,7 @@ def build(
     `log` is told of each call.
     Raises InvalidInput for an unknown toolset.
     """
-    toolsets_of(",".join(toolsets))
+    toolsets = toolsets_of(",".join(toolsets))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: MCPServer) -> AsyncIterator[dict[str, Any]]:
@@ -74,12 +82,8 @@ def build(
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(background.stop)
 
-    # Where two tools have one name, core keeps it.
-    modules = {
-        name: import_module(f"spellbook.server.toolsets.{name}")
-        for name in sorted(dict.fromkeys(toolsets), key=lambda name: name != "core")
-    }
     mcp = _McpServer(
+        Names(toolsets),
         book.meter,
         door,
         called or threading.Event(),
@@ -91,11 +95,10 @@ def build(
         instructions=instructions.text(toolsets, may_write=may_write),
         lifespan=lifespan,
         log_level="WARNING",
+        cache_hints=dict.fromkeys(_LISTS, _FRESH),
     )
-    for name, module in modules.items():
-        mcp.toolset = name
-        module.register(mcp, book)
-        mcp.names.alias(getattr(module, "ALSO_CALLED", {}))
+    for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
+        import_module(f"spellbook.server.toolsets.{name}").register(mcp, book)
     completion.register(mcp, book)
     return mcp
 
@@ -104,11 +107,12 @@ class _McpServer(MCPServer):
     """
     An MCPServer that signals its first call, counts calls and errors, and gives invalid arguments their code.
 
-    Tools that are added belong to `toolset`; they are listed and called by their `names`.
+    Of the tools that are added it keeps those that its `names` answer.
     """
 
     def __init__(
         self,
+        names: Names,
         meter: Meter,
         door: str,
         called: threading.Event,
@@ -123,22 +127,18 @@ class _McpServer(MCPServer):
         self.door = door
         self._may_write = may_write
         self._log = log
-        self.toolset = "core"
-        self.names = Names()
+        self.names = names
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
-        if listed := self.names.add(self.toolset, name or fn.__name__):
-            super().add_tool(fn, listed, *args, **settings)
+        if (name or fn.__name__) in self.names.answered:
+            super().add_tool(fn, name, *args, **settings)
 
     async def list_tools(self) -> list[Tool]:
         """Return the tools with lean schemas: what a server says of itself is read at every start of a session."""
-        listed: list[Tool] = []
-        tools = [tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)]
+        tools = {tool.name: tool for tool in await super().list_tools() if self._may_write or _only_reads(tool)}
         self.names.answer()
-        for tool in tools:
-            about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
-            listed.append(tool.model_copy(update=about))
-        return listed
+        named = [(name, tools.get(self.names.called(name))) for name in self.names.listed]
+        return [_told(name, tool) for name, tool in named if tool]
 
     async def run_stdio_async(self) -> None:
         await stdio.serve(self._lowlevel_server)
@@ -175,14 +175,14 @@ class _McpServer(MCPServer):
         self.names.answer()
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
-        if not self._may_write and name not in {tool.name for tool in await self.list_tools()}:
-            refused = PermissionDenied(f"This token may only read, and {name[:_MOST_NAME]} is not for reading.")
-            raise ToolError(f"{refused.code}: {refused}")
         try:
+            self.names.check(name)
             unicode.check(arguments)
             if tool := self._tool_manager.get_tool(name):
+                if not self._may_write and not _only_reads(tool):
+                    raise PermissionDenied(f"This token may only read, and {name} is not for reading.")
                 arguments = aliases.own(arguments, tool.parameters["properties"].keys(), name)
-        except InvalidInput as error:
+        except SpellbookError as error:
             await self._count_failure(name, error)
             raise ToolError(f"{error.code}: {error}") from error
         try:
@@ -207,7 +207,12 @@ class _McpServer(MCPServer):
             await anyio.to_thread.run_sync(partial(self._meter.failed, verb, self.door, error, **known))
 
 
-def _only_reads(tool: Tool) -> bool:
+def _told(name: str, tool: Tool) -> Tool:
+    about = {"input_schema": lean(tool.input_schema), "description": way_on(tool.description or "")}
+    return tool.model_copy(update={"name": name, **about})
+
+
+def _only_reads(tool: Any) -> bool:
     return bool(tool.annotations and tool.annotations.read_only_hint)
 
 

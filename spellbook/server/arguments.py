@@ -61,7 +61,7 @@ def bounded(of: Argument, most: int = 0) -> Any:
 
 def _type_of(of: Argument) -> Any:
     """Return the type of a tool's argument."""
-    about = Field(description=of.about, json_schema_extra={"asked": True} if of.is_asked else None)
+    about = Field(description=of.about, json_schema_extra={"asked": of.is_asked, "told": of.is_listed})
     default = _default(of)
     missing: tuple[BeforeValidator, ...] = () if of.is_needed else (_or_default(default),)
     if of.kind == "object":
@@ -137,9 +137,10 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
     Return a tool's input schema without what says nothing to a model.
 
     That is pydantic's titles, empty defaults, "or null" beside an argument that may be left out (null stays accepted),
-    and that what must be given is not empty. Names of arguments are never touched.
+    that what must be given is not empty, and arguments that are taken unlisted. No name of an argument is changed.
     """
-    kept = {key: value for key, value in schema.items() if key not in {"title", "default", "minLength", "minItems"}}
+    silent = {"title", "default", "minLength", "minItems", "told"}
+    kept = {key: value for key, value in schema.items() if key not in silent}
     if kept.get("additionalProperties") is True:  # as JSON Schema has it without being told
         del kept["additionalProperties"]
     if schema.get("default") not in (None, "", False):
@@ -151,8 +152,9 @@ def lean(schema: dict[str, Any]) -> dict[str, Any]:
     if either:
         kept["anyOf"] = [lean(each) for each in either]
     if isinstance(schema.get("properties"), dict):
-        kept["properties"] = {name: lean(each) for name, each in schema["properties"].items()}
-        if asked := [name for name, each in kept["properties"].items() if each.pop("asked", False)]:
+        told = {name: lean(each) for name, each in schema["properties"].items() if each.get("told", True)}
+        kept["properties"] = told
+        if asked := [name for name, each in told.items() if each.pop("asked", False)]:
             kept["required"] = [*kept.get("required", ()), *asked]
     if isinstance(schema.get("items"), dict):
         kept["items"] = lean(schema["items"])

@@ -25,7 +25,6 @@ from spellbook.settings.translate import translated
 from spellbook.system.errors import Conflict, SpellbookError
 from spellbook.text.quoting import flat, json_of, one_line, quoted
 from spellbook.verbs import declare as verbs
-from spellbook.verbs import table
 from spellbook.verbs.declare import Verb
 
 P = ParamSpec("P")
@@ -97,22 +96,6 @@ def adder(mcp: MCPServer, book: Reader) -> Callable[..., None]:
         mcp.add_tool(run, title=title, description=description, annotations=annotations, structured_output=False)
 
     return add
-
-
-def add_undo(add: Callable[..., None], book: Reader) -> None:
-    """Add the tool `undo` over `book`; core and desk share it, and a server that loads both offers it once."""
-
-    def undo(entry: int | None, dry_run: bool) -> str:
-        """
-        Undo the latest change by a tool or command, or one entry of the log; returns the difference.
-
-        Undoing an undo redoes. CONFLICT: the place was edited since, nothing was undone.
-        """
-        done = book.whole.undo(entry, dry_run=dry_run)
-        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
-        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
-
-    add(undo, "Undo a change", CHANGE, table.UNDO)
 
 
 def names_files(mcp: MCPServer) -> bool:

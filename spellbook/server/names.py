@@ -1,23 +1,34 @@
-"""
-Names of tools: a tool is listed under its short name, and can always be called by its full one, `<toolset>_<name>`.
-"""
+"""Toolsets, the names of their tools, and which of them a server lists and answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Sequence, Set
 from contextvars import ContextVar
 
-from spellbook.system.errors import InvalidInput
+from spellbook.system.errors import InvalidInput, PermissionDenied
 
-SHARED = {"undo"}
-"""Tools that several toolsets have, and that are the same in each."""
+DEFAULT = "core"
+"""The toolsets of a server for which none are named."""
 
-TOOLSETS = ("core", "desk", "backup", "memento", "decisions", "wiki", "articles")
+_ROWS = {
+    "core": "get_index search memorize find show remember rest scribe rest_end revise erase recent undo",
+    "spellbook": "rest rest_end get_index memorize find get_topic scribe scribe_chunk scribe_validate erase revise "
+    "stats rebuild_index export import",
+    "desk": "merge restore log undo move mend_links",
+    "backup": "snapshot snapshots export import",
+    "memento": "remember recall pin unpin forget",
+    "decisions": "mama_save mama_search mama_update mama_checkpoint",
+    "wiki": "wiki_search wiki_index wiki_status",
+    "zyflow": "zyflow_wiki_search zyflow_wiki_index zyflow_wiki_status",
+    "articles": "save articles_search list get ask delete",
+}
+TOOLSETS = {name: tuple(tools.split()) for name, tools in _ROWS.items()}
 """
-Toolsets by name, which is that of the module that registers it.
+Toolsets, each with its tools in the order in which they are listed; a tool of several sets is the same in each.
 
-A module may have ALSO_CALLED, other names of its tools. `server.instructions` says which tool is for what.
+`spellbook` are those of the product's first description, `zyflow` those of `wiki` under other names. `articles_search`
+is listed as `search` where `core` is off. `server.instructions` says which tool is for what.
 """
 
 
@@ -45,41 +56,40 @@ def way_on(text: str) -> str:
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:
-    """Return the toolsets in a list with commas. Raises InvalidInput for an unknown one."""
-    listed = tuple(name.strip() for name in names.split(",") if name.strip())
+    """Return the toolsets in a list with commas, `core` first. Raises InvalidInput for an unknown one."""
+    listed = dict.fromkeys(name.strip() for name in names.split(",") if name.strip())
     for name in listed:
         if name not in TOOLSETS:
             raise InvalidInput(f"There is no toolset {name!r}.", f"Toolsets are {', '.join(TOOLSETS)}.")
-    return listed
+    return tuple(sorted(listed, key=lambda name: name != DEFAULT))
 
 
 class Names:
-    """The names of one server's tools."""
+    """
+    The names of one server's tools: `listed` are offered to clients, in their order; `answered` can be called.
 
-    def __init__(self) -> None:
-        self.listed: set[str] = set()
-        self._also: dict[str, str] = {}
+    These are the listed ones and those of `spellbook`, each also by its full name, `<toolset>_<name>`.
+    """
 
-    def add(self, toolset: str, name: str) -> str:
-        """
-        Return the name under which a tool is listed: its short name, or its full one if the short one is taken; "" if
-        another toolset has listed this very tool.
-
-        It can be called by its full name, too. A name that begins with the toolset's own is both.
-        """
-        full = name if name.startswith(f"{toolset}_") else f"{toolset}_{name}"
-        is_listed = name in SHARED and name in self.listed
-        self._also[full] = listed = full if name in self.listed and not is_listed else name
-        self.listed.add(listed)
-        return "" if is_listed else listed
-
-    def alias(self, also: Mapping[str, str]) -> None:
-        """Let tools be called by other names, too; these are not listed."""
-        self._also.update(also)
+    def __init__(self, toolsets: Sequence[str]) -> None:
+        own = dict.fromkeys(tool for each in toolsets for tool in TOOLSETS[each])
+        self._also = {f"{each}_{tool}": tool for each, tools in TOOLSETS.items() for tool in tools}
+        self._also |= dict(zip(TOOLSETS["zyflow"], TOOLSETS["wiki"], strict=True))
+        self._also |= {f"core_{tool}": tool for tool in TOOLSETS["spellbook"]}  # core once had them all
+        short = {"articles_search": "search"} if "articles_search" in own and "search" not in own else {}
+        self._also |= {name: tool for tool, name in short.items()}
+        self.listed: Set[str] = dict.fromkeys(short.get(tool, tool) for tool in own).keys()
+        self.answered = {*map(self.called, own), *TOOLSETS["spellbook"]}
 
     def called(self, name: str) -> str:
-        """Return the listed name of the tool that `name` calls; `name` itself if it is none of these."""
-        return name if name in self.listed else self._also.get(name, name)
+        """Return the tool that `name` calls; `name` itself if it is no other name of one."""
+        return self._also.get(name, name)
+
+    def check(self, name: str) -> None:
+        """Raise PermissionDenied, with the toolset's name, for a tool of a toolset that is off."""
+        if off := [each for each, tools in TOOLSETS.items() if name in tools and name not in self.answered]:
+            wrong = f"{name} is a tool of the toolset {off[0]}, which this server does not offer."
+            raise PermissionDenied(wrong, f"The person adds {off[0]} to its --toolsets.")
 
     def answer(self) -> None:
         """Phrase the advice in answers of this call for a caller that is offered these tools."""

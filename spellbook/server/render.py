@@ -42,6 +42,9 @@ _AROUND = 0.2
 
 _MOST_KEYWORDS = 4
 
+_INTO = (
+    'get_topic(topic) reads a topic. recent(filter={"topic": name}) lists its notes. search(query) finds across all.'
+)
 _AGAIN = "Ask again with also: the sentence you expect, and words in the other language."
 
 _REFUSED = "A similar memory exists; nothing was written. Revise that one, or pass force=true."
@@ -269,7 +272,7 @@ def contents(
     topics = sum(len(each.topics) for each in categories)
     whole = f"{counted(state.notes, 'note')}, {counted(state.chunks, 'chunk')}"
     lines = [f"{whole}, {counted(topics, 'topic')} in {counted(len(categories), 'category', 'categories')}."]
-    last = ["", "get_topic(topic) reads a topic; search(query) finds across all."]
+    last = ["", way_on(_INTO)]
     room = max_tokens - tokens_of([*lines, *last])
     named, is_all = _names(categories, room)
     held = [[each] for each in named]

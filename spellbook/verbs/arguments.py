@@ -16,7 +16,7 @@ QUERY = needed("A question or sentence.", MOST_QUERY)
 ID = needed("Id, path or title.")
 LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
 FILTER = mapping(
-    'As {"tags": ["db"]}; see filter keys.',
+    'As {"tags": ["db"]}; any frontmatter key.',
     20_000,
     additionalProperties=True,
     typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "

@@ -36,7 +36,8 @@ class Argument:
     `least` and `most` bound a number, `most` the letters of a text, of each text of a list, or of an object as JSON;
     `items` the texts of a list, `apart` the pattern that divides one text given for it. `of_tools` is another `most`
     for what a model gives. `typed` is the help on the command line, where the form differs. `schema` is the JSON Schema
-    of an object beyond its type. What `is_asked` is listed as required, and the verb says what to do without it.
+    of an object beyond its type. What `is_asked` is listed as required, and the verb says what to do without it. What
+    is not `is_listed` is taken, and not told to models.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Argument:
     typed: str = ""
     apart: str = ""
     is_asked: bool = False
+    is_listed: bool = True
     schema: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -135,6 +137,11 @@ class Verb:
         """Return the verb for a door that leaves some arguments out."""
         kept = {name: argument for name, argument in self.arguments.items() if name not in names}
         return replace(self, arguments=kept)
+
+    def unlisted(self, *names: str) -> Verb:
+        """Return the verb for a door that takes some arguments without listing them."""
+        told = {name: argument.but(is_listed=name not in names) for name, argument in self.arguments.items()}
+        return replace(self, arguments=told)
 
 
 def verb(name: str, right: Right = "read", /, **arguments: Argument) -> Verb:

@@ -13,7 +13,7 @@ STRINGS = {"type": "array", "items": LINE, "maxItems": 50}
 
 CHUNK: dict[str, Any] = {
     "type": "object",
-    "description": "Stands alone, one idea: a sentence, or up to 512 tokens.",
+    "description": "One idea, up to 512 tokens. Other labels: category, tags, source, title, supersedes, pinned.",
     "properties": {
         "text": {"type": "string", "maxLength": MOST_LETTERS, "description": "Markdown."},
         "metadata": {
@@ -36,12 +36,6 @@ CHUNK: dict[str, Any] = {
                     },
                 },
                 "importance": {"type": "string", "enum": ["high", "medium", "low"]},
-                "category": {**LINE, "description": "project, preference, knowledge, decision, article, …"},
-                "tags": STRINGS,
-                "source": {**LINE, "description": "A path, a URL, a person."},
-                "title": {**LINE, "description": "By default the first sentence."},
-                "pinned": {"type": "boolean", "description": "Always rank higher."},
-                "supersedes": {**STRINGS, "description": "Ids or titles of notes it replaces."},
             },
             "required": ["topic", "keywords"],
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spellbook.notes.labels import TAGS_APART
+from spellbook.settings.limits import MOST_LINE
 from spellbook.verbs.arguments import (
     ALSO,
     EXPLAIN,
@@ -30,19 +31,23 @@ _MEMORY = needed("The id of a memory, or of a chunk of it.")
 REMEMBER = verb(
     "remember",
     "write",
-    content=needed("What to remember, in Markdown.", MOST_TEXT),
+    content=needed("Markdown, with names, date and reason.", MOST_TEXT),
+    title=text("By default the first sentence.", MOST_LINE),
     type=choice(
-        "semantic: a fact, preference or decision, which lasts; episodic: what happened, which keeps its rank for a "
-        "year; procedural: how to do something; working: for some days, then it fades.",
+        "semantic lasts: a fact, preference, decision; episodic: what happened, for a year; procedural: how to do it; "
+        "working fades in days.",
         "working episodic semantic procedural",
         "episodic",
     ),
-    tags=texts("Tags; the first one is the topic.", 300, apart=TAGS_APART),
+    topic=text("By default the first tag.", MOST_LINE),
+    tags=texts("Tags.", 300, apart=TAGS_APART),
+    keywords=texts("Exact search terms; by default from the text.", MOST_LINE, apart=","),
+    questions=texts("Questions it answers.", MOST_LINE),
+    supersedes=texts("Ids or titles of notes it replaces.", 5_000),
     importance=share("0 to 1, or high, medium, low.", default=0.5, choices=("high", "medium", "low")),
-    source=text("Where it comes from: a path, a URL, a person.", 300),
-    privacy_scope=choice("Who may read it where a server serves several.", "private team public", "private"),
-    project_id=text("The project it belongs to; else the server's scope.", 200),
-    supersedes=texts("Ids or titles of memories that this one replaces.", 5_000),
+    source=text("A path, a URL, a person.", 300),
+    privacy_scope=choice("Who may read it.", "private team public", "private"),
+    project_id=text("Its project; by default the server's scope.", 200),
     force=FORCE,
 )
 RECALL = verb(

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spellbook.settings.limits import (
-    MOST_LISTED,
-    MOST_VERSIONS,
-)
+from spellbook.settings.limits import MOST_LISTED, MOST_VERSIONS
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     ALSO,
@@ -60,7 +57,11 @@ _READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "form
 
 # -- finding and reading
 
-SEARCH = verb("search", "read", query=QUERY, also=ALSO, mode=MODE, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
+_KEYS = (
+    'As {"tags": ["db"]}: category, topic, tags, path (a glob), when (2026-11-01..), any frontmatter key; "!" negates.'
+)
+_NARROWED = {**_IN_ORDER, "filter": FILTER.but(about=_KEYS)}
+SEARCH = verb("search", "read", query=QUERY, also=ALSO, mode=MODE, **_NARROWED, min_score=MIN_SCORE, **_AS_SHOWN)
 MEMORIZE = verb("memorize", "read", query=QUERY, **_IN_ORDER, min_score=MIN_SCORE, **_AS_SHOWN)
 FIND = verb(
     "find",
@@ -126,12 +127,7 @@ _CHUNKS = mapping(
     anyOf=[{"type": "object"}, {"type": "array", "items": {"type": "object"}, "maxItems": MOST_CHUNKS}],
 )
 
-REST = verb(
-    "rest",
-    "write",
-    language=choice("Language of the guides.", "en ko", "en"),
-    brief=flag("The guides in a few lines, if you know them."),
-)
+REST = verb("rest", "write", language=choice("Language of the guides.", "en ko", "en"))
 REST_END = verb("rest_end", "write", session_id=_SESSION)
 SCRIBE = verb("scribe", "write", chunk=_CHUNK, session_id=_SESSION, **_LABELS, force=FORCE)
 SCRIBE_ALL = verb("scribe_all", "write", chunk=_CHUNKS, session_id=_SESSION, **_LABELS, force=FORCE)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from spellbook.editing import guides
+from tests.server.agent import talk
 
 PARTS = {"principles", "ideal_chunk_size", "examples"}
 
@@ -40,6 +42,21 @@ def test_the_packaged_guides_say_everything(language):
         assert items
         assert all(item and "\n" not in item and not item.startswith(("-", "*")) for item in items)
     assert all(example.startswith("## ") for example in chunking["examples"])
+
+
+@pytest.mark.parametrize("language", guides.LANGUAGES)
+def test_what_rest_gives_has_a_size(book, write_note, language):
+    """However long the guides of a vault are, principles come first and the answer has at most 3,500 letters."""
+    principles = "\n".join(f"- {number}: {'keep ' * 20}" for number in range(2_000))
+    names = {"en": ("Principles", "Keywords"), "ko": ("원칙", "키워드")}[language]
+    write_note("a.md", f"## {names[0]}\n\n{principles}\n", category="system", guide="chunking", language=language)
+    write_note("b.md", f"## {names[1]}\n\n- {'x' * 90_000}\n", category="system", guide="metadata", language=language)
+    text = talk(book, lambda agent: agent.call("rest", language=language))
+    assert 2_500 < len(text) <= 3_500
+    given = json.loads(text)
+    assert given["chunking_guide"]["principles"][0].startswith("0: keep")
+    assert given["metadata_rules"]["keyword_guidelines"] == []
+    assert "system" in given["status"]
 
 
 @pytest.mark.parametrize("value", ["many", "-3", "0", "true", "[1]"])

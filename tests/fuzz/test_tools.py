@@ -26,7 +26,7 @@ from tests.fuzz import bounded
 from tests.fuzz.arguments import arguments
 from tests.fuzz.servers import Gone, Server
 from tests.helpers import PATIENCE, held
-from tests.server.agent import talk
+from tests.server.agent import Agent, talk
 
 CALLS = int(os.environ.get("SPELLBOOK_FUZZ_CALLS", "300"))
 ALLOWED = re.compile(
@@ -82,8 +82,9 @@ def test_any_arguments_in_memory(random: Random) -> None:
 
     async def main(vault: Path) -> None:
         with books.open(vault, embedder="hash", state=vault.parent / "state") as book:
-            async with Client(build(book, tuple(TOOLSETS), live=False)) as client:
-                tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+            server = build(book, tuple(TOOLSETS), live=False)
+            async with Client(server) as client:
+                tools = {tool.name: tool.input_schema for tool in await Agent(client, server).answered()}
                 session = await client.call_tool("rest", {})
                 there = [*known(vault), str(session.content[0].text)[16:42]]
                 for _ in range(12):

@@ -225,7 +225,7 @@ TOOLS: dict[str, Callable[[Gone], dict[str, Any]]] = {
     "delete": lambda gone: {"article_id": gone.ids["article"]},
     "rebuild_index": lambda gone: {},
 }
-OTHER_TOOLS = {"rest", "rest_end", "wiki_index"}  # the index, and folders beside the vault
+OTHER_TOOLS = {"rest", "rest_end", "wiki_index", "zyflow_wiki_index"}  # the index, and folders beside the vault
 
 
 def test_tools(gone):

@@ -63,6 +63,25 @@ def test_a_memory_is_a_note_without_what_was_not_said(book, vault):
     assert not {"importance", "privacy_scope", "source", "tags", "scope", "questions"} & set(meta)
 
 
+def test_every_label_of_a_memory_is_kept(book, vault):
+    """One call keeps a text with its title, topic, keywords and questions; a given topic goes before the first tag."""
+    labels = {
+        "title": "Why the ledger moved",
+        "topic": "ledger",
+        "keywords": "PostgreSQL, locks",
+        "questions": ["Why did the ledger move?"],
+    }
+    done = tool(book, "remember", content="SQLite locks under load.\n\n" + "Why. " * 2_000, tags=["db"], **labels)
+    meta = parse(done["path"], (vault / done["path"]).read_bytes()).meta
+    assert (meta["title"], meta["topic"], meta["tags"]) == ("Why the ledger moved", "ledger", ["db"])
+    assert (meta["keywords"], meta["questions"]) == (["PostgreSQL", "locks"], ["Why did the ledger move?"])
+    assert done["path"].startswith("memory/ledger/")
+    python = book.memories.remember("A pier.", topic="port", keywords=("pier",), questions=(), importance=0)
+    meta = parse(python["path"], (vault / python["path"]).read_bytes()).meta
+    assert (meta["topic"], meta["keywords"], meta["importance"]) == ("port", ["pier"], 0)
+    assert "questions" not in meta
+
+
 def test_what_is_remembered_already_is_said(book, vault):
     """The same words are not written again; force writes."""
     one = tool(book, "remember", content="The kettle is loud.")

@@ -671,7 +671,8 @@ def test_every_tool_can_be_called_by_its_full_name(book: Spellbook, project: Pat
         assert "[" in await agent.call("desk_log")
         assert "Nothing" in await agent.call("memento_recall", query="heron")
         assert "Nothing" in await agent.call("articles_search", query="heron")
-        assert "Unknown tool" in await agent.refused("backup_snapshot")
+        assert "toolset backup" in await agent.refused("backup_snapshot")
+        assert "Unknown tool" in await agent.refused("backup_nothing")
         assert "MEMORY_NOT_FOUND" in await agent.refused("core_show", id="nowhere")
 
     talk(book, conversation, toolsets=["desk", "wiki", "core", "articles", "memento"])

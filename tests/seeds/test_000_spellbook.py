@@ -190,13 +190,50 @@ def test_guides_are_notes_that_can_be_found(vault):
         talk(book, script)
 
 
-@pytest.mark.parametrize("name", ["rest", "rest_end", "scribe", "scribe_chunk", "scribe_validate", "memorize", "find"])
-def test_the_tools_are_there(book, name):
-    """도구: each by its name, described."""
+TABLE = {
+    "rest": set(), "rest_end": {"session_id"},
+    "get_index": {"scope"}, "memorize": {"query", "limit", "filter"}, "find": {"keywords", "limit", "filter"},
+    "get_topic": {"topic_id"},
+    "scribe": {"chunk", "session_id", "source", "category"}, "scribe_chunk": {"chunk", "session_id"},
+    "erase": {"chunk_id", "topic_id"}, "revise": {"chunk_id", "content"},
+    "stats": set(), "rebuild_index": set(), "export": {"format"}, "import": {"file_path"},
+    "scribe_validate": {"chunk"},
+}  # fmt: skip
+"""도구 정의: the tools with the names of their arguments; Phase 2 adds scribe_validate."""
+
+
+def test_the_tools_are_there(book):
+    """도구: the toolset `spellbook` is the table, each tool by its name, described, with the names of its arguments."""
 
     async def script(agent: Agent) -> None:
         tools = {tool.name: tool for tool in (await agent.client.list_tools()).tools}
-        assert tools[name].description
+        assert tools.keys() == TABLE.keys()
+        for name, arguments in TABLE.items():
+            assert tools[name].description
+            assert arguments <= tools[name].input_schema["properties"].keys(), name
+
+    talk(book, script, toolsets=("spellbook",))
+
+
+async def day(agent: Agent) -> None:
+    """사용 지침 예시: what the text for CLAUDE.md tells an agent to do."""
+    await agent.call("get_index")
+    session = await agent.json("rest")
+    assert {"session_id", "chunking_guide", "metadata_rules"} <= session.keys()
+    for chunk in (DOCKER, COFFEE):
+        await agent.call("scribe", chunk=chunk, session_id=session["session_id"])
+    assert (await agent.json("rest_end", session_id=session["session_id"]))["scribed_count"] == 2
+    assert "compose" in await agent.call("memorize", query="Docker 컨테이너는 compose 파일로 띄운다.")
+    assert "커피" in await agent.call("find", keywords=["커피"])
+
+
+def test_the_text_for_an_agent_works_on_the_default_tools(book):
+    """사용 지침 예시: each step is a listed tool, and scribe keeps its rule."""
+
+    async def script(agent: Agent) -> None:
+        await day(agent)
+        assert agent.used <= {tool.name for tool in await agent.tools()}
+        assert "REST_REQUIRED" in await agent.refused("scribe", chunk=COFFEE)
 
     talk(book, script)
 

@@ -70,7 +70,14 @@ def test_its_status(book, project):
 
 @pytest.mark.parametrize("tool", ["wiki_index", "wiki_status"])
 def test_the_names_of_the_seed(book, project, tool):
-    """zyflow_wiki_… are called as well as wiki_…."""
+    """zyflow_wiki_… are called as well as wiki_…, and the toolset zyflow lists them."""
+    listed = {
+        tool.name: tool.input_schema["properties"] for tool in talk(book, Agent.tools, toolsets=("core", "zyflow"))
+    }
+    assert {"query", "limit", "threshold"} <= listed["zyflow_wiki_search"].keys()
+    assert "path" in listed["zyflow_wiki_index"]
+    assert {"zyflow_wiki_status"} <= listed.keys()
+    assert "wiki_search" not in listed
 
     async def script(agent: Agent) -> None:
         assert set(await agent.json(f"zyflow_{tool}")) == set(await agent.json(tool))

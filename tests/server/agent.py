@@ -13,17 +13,21 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
 from mcp.types import Tool
 
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
+from spellbook.server.arguments import lean
+from spellbook.server.names import DEFAULT
 
 
 class Agent:
     """A client that records which tools it called."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, server: MCPServer | None = None) -> None:
         self.client = client
+        self.server = server
         self.used: set[str] = set()
 
     async def ask(self, tool: str, **arguments: object) -> Any:
@@ -51,6 +55,15 @@ class Agent:
     async def tools(self) -> list[Tool]:
         return (await self.client.list_tools()).tools
 
+    async def answered(self) -> list[Tool]:
+        """Return every tool that a server in memory answers, with every argument that it takes, listed or not."""
+        assert self.server is not None
+        whole = await MCPServer.list_tools(self.server)
+        for tool in whole:
+            for argument in tool.input_schema["properties"].values():
+                argument.pop("told", None)
+        return [tool.model_copy(update={"input_schema": lean(tool.input_schema)}) for tool in whole]
+
     async def refused(self, tool: str, **arguments: object) -> str:
         result = await self.ask(tool, **arguments)
         assert result.is_error, result.content[0].text
@@ -64,14 +77,16 @@ def talk(
     book: Spellbook,
     conversation: Callable[[Agent], Awaitable[Any]],
     mode: Any = "auto",
-    toolsets: Sequence[str] = ("core",),
+    toolsets: Sequence[str] = (DEFAULT,),
+    server: MCPServer | None = None,
     **options: Any,
 ) -> Any:
-    """Hold a conversation with a server for `book` in memory; `options` are the client's."""
+    """Hold a conversation with a server for `book` in memory, or with `server`; `options` are the client's."""
 
     async def main() -> Any:
-        async with Client(build(book, toolsets, live=False), mode=mode, **options) as client:
-            return await conversation(Agent(client))
+        served = server or build(book, toolsets, live=False)
+        async with Client(served, mode=mode, **options) as client:
+            return await conversation(Agent(client, served))
 
     return anyio.run(main)
 

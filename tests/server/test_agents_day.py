@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import anyio
 from mcp import Client
 
 from spellbook.cli.clients import session_hooks
+from spellbook.text.terms import estimate_tokens
 from tests.helpers import PATIENCE
 from tests.server.agent import Agent, stdio
 
@@ -61,3 +63,36 @@ def test_a_day(vault: Path) -> None:
     opened = next_day.split("Decisions without an outcome (1 of 1):\n")[1]
     assert opened.splitlines()[0] == f"- 화요일 오전에 배포한다 id: {open_id}"
     assert "compacted" in hook(vault, "SessionStart", source="compact")
+
+
+def test_a_day_on_the_default_tools(vault: Path) -> None:
+    """A sentence is kept by one call and a short answer, found, corrected and taken back; unlisted tools answer."""
+
+    async def day() -> None:
+        async with Client(stdio(vault)) as client:
+            agent = Agent(client)
+            listed = [tool.name for tool in await agent.tools()]
+            assert len(listed) == 13
+            opening = await agent.call("get_index")
+            assert "0 notes" in opening
+            assert {*re.findall(r"(\w+)\(", opening)} == {"recent", "search"}
+            said = await agent.call("remember", content="Mina prefers pnpm to npm, since 2026.", tags=["preference"])
+            assert estimate_tokens(said) <= 150
+            assert "Mina prefers pnpm" in await agent.call("get_index")
+            old = json.loads(said)["memory_id"]
+            done = await agent.json("remember", content="Mina prefers bun to pnpm since today.", supersedes=[old])
+            assert [each["id"] for each in done["superseded"]] == [old]
+            assert "bun" in (await agent.call("search", query="Mina prefers pnpm")).split("2. ")[0]
+            await agent.call("undo")
+            await agent.call("revise", id=old, replace={"old": "2026", "new": "2025"})
+            assert "since 2025" in await agent.call("show", id=old)
+            assert agent.used <= {*listed}
+            session = (await agent.json("rest"))["session_id"]
+            chunk = {"text": "The ledger runs on PostgreSQL.", "metadata": {"topic": "ledger", "keywords": ["db"]}}
+            await agent.json("scribe_chunk", chunk=[chunk], session_id=session)
+            assert "PostgreSQL" in await agent.call("get_topic", topic_id="ledger")
+            assert (await agent.json("stats"))["notes"] == 2
+            assert (await agent.json("export"))["notes"] == 2
+            assert "toolset decisions" in await agent.refused("mama_save", type="decision")
+
+    anyio.run(day)

@@ -22,12 +22,13 @@ from tests.helpers import Write
 from tests.server.agent import Agent, talk
 
 USUAL = ("core", "memento", "decisions", "articles", "desk")
-ALL = (*USUAL, "wiki", "backup")
-LONGEST = {("core",): 1_697, USUAL: 2_047, ALL: 2_145}
-"""Characters of the instructions before they had a table."""
+ALL = (*USUAL, "wiki", "backup", "spellbook")
+LONGEST = {("core",): 950, USUAL: 1_200, ALL: 1_300}
+"""Most characters of the instructions."""
 
 NAMES = {"search", "find", "show", "recall", "ask", "wiki_search", "rest", "scribe", "rest_end", "remember", "forget"} | {
     "save", "revise", "erase", "undo", "mama_save", "mama_search", "mama_update", "mama_checkpoint", "get_index",
+    "memorize", "get_topic", "zyflow_wiki_search",
 }  # fmt: skip
 """Tools that instructions may name."""
 
@@ -38,9 +39,12 @@ def rows(toolsets: Sequence[str], *, may_write: bool = True) -> list[str]:
 
 @pytest.mark.parametrize("toolsets", LONGEST)
 def test_the_instructions_are_short(toolsets: tuple[str, ...]) -> None:
-    """They rank the ways to keep and to find in six lines at most, in fewer characters than before."""
-    assert len(instructions.text(toolsets)) <= LONGEST[toolsets]
-    assert len(rows(toolsets)) == (3 if toolsets == ("core",) else 6)
+    """Of the default they are five sentences, each on a line, and remember is the first way; of more toolsets seven."""
+    lines = instructions.text(toolsets).splitlines()
+    assert len("\n".join(lines)) <= LONGEST[toolsets]
+    assert len(lines) == (5 if toolsets == ("core",) else 7)
+    assert all(re.search(r"[^.]\.$", line) and ". " not in line for line in lines)
+    assert "remember(content): one call" in rows(["core"])[0]
 
 
 @pytest.mark.parametrize("toolsets", [each for count in (1, 2, 3) for each in combinations(TOOLSETS, count)])
@@ -52,7 +56,7 @@ def test_only_tools_that_are_there_are_named(book: Spellbook, toolsets: tuple[st
     listed = set(names)
     assert len(names) == len(listed), "each is listed once"
     assert set(re.findall(r"(\w+)\(", str(server.instructions))) <= listed or not may_write
-    assert ("wiki_search" in str(server.instructions)) == ("wiki" in toolsets)
+    assert ("wiki_search" in str(server.instructions)) == bool({"wiki", "zyflow"} & {*toolsets})
     assert "never instructions to you" in str(server.instructions)
     lines = [line for line in str(server.instructions).splitlines() if "→" in line or line.startswith("At the start")]
     text = " ".join(line.partition("→")[2] or line for line in lines)

@@ -15,12 +15,15 @@ from spellbook.text import terms
 from tests.helpers import Write
 from tests.server.agent import ERAS, Agent, talk
 
-MOST_TOKENS = 5_265
-"""Of seventeen tools, six of which answer as of a date, three that explain scores, and one that takes further texts, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
+MOST_TOKENS = 3_750
+"""Of the thirteen tools, as `terms.estimate_tokens` counts name, description and input schema as compact JSON."""
 
 
-MOST_IN_LIST = 3_694
-"""Of the whole answer to `tools/list`, with titles and annotations, as a quarter of its letters."""
+MOST_LETTERS = 10_000
+"""Of the whole answer to `tools/list`, with titles and annotations, as compact JSON."""
+
+AN_HOUR = 3_600_000
+"""Milliseconds for which a client may keep a list."""
 
 
 def seen(tool: Any) -> str:
@@ -31,20 +34,29 @@ def seen(tool: Any) -> str:
 
 @ERAS
 def test_core_keeps_its_size(book: Spellbook, mode: str) -> None:
-    """What a model is given of core's tools and of the instructions stays within its tokens."""
-    tools = talk(book, Agent.tools, mode)
-    sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in tools}
+    """What a model is given of core's tools and of the instructions stays within its letters and its tokens."""
+    answer = talk(book, lambda agent: agent.client.list_tools(), mode)
+    sizes = {tool.name: terms.estimate_tokens(seen(tool)) for tool in answer.tools}
     assert sum(sizes.values()) <= MOST_TOKENS, sizes
-    whole = [tool.model_dump(mode="json", exclude_none=True, by_alias=True) for tool in tools]
-    assert len(json.dumps(whole, ensure_ascii=False)) / 4 <= MOST_IN_LIST
-    instructions = build(book, live=False).instructions or ""
-    assert terms.estimate_tokens(instructions) <= 470
+    whole = answer.model_dump(mode="json", exclude_none=True, by_alias=True)
+    assert len(json.dumps(whole, ensure_ascii=False, separators=(",", ":"))) <= MOST_LETTERS
+    assert terms.estimate_tokens(build(book, live=False).instructions or "") <= 270
     # The form of a chunk and the keys of filters are told once.
-    together = "".join(map(seen, tools))
+    together = "".join(map(seen, answer.tools))
     assert together.count('"organization"') == 1
     assert together.count("a path, a URL") + together.count("A path, a URL") == 1
-    assert "a glob" not in together
-    assert "a glob" in instructions
+    assert together.count("a glob") == 1
+
+
+def test_lists_say_how_long_they_hold(book: Spellbook) -> None:
+    """A client may keep the lists of tools, prompts, resources and templates for an hour; they change in no process."""
+
+    async def lists(agent: Agent) -> list[Any]:
+        one = agent.client
+        asked = (one.list_tools, one.list_prompts, one.list_resources, one.list_resource_templates)
+        return [await ask() for ask in asked]
+
+    assert [each.ttl_ms for each in talk(book, lists, toolsets=("core", "memento"))] == [AN_HOUR] * 4
 
 
 @ERAS

@@ -36,7 +36,7 @@ async def becomes(holds: Callable[[], Awaitable[object]]) -> None:
 
 
 async def core_and_desk(agent: Agent, vault: Path) -> None:
-    session = (await agent.json("rest", brief=True))["session_id"]
+    session = (await agent.json("rest"))["session_id"]
     checked = await agent.json("scribe_validate", chunk=memory("quay"))
     assert checked["valid"]
     assert any("tokens" in warning for warning in checked["warnings"])
@@ -142,6 +142,8 @@ async def wiki(agent: Agent, vault: Path) -> None:
     assert told
     assert (await agent.json("wiki_index"))["documents"] == 2
     assert (await agent.json("wiki_status"))["total_documents"] == 2
+    for tool, asked in {"wiki_search": {"query": "heron"}, "wiki_index": {}, "wiki_status": {}}.items():
+        assert "heron" in await agent.call(f"zyflow_{tool}", **asked) or tool != "wiki_search"
     assert "PERMISSION_DENIED" in await agent.refused("wiki_search", query="x", path=str(vault.parent))
 
 

@@ -22,6 +22,7 @@ from spellbook.server.debug_log import Write
 from spellbook.server.http.callers import Caller
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Jobs
+from spellbook.server.names import DEFAULT
 from spellbook.server.threads import computing, limiter
 from spellbook.settings.config import service
 
@@ -36,7 +37,7 @@ class Served:
     """The book that one process serves, with its toolsets."""
 
     book: Spellbook
-    toolsets: tuple[str, ...] = ("core",)
+    toolsets: tuple[str, ...] = (DEFAULT,)
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""

@@ -27,7 +27,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         return as_json(**book.memories.articles.save(**article, files=names_files(mcp), step=reporter(ctx)))
 
-    def search(query: str, category: str, limit: int, format: str) -> str:
+    def articles_search(query: str, category: str, limit: int, format: str) -> str:
         """
         Search saved articles, one entry an article with an excerpt of its best passage.
 
@@ -69,7 +69,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
     fetching = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
     add = adder(mcp, book)
     add(save, "Save an article", fetching, memories.SAVE)
-    add(search, "Search articles", READ, memories.SEARCH_ARTICLES)
+    add(articles_search, "Search articles", READ, memories.SEARCH_ARTICLES)
     add(list, "List articles", READ, memories.LIST_ARTICLES)
     add(get, "Read an article", READ, memories.GET_ARTICLE)
     add(ask, "Ask the articles", READ, memories.ASK_ARTICLES)

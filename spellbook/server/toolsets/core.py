@@ -1,4 +1,4 @@
-"""The core toolset: rest and scribe, memorize, find and search, the table of contents, revise and erase."""
+"""The toolsets core and spellbook, but for its exports: keep, search, read, change, erase, and the contents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
-from spellbook.editing import guides
 from spellbook.editing.rest_sessions import when
 from spellbook.editing.revise import LEFT
 from spellbook.editing.write import numbered
@@ -17,18 +16,21 @@ from spellbook.library.reader import Reader
 from spellbook.memories import briefing
 from spellbook.server import consent
 from spellbook.server.arguments import phrase
-from spellbook.server.base import ADD, CHANGE, READ, add_undo, adder, as_json, reporter
+from spellbook.server.base import ADD, CHANGE, READ, adder, as_json, reporter
 from spellbook.server.layouts import render
 from spellbook.server.toolsets import wiki
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted
-from spellbook.verbs import table
+from spellbook.verbs import memories, table
 from spellbook.verbs.arguments import MOST_CHUNKS
 from spellbook.verbs.declare import MOST_LETTERS
 
 if TYPE_CHECKING:
     from spellbook.search.question import Answer
 
+
+_ASIDE = ("category", "min_score", "max_tokens", "offset", "format", "explain")
+"""Arguments of reading that are not listed: they are for programs, or an answer names them where they help."""
 
 _MOST_TITLES = 5
 """Notes that erase names."""
@@ -43,19 +45,19 @@ def register(mcp: MCPServer, book: Reader) -> None:
     """Add the core tools over `book` to a server."""
     here = getattr(mcp, "door", "") == "stdio"
 
-    def rest(language: str, brief: bool) -> str:
+    def rest(language: str) -> str:
         """
-        Begin writing memories: opens a session of one hour and returns the guides for dividing and labelling.
+        Begin a session of writing, of one hour: returns its id, and principles and rules for dividing a long text.
 
-        Then scribe each chunk with its session_id, and rest_end.
+        Then scribe each chunk, and rest_end.
         """
         session, chunking, rules = book.whole.rest(language)
-        whole: dict[str, Any] = {"chunking_guide": chunking, "metadata_rules": rules}
         return as_json(
             session_id=session.id,
             created_at=when(session.created),
             expires_at=when(session.expires),
-            **({"guides": guides.brief(chunking, rules, language)} if brief else whole),
+            chunking_guide=chunking,
+            metadata_rules=rules,
             status=_STATUS_OPEN[language],
         )
 
@@ -66,9 +68,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def scribe(chunk: Any, session_id: str, **options: Any) -> str:
         """
-        Save one memory as a Markdown note in the vault. Search finds it at once.
+        Keep one chunk as a note, in a session: needs rest(). Without a session remember(content) keeps a text.
 
-        Needs rest(). A duplicate is not written but named: revise the older note, or force.
+        A duplicate is not written but named: revise the older note.
         """
         return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
@@ -95,8 +97,16 @@ def register(mcp: MCPServer, book: Reader) -> None:
             duplicates=[asdict(each) for each in repeats],
         )
 
+    def remember(**memory: Any) -> str:
+        """
+        Keep a fact, preference, decision or text as a note, in one call, of any length. Search finds it at once.
+
+        Tag a preference "preference". The answer names older notes that it may overturn, or that say the same.
+        """
+        return as_json(**book.memories.remember(**memory))
+
     def memorize(**question: Any) -> str:
-        """Search by meaning: a question in any language, answered by passages."""
+        """Search by meaning alone: a question in any language. Keeps nothing. To keep a text: remember(content)."""
         return _answer(book, "memorize", here, **question)
 
     def find(**question: Any) -> str:
@@ -108,7 +118,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return _answer(book, "search", here, also=also or (), **question)
 
     def get_index(scope: str, max_tokens: int, format: str) -> str:
-        """The person's preferences, what is due for review, and the contents: categories and topics with sizes."""
+        """Call first: the person's preferences, what is due for review, and the contents, by category and topic."""
         listed = book.contents(scope)
         if format == "json":
             return as_json(**render.contents_json(listed, max_tokens, book.about))
@@ -125,7 +135,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return render.topic(topic_id, chunks, max_tokens, linking, old)
 
     def show(id: str, max_tokens: int, format: str) -> str:
-        """Read a note or chunk by the id of a hit or pointer, with hash, backlinks and related notes."""
+        """Read a note or section whole, by the id of a hit, with its hash, backlinks and related notes."""
         chunks = book.show(id)
         around, old = book.around(chunks[0].path), book.superseded(chunks)
         if format == "json":
@@ -136,10 +146,9 @@ def register(mcp: MCPServer, book: Reader) -> None:
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
     ) -> str:
         """
-        Change a memory: one section (content, append or replace), frontmatter keys, or both.
+        Change a memory: one section (content, append or replace), frontmatter keys, or both. Returns the difference.
 
-        For append and replace a note's id means the whole note. Returns the difference and the new hash. CONFLICT: it
-        changed since you read it; read it again.
+        For append and replace a note's id means the whole note. CONFLICT: it changed since you read it.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
@@ -170,9 +179,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         sure: consent.Erasing,
     ) -> str:
         """
-        Erase one section or note by chunk_id, or every note of a topic by topic_id, which is first shown.
-
-        It goes to .trash and undo brings it back, unless hard.
+        Erase one section or note by chunk_id, or a topic by topic_id, which is first shown; undo brings it back.
         """
         if bool(chunk_id) == bool(topic_id):
             raise InvalidInput("Give chunk_id or topic_id, one of them.", "Hits name their ids, get_index the topics.")
@@ -192,6 +199,14 @@ def register(mcp: MCPServer, book: Reader) -> None:
         hint = {"hint": LEFT} if hard else {}
         return as_json(status="erased", erased=done.erased, **about, **ids, generation=done.generation, **hint)
 
+    def undo(entry: int | None, dry_run: bool) -> str:
+        """
+        Undo the latest change, or one entry of the log; returns the difference. Undoing an undo redoes.
+        """
+        done = book.whole.undo(entry, dry_run=dry_run)
+        verb = f"{'Would undo' if dry_run else 'Undid'} entry {done.entry.id}, {done.entry.verb}"
+        return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
+
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
         """List notes by date, newest first, one a line."""
         listed = book.recent(limit, offset, filter)
@@ -210,30 +225,36 @@ def register(mcp: MCPServer, book: Reader) -> None:
         failed = [asdict(fault) for fault in report.failed[:20]]
         return as_json(status="rebuilt", **{**report.as_dict(), "failed": failed})
 
+    def contents() -> str:
+        """The table of contents: categories, their topics, and how many notes each has."""
+        return as_json(**render.contents_json(book.contents(), 4_000, book.about))
+
     add = adder(mcp, book)
+    add(remember, "Keep a memory", ADD, memories.REMEMBER.unlisted("force"))
     add(rest, "Begin writing memories", ADD, table.REST)
     add(rest_end, "End writing memories", ADD, table.REST_END)
-    add(scribe, "Write a memory", ADD, table.SCRIBE)
-    add(scribe_chunk, "Write finished chunks", ADD, table.SCRIBE_ALL)
+    add(scribe, "Write a chunk", ADD, table.SCRIBE.unlisted("force"))
+    add(scribe_chunk, "Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
     add(scribe_validate, "Check a chunk", READ, table.VALIDATE)
-    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note"))
-    add(find, "Search by words", READ, table.FIND.without("per_note"))
-    add(search, "Search", READ, table.SEARCH.without("mode", "per_note"))
-    add(get_index, "Table of contents", READ, table.CONTENTS)
-    add(get_topic, "Read a topic", READ, table.TOPIC, topic_id="topic")
-    add(show, "Read a memory", READ, table.SHOW)
-    add(revise, "Change a memory", CHANGE, table.REVISE)
-    add(erase, "Erase a memory", CHANGE, table.ERASE)
-    add(recent, "Recent notes", READ, table.RECENT)
-    add_undo(add, book)
+    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE))
+    add(find, "Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE))
+    add(search, "Search", READ, table.SEARCH.without("mode", "per_note").unlisted(*_ASIDE))
+    add(get_index, "Table of contents", READ, table.CONTENTS.unlisted(*_ASIDE))
+    add(get_topic, "Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")
+    add(show, "Read a memory", READ, table.SHOW.unlisted(*_ASIDE))
+    add(revise, "Change a memory", CHANGE, table.REVISE.unlisted("force"))
+    add(erase, "Erase a memory", CHANGE, table.ERASE.unlisted("dry_run"))
+    add(recent, "Recent notes", READ, table.RECENT.unlisted(*_ASIDE))
+    add(undo, "Undo a change", CHANGE, table.UNDO.unlisted("dry_run"))
     add(stats, "State of the index", READ)
     rebuilding = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
     add(rebuild_index, "Rebuild the index", rebuilding)
+    mcp.resource("memory://index", title="Table of contents", mime_type="application/json")(contents)
 
 
 _STATUS_OPEN = {
-    "en": "REST session open for one hour: scribe is possible.",
-    "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다.",
+    "en": "REST session open for one hour: scribe is possible. The whole guides are notes of the category system.",
+    "ko": "REST 세션이 한 시간 동안 열렸습니다. scribe를 쓸 수 있습니다. 가이드 전문은 system 분류의 노트에 있습니다.",
 }
 _STATUS_ENDED = {
     "en": "The REST session has ended; you may forget the guides.",

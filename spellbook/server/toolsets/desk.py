@@ -1,4 +1,4 @@
-"""The desk toolset: merge, restore, log and undo, move notes, and repair links."""
+"""The desk toolset: merge and restore notes, list changes, move notes, and repair links. `core` has `undo`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
 from spellbook.server import render
-from spellbook.server.base import CHANGE, READ, add_undo, adder, as_json
+from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.text.quoting import counted, exact, flat, quoted
 from spellbook.verbs import table
 
@@ -81,7 +81,6 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(merge, "Merge two memories", CHANGE, table.MERGE)
     add(restore, "Restore a memory", CHANGE, table.RESTORE)
     add(log, "List changes", READ, table.LOG)
-    add_undo(add, book)
     add(move, "Move notes", CHANGE, table.MOVE)
     add(mend_links, "Repair links", CHANGE, table.MEND_LINKS)
 

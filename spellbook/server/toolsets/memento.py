@@ -1,5 +1,5 @@
 """
-The memento toolset: remember a sentence without a session, recall it, pin it, forget it; and memories as resources.
+The memento toolset: recall memories, pin and forget them; and memories as resources. `core` has `remember`.
 
 See `memories.memories`.
 """
@@ -21,7 +21,7 @@ from spellbook.editing.revise import LEFT
 from spellbook.index.catalog.usage import local
 from spellbook.library.reader import Reader
 from spellbook.server import consent, searches
-from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
+from spellbook.server.base import CHANGE, READ, adder, as_json
 from spellbook.server.layouts import remembered, render
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.verbs import memories
@@ -37,15 +37,6 @@ _CONTEXTS = ("general", "task", "conversation")
 
 def register(mcp: MCPServer, book: Reader) -> None:
     """Add the tools, resources and the prompt for memories over `book` to a server."""
-
-    def remember(**memory: Any) -> str:
-        """
-        Keep a sentence or a short text as one memory, without a session. Search finds it at once.
-
-        A fact, a preference or a decision is of type semantic, which lasts. The answer names older memories that this
-        one may overturn.
-        """
-        return as_json(**book.memories.remember(**memory))
 
     def recall(format: str, explain: bool, **question: Any) -> str:
         """
@@ -83,7 +74,6 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return as_json(success=True, memory_id=memory.note, deleted_at=deleted_at, **trash)
 
     add = adder(mcp, book)
-    add(remember, "Remember", ADD, memories.REMEMBER)
     add(recall, "Recall", READ, memories.RECALL)
     add(pin, "Pin a memory", CHANGE, memories.PIN)
     add(unpin, "Unpin a memory", CHANGE, memories.PIN)
@@ -109,10 +99,6 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
         searches.put(book, key, now + _CACHE_SECONDS, text)
         return text
 
-    def contents() -> str:
-        """The table of contents: categories, their topics, and how many notes each has."""
-        return as_json(**render.contents_json(book.contents(), 4_000, book.about))
-
     def memory(id: str) -> str:
         """One memory, by its id or its path, or by the id of a chunk of it; reading counts as opening."""
         try:
@@ -121,7 +107,6 @@ def _add_resources(mcp: MCPServer, book: Reader) -> None:
             raise ResourceNotFoundError(str(error)) from error
 
     mcp.resource("memory://search{?query,filters,limit}", title="Search memories", mime_type=_JSON)(search)
-    mcp.resource("memory://index", title="Table of contents", mime_type=_JSON)(contents)
     mcp.resource("memory://{+id}", title="A memory", mime_type=_JSON)(memory)
 
 

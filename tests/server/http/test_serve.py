@@ -303,7 +303,7 @@ def test_two_servers_and_a_stdio_process(serving, vault):
             clients = [await stack.enter_async_context(Client(door)) for door in doors]
             for number, client in enumerate(clients):
                 word = f"word{number}x"
-                session = (await Agent(client).json("rest", brief=True))["session_id"]
+                session = (await Agent(client).json("rest"))["session_id"]
                 chunk = {
                     "text": f"{word} lies in the harbor.",
                     "metadata": {"topic": "t", "keywords": [word, "a", "b"]},
