@@ -30,7 +30,7 @@ from spellbook import __version__
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
-from spellbook.server import completion, debug_log, instructions, stdio
+from spellbook.server import debug_log, instructions, stdio
 from spellbook.server.arguments import lean
 from spellbook.server.background import Background
 from spellbook.server.names import DEFAULT, Names, toolsets_of, way_on
@@ -99,7 +99,6 @@ def build(
     )
     for name in dict.fromkeys(_MODULES.get(each, each) for each in (DEFAULT, "spellbook", *toolsets)):
         import_module(f"spellbook.server.toolsets.{name}").register(mcp, book)
-    completion.register(mcp, book)
     return mcp
 
 

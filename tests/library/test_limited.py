@@ -21,7 +21,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from mcp.types import ResourceTemplateReference
 
 from spellbook.index import privacy, sync
 from spellbook.index.filters import conditions
@@ -359,8 +358,6 @@ def test_processes_that_help_to_read_leave_hidden_notes_out(team: Reader) -> Non
 
 # -- every tool
 
-PREFIXES = ("", "z", "zq", "c")
-
 
 def filled(schema: Mapping[str, Any], text: str) -> Iterator[dict[str, Any]]:
     """Yield arguments that a tool takes, with `text` in each that is a text."""
@@ -416,8 +413,8 @@ def test_no_tool_tells_of_what_is_hidden(
     assert held(whole.config.vault) == before
 
 
-def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Reader) -> None:
-    """Resources, prompts, and completions of ids, topics and categories have shown notes alone."""
+def test_no_resource_or_prompt_tells_of_what_is_hidden(team: Reader) -> None:
+    """Resources and prompts have shown notes alone."""
 
     async def conversation(agent: Agent) -> list[object]:
         client, answers = agent.client, []
@@ -432,9 +429,6 @@ def test_no_resource_prompt_or_completion_tells_of_what_is_hidden(team: Reader) 
         for uri in ("memory://index", "memory://search", "memory://crane"):
             answers.append(("", str(await client.read_resource(uri))))
         answers.append(("", str(await client.list_resources())))
-        for name, prefix in itertools.product(("id", "topic", "category"), PREFIXES):
-            ref = ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
-            answers.append(("", str(await client.complete(ref, {"name": name, "value": prefix}))))
         return answers
 
     answers = talk(team, conversation, toolsets=TOOLSETS)

@@ -1,4 +1,4 @@
-"""What core's tools cost a conversation, and what was added so that they cost no more: shared words, asking, completion."""
+"""What core's tools cost a conversation, and what was added so that they cost no more: shared words, asking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
+from mcp.types import ElicitResult
 
 from spellbook.library.book import Spellbook
 from spellbook.server.app import build
@@ -124,32 +124,3 @@ def test_what_goes_to_the_trash_is_not_asked_about(book: Spellbook, write_note: 
     write_note("a.md", "The crane lifts.\n")
     answer, asked = erasing(book, mode, "decline", False, chunk_id="a.md")
     assert (answer["status"], asked) == ("erased", [])
-
-
-# -- completion
-
-
-@ERAS
-def test_ids_topics_and_categories_are_completed(book: Spellbook, write_note: Write, mode: str) -> None:
-    """By prefix in any case, sorted, at most 100, wherever an argument has such a name; wildcards are letters."""
-    for number in range(103):
-        write_note(f"n/{number:03}.md", "text\n", topic=f"Harbour {number:03}", category="knowledge")
-    write_note("100%.md", "text\n", topic="quay_a", category="decision")
-    book.reindex()
-
-    async def conversation(agent: Agent) -> None:
-        async def offered(name: str, value: str, ref: Any = None) -> Any:
-            ref = ref or ResourceTemplateReference(type="ref/resource", uri="memory://{+id}")
-            return (await agent.client.complete(ref, {"name": name, "value": value})).completion
-
-        many = await offered("id", "n/")
-        assert (len(many.values), many.has_more, many.values[0]) == (100, True, "n/000")
-        assert (await offered("id", "n/10")).values == ["n/100", "n/101", "n/102"]
-        assert (await offered("id", "%")).values == []
-        assert (await offered("id", "100%")).values == ["100%"]
-        assert (await offered("category", "DEC")).values == ["decision"]
-        prompt = PromptReference(type="ref/prompt", name="memory_injection")
-        assert (await offered("topic", "quay", prompt)).values == ["quay_a"]
-        assert (await offered("token_budget", "1", prompt)).values == []
-
-    talk(book, conversation, mode, ("core", "memento"))

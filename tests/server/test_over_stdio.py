@@ -1,4 +1,4 @@
-"""Every tool, resource, prompt and completion once for real: all toolsets in a child process, in both eras of the protocol."""
+"""Every tool, resource and prompt once for real: all toolsets in a child process, in both eras of the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.types import ElicitResult, PromptReference, ResourceTemplateReference
+from mcp.types import ElicitResult
 
 from spellbook.server.names import TOOLSETS
 from spellbook.text.terms import estimate_tokens
@@ -110,14 +110,6 @@ async def memento(agent: Agent, vault: Path) -> None:
     assert json.loads((await agent.client.read_resource("memory://index")).contents[0].text)["total_chunks"]
     prompt = await agent.client.get_prompt("memory_injection", {"query": "when does the ferry leave"})
     assert "ferry" in prompt.messages[0].content.text
-    done = await agent.client.complete(
-        ResourceTemplateReference(uri="memory://{+id}"), argument={"name": "id", "value": kept[:4]}
-    )
-    assert kept in done.completion.values
-    done = await agent.client.complete(
-        PromptReference(name="memory_injection"), argument={"name": "context_type", "value": ""}
-    )
-    assert done.completion is not None
     await agent.call("forget", memory_id=kept)
 
 

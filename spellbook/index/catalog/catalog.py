@@ -313,21 +313,6 @@ class Catalog:
         """Return the id of the note at `path`."""
         return next((id for (id,) in self._rows("SELECT id FROM notes WHERE path = ?", (path,))), None)
 
-    def starting(self, column: str, prefix: str, conditions: Sequence[Condition], limit: int) -> list[str]:
-        """Return at most `limit` values of a column (id, topic, category) that start so in any case, sorted."""
-        if column not in {"id", "topic", "category"}:
-            raise ValueError(column)
-        where, values = in_sql(self._database, conditions)
-        rows = self._rows(
-            f"""
-            SELECT DISTINCT {column} FROM notes
-            WHERE {column} <> '' AND lower(substr({column}, 1, :length)) = lower(:prefix) AND {where}
-            ORDER BY {column} LIMIT :most
-            """,
-            {**values, "prefix": prefix, "length": len(prefix), "most": limit},
-        )
-        return [value for (value,) in rows]
-
     def topics(self, conditions: Sequence[Condition] = ()) -> list[Topic]:
         """Return every topic, largest first within its category."""
         where, values = in_sql(self._database, conditions)
