@@ -41,6 +41,9 @@ noted: set[str] = set()
 
 _log = logging.getLogger(__name__)
 
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){20}""")
+"""A key with 20 or more dots. tomllib's memory grows with the square of the parts: gigabytes for a file of 100 kB."""
+
 _FORMS = {
     "ollama": "ollama:MODEL[@URL]",
     "openai": "openai:MODEL[@URL]",
@@ -357,6 +360,8 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     """Parse the text of a config.toml; errors name it `file`. Raises InvalidInput."""
     import tomllib
 
+    if deep := _DEEP_KEY.search(text):
+        raise InvalidInput(f"{file}: a setting has too many parts ({deep[0]:.40}…).", "Fix or delete the line.")
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read

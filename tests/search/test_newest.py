@@ -158,7 +158,7 @@ def test_the_command_lists_and_search_without_a_question_does(vault, dated):
     [
         (["search"], "Give a QUERY"),
         (["search", "--filter", "path=a/", "--min-score", "0.5"], "--min-score needs a QUERY"),
-        (["recent", "-n", "0"], "limit=0 is out of range"),
+        (["recent", "-n", "0"], "0 is not in the range 1<=x<=100"),
         (["recent", "--filter", "when=soon"], "is not a date"),
     ],
 )

@@ -85,10 +85,10 @@ def test_a_writer_names_a_note(book: Spellbook, write_note: Write) -> None:
     write_note("decision/door/Left door.md", "# Left\n\ntext\n", id="01LEFT")
     book.reindex()
     for id in ("01LEFT", "decision/door/Left door.md", "01LEFT#"):
-        assert superseding.linked(book.index, id) == "[[decision/door/Left door]]"
-    shown = compose({"supersedes": superseding.linked(book.index, "01LEFT")}, "x")
+        written = superseding.replacing(superseding.meant(book.index, id))
+        assert written == {"supersedes": "[[decision/door/Left door]]"}
+    shown = compose(written, "x")
     assert 'supersedes: "[[decision/door/Left door]]"\n' in shown
-    assert superseding.linked(book.index, "nothing") == "nothing"
 
 
 def test_a_person_names_a_note(book: Spellbook, vault: Path, write_note: Write) -> None:

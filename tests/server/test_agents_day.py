@@ -19,9 +19,9 @@ from tests.server.agent import Agent, stdio
 
 def hook(vault: Path, event: str, **given: object) -> str:
     """Run the hook of an event as `install` writes it, with what Claude Code gives it; return what it prints."""
-    option, _ = session_hooks.EVENTS[event]
+    run = next(run for name, run, *_ in session_hooks.RUNS["claude-code"] if name == event)
     told = json.dumps({"session_id": "one", "cwd": str(vault), "hook_event_name": event, **given})
-    command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), "context", option]
+    command = [sys.executable, "-P", "-m", "spellbook", "--vault", str(vault), *run.split()]
     done = subprocess.run(command, input=told.encode(), capture_output=True, timeout=PATIENCE, check=True)
     assert done.stderr == b""
     return done.stdout.decode()
