@@ -361,7 +361,7 @@ def settings_of(file: str, text: str) -> dict[str, Any]:
     import tomllib
 
     if deep := _DEEP_KEY.search(text):
-        raise InvalidInput(f"{file}: a setting has too many parts ({deep[0]:.40}…).", "Fix or delete the line.")
+        raise InvalidInput(f"{file}: a setting has too many parts ({deep[0]:.40}…).", "Fix the line and try again.")
     try:
         raw: Mapping[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number or a depth that Python cannot read

@@ -124,7 +124,8 @@ def test_a_body_that_turns_out_to_be_no_http(port, path, caplog):
     with asking(port, f"POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".encode()) as connection:
         begun = b""
         while b"ok" not in begun:
-            assert (piece := connection.recv(1_000)), begun
+            piece = connection.recv(1_000)
+            assert piece, begun
             begun += piece
         connection.sendall(b"ZZZZ\r\n")
         assert is_cut(connection)
