@@ -101,7 +101,9 @@ def install(ctx: click.Context, /, client: str, uninstall: bool, dry_run: bool, 
 
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
+    from spellbook.capture.ledger import CAPTURE
     from spellbook.cli.clients import clients, session_hooks
+    from spellbook.memories.claude import SWITCH
     from spellbook.settings.config import find_vault
 
     about, name, force = clients.CLIENTS[client], options["name"], options["force"]
@@ -148,36 +150,24 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                     err=True,
                 )
         if options["hooks"] and not dry_run:
-            _offer_capture(vault, options["capture"])
+            question = "Keep what you say to agents as notes in sessions/ of the vault?"
+            _switch(vault, CAPTURE, options["capture"], question)
         if client == _SESSIONS and not dry_run and not options["url"]:
-            _choose_memory(vault, options["claude_memory"])
+            question = "Search Claude Code's own memory of a project too? It is only read."
+            _switch(vault, SWITCH, options["claude_memory"], question)
     if changes and not dry_run:
         output.say(about.next)
 
 
-def _offer_capture(vault: Path, is_wanted: bool | None) -> None:
-    """Switch capture on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
+def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
+    """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     from spellbook.capture.ledger import Ledger
 
     ledger = Ledger(str(vault))
-    if is_wanted is None and not ledger.switch and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm("Keep what you say to agents as notes in sessions/ of the vault?", abort=False)
+    if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
+        is_wanted = output.confirm(question, abort=False)
     if is_wanted is not None:
-        ledger.turn(is_wanted, vault)
-
-
-def _choose_memory(vault: Path, answer: bool | None) -> None:
-    """Keep whether Claude Code's own memory is searched beside a vault: by the option, else by asking on a terminal."""
-    from spellbook.memories import claude
-
-    switch = claude.switch(vault)
-    if answer is None and not switch.exists() and sys.stdin.isatty():
-        answer = output.confirm("Search Claude Code's own memory of a project too? It is only read.", abort=False)
-    if answer:
-        switch.parent.mkdir(parents=True, exist_ok=True)
-        switch.touch()
-    elif answer is False:
-        switch.unlink(missing_ok=True)
+        ledger.turn(is_wanted, vault, name)
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

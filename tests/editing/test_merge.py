@@ -37,7 +37,10 @@ def joined(first, other, take=""):
     ("first", "other", "expected"),
     [
         pytest.param(
-            "One. Three.\n", "One. Two. Three.\n", "One. Three.\n\nTwo.\n", id="a sentence goes to the end of the section"
+            "One. Three.\n",
+            "One. Two. Three.\n",
+            "One. Three.\n\nTwo.\n",
+            id="a sentence goes to the end of the section",
         ),
         pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nTwo.\n\nNew.\n", id="a paragraph too"),
         pytest.param(
