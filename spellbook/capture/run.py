@@ -54,17 +54,17 @@ def serve() -> None:
             if not is_ours:
                 return
             for number, job in ledger.all("job").items():
-                ended: dict[str, str] = {}
+                ended = {"at": time.time(), "exchanges": 0}
                 with _telling(ended):
                     index = Index.open(config)
                     for place, is_over in _wanted(ledger, job):
                         with _telling(ended):
-                            capture(index, ledger, place, is_over)
+                            ended["exchanges"] += capture(index, ledger, place, is_over)
                 ledger.put(("run", "", ended), job=number)
 
 
 @contextlib.contextmanager
-def _telling(ended: dict[str, str]) -> Iterator[None]:
+def _telling(ended: dict[str, Any]) -> Iterator[None]:
     """Keep an error for `Ledger.problems`, whatever it is, and go on: other transcripts should not wait for one."""
     try:
         yield

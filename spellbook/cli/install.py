@@ -150,24 +150,29 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
                     err=True,
                 )
         if options["hooks"] and not dry_run:
-            question = "Keep what you say to agents as notes in sessions/ of the vault?"
-            _switch(vault, CAPTURE, options["capture"], question)
+            _switch(vault, CAPTURE, options["capture"])
         if client == _SESSIONS and not dry_run and not options["url"]:
-            question = "Search Claude Code's own memory of a project too? It is only read."
-            _switch(vault, SWITCH, options["claude_memory"], question)
+            _switch(vault, SWITCH, options["claude_memory"])
     if changes and not dry_run:
         output.say(about.next)
 
 
-def _switch(vault: Path, name: str, is_wanted: bool | None, question: str) -> None:
+def _switch(vault: Path, name: str, is_wanted: bool | None) -> None:
     """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     from spellbook.capture.ledger import Ledger
 
     ledger = Ledger(str(vault))
     if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm(question, abort=False)
+        is_wanted = output.confirm(_question(name), abort=False)
     if is_wanted is not None:
         ledger.turn(is_wanted, vault, name)
+
+
+def _question(switch: str) -> str:
+    """Return what a person is asked about a switch."""
+    if switch:
+        return "Search Claude Code's own memory of a project too? It is only read."
+    return "Keep what you say to agents as notes in sessions/ of the vault?"
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Literal
 
 from spellbook.editing.merged_labels import LISTS, as_list, unite
@@ -173,7 +173,8 @@ class _CombinedDraft:
     def _join_units(self, added: Sequence[_Unit]) -> str:
         """Return units as blocks; units from one block of the other note stay one block."""
         text = ""
-        for before, unit in pairwise([None, *added]):
+        before: _Unit | None = None
+        for unit in added:
             is_same = before is not None and before.block == unit.block
             if is_same and unit.kind == "item":
                 text += self._newline
@@ -182,6 +183,7 @@ class _CombinedDraft:
             elif before:
                 text += self._newline * 2
             text += re.sub(r"\r\n|\r|\n", self._newline, unit.text)
+            before = unit
         return text
 
     def _blank_at(self, at: int) -> str:
