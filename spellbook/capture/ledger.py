@@ -1,5 +1,5 @@
 """
-The ledger of a vault on this machine: whether sessions are captured, what ever was, and the jobs that hooks leave.
+The ledger of a vault on this machine: what a person said yes to, which sessions were captured, the jobs of hooks.
 
 It lies in the data folder, as no setting of a vault may switch capture on. What it lists is never written again, also
 if a person deleted the note. If it is lost, capture is off.
@@ -23,13 +23,17 @@ from spellbook.system.sqlite import Database, run_script
 FORGOTTEN = ["-", 0]
 """Stands for a session that a person does not want to be captured."""
 
+CAPTURE = ""
+"""The name of the switch of capture."""
+
 _EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
 _MOST_JOB, _MOST_STDIN, _STDIN_SECONDS = 4_096, 100_000, 0.1
 _LATE = 600.0  # seconds after which a job should have been done; by hand
 _LOSS = "capture is off until `spellbook capture on`"
 _TABLES = """
-    -- switch: {on, at, since}; key: of an exchange; transcript: the offset at which to read on; session: [name of its
-    -- note, last part of that] or FORGOTTEN; job: what a hook was given; run: how the last one ended.
+    -- switch, by its name, CAPTURE or another's: {on, at, since}; key: of an exchange; transcript: the offset at which
+    -- to read on; session: [name of its note, last part of that] or FORGOTTEN; job: what a hook was given; run: how the
+    -- last one failed.
     CREATE TABLE kept (kind TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
 """
 _started: list[Any] = []
@@ -63,14 +67,15 @@ class Ledger:
     @property
     def switch(self) -> dict[str, Any]:
         """Whether capture is `on`, when that was said (`at`), `since` when words count; {} if never."""
-        return dict(self.all("switch").get("", {}))
+        return dict(self.all("switch").get(CAPTURE, {}))
 
-    def turn(self, is_on: bool, vault: Path) -> None:
-        """Switch capture on or off. What is said while it is off is not captured later."""
+    def turn(self, is_on: bool, vault: Path, name: str = CAPTURE) -> None:
+        """Switch capture, or another thing, on or off. What is said while it is off is not captured later."""
         with disk.explain_errors(str(self.folder)):
             disk.restrict(self.folder, vault)
-        if self.switch.get("on") is not is_on:
-            self.put(("switch", "", {"on": is_on, "at": time.time(), "since": time.time() if self.switch else 0}))
+        before = self.all("switch").get(name, {})
+        if before.get("on") is not is_on:
+            self.put(("switch", name, {"on": is_on, "at": time.time(), "since": time.time() if before else 0}))
 
     def leave_job(self, hook: Mapping[str, Any]) -> None:
         """Leave what a hook was given to a process that this starts, if capture is on. Raises OSError."""

@@ -21,8 +21,7 @@ from spellbook.capture.ledger import FORGOTTEN, Ledger
 from spellbook.capture.transcripts import Exchange
 from spellbook.editing.revise import erase_notes
 from spellbook.index import scopes
-from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import conditions, fold, instant, path_glob
+from spellbook.index.filters import conditions, path_glob
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.settings.config import load
@@ -158,27 +157,24 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
         return stem, notes.append(index.vault, stem, part, _CLIENTS[client][0], new, meta)
 
 
-def forget(index: Index, session: str, project: str, since: float, *, dry_run: bool) -> list[str]:
+def forget(index: Index, session: str, project: str, since: str, *, dry_run: bool) -> list[str]:
     """
     Move the notes of sessions to the trash and return their paths; these sessions are never captured again.
 
-    They are those of one session (its id, or a name of its note), of a scope, or changed since a time in seconds.
+    They are those of one session (its id, or a name of its note), of a scope, or changed since a day.
     """
     index.vault.check_there()
     with contextlib.suppress(MemoryNotFound):
         session = session and str(named(index, session)[0][0].meta.get("session") or session)
-    found = (index.catalog.at(path)[0] for path in index.catalog.paths(conditions({"category": "session"})))
-    chunks = [chunk for chunk in found if _is_of(chunk, session, project, since)]
+    chosen = {"session": session, "scope": project, "updated": since and f"{since}.."}
+    wanted = conditions({"category": "session", **{key: value for key, value in chosen.items() if value}})
+    chunks = []
+    with contextlib.suppress(InvalidInput):  # no note has one of these keys yet
+        found = (index.catalog.at(path)[0] for path in index.catalog.paths(wanted))
+        chunks = [chunk for chunk in found if chunk.meta.get("session")]  # others are a person's own
     if not dry_run:
         sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
         Ledger(str(index.config.vault)).put(*(("session", each, FORGOTTEN) for each in sessions))
         if chunks:
             erase_notes(index, chunks, "sessions", session or project, "forget")
     return [chunk.path for chunk in chunks]
-
-
-def _is_of(chunk: StoredChunk, session: str, project: str, since: float) -> bool:
-    """Say whether a note was captured, not written by a person, in this session or project, or since then."""
-    is_of_project = bool(project) and fold(chunk.meta.get("scope")) == fold(project)
-    is_late = bool(since) and (instant(chunk.updated) or 0) >= since
-    return bool(own := chunk.meta.get("session")) and (own == session or is_of_project or is_late)

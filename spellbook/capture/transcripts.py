@@ -56,7 +56,8 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
     stream.seek(0)
     head: Mapping[str, Any] = next((entry for _, _, entry in _entries(stream, 0)), {})
     cwd = _cwd(head)  # Codex names it there alone
-    if _mapping(_mapping(head.get("payload")).get("source")):  # another agent speaks in the person's name
+    source = _mapping(head.get("payload")).get("source")
+    if source == "exec" or _mapping(source):  # a program, or another agent, speaks in the person's name
         return [], offset, True
     stream.seek(offset)
     found: dict[str, Exchange] = {}

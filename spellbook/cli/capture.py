@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,8 @@ def capture(ctx: click.Context, /, action: str, session: str, project: str, sinc
     elif action == "forget":
         with opened(ctx) as book:
             book.refresh()
-            paths = run.forget(book.index, session, project, since.timestamp() if since else 0, dry_run=dry_run)
+            day = f"{since:%Y-%m-%d}" if since else ""
+            paths = run.forget(book.index, session, project, day, dry_run=dry_run)
         click.echo("".join(f"{one_line(path)}\n" for path in paths), nl=False)
         count = counted(len(paths), "note")
         output.say(f"{count} would go to the trash." if dry_run else f"{count} moved to the trash.")
@@ -60,8 +60,5 @@ def _switch(ledger: Ledger, vault: Path, action: str) -> None:
     if action != "status":
         ledger.turn(action == "on", vault)
     output.say("Capture is on." if ledger.switch.get("on") else "Capture is off.")
-    if ended := ledger.all("run").get(""):
-        at, count = dt.datetime.fromtimestamp(ended["at"]), counted(ended.get("exchanges", 0), "exchange")
-        output.say(f"The last run was at {at:%Y-%m-%d %H:%M}: {count} captured.")
     for problem in ledger.problems():
         output.say(f"{one_line(problem)}.")

@@ -145,7 +145,9 @@ def _list(name: str, as_json: bool) -> None:
 
 
 def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **options: Any) -> None:
+    from spellbook.capture.ledger import CAPTURE
     from spellbook.cli.clients import clients, session_hooks
+    from spellbook.memories.claude import SWITCH
 
     about, name, url = clients.CLIENTS[client], options["name"], options["url"]
     file = _settings_file(about, options["file"], options["project"])
@@ -182,9 +184,9 @@ def _client(ctx: click.Context, client: str, uninstall: bool, dry_run: bool, **o
             is_left = change.after is not None
             _make(change, dry_run, f"Removed {name!r} from {change.path}." if is_left else f"Deleted {change.path}.")
     if options["hooks"] and not uninstall and not dry_run:
-        _offer_capture(_vault(ctx), options["capture"])
+        _switch(_vault(ctx), CAPTURE, options["capture"])
     if client == "claude-code" and not (uninstall or dry_run or url):
-        _choose_memory(_vault(ctx), options["claude_memory"])
+        _switch(_vault(ctx), SWITCH, options["claude_memory"])
     if not dry_run and any(change.before != change.after for change in planned):
         output.say(about.next)
         if client == "codex" and options["hooks"]:
@@ -223,29 +225,22 @@ def _scope(ctx: click.Context) -> str:
     return ctx.ensure_object(dict).get("scope") or os.environ.get("SPELLBOOK_SCOPE", "")
 
 
-def _offer_capture(vault: Path, is_wanted: bool | None) -> None:
-    """Switch capture on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
+def _switch(vault: Path, name: str, is_wanted: bool | None) -> None:
+    """Switch something on or off as a person says; ask once, and leave it as it is where nobody can be asked."""
     from spellbook.capture.ledger import Ledger
 
     ledger = Ledger(str(vault))
-    if is_wanted is None and not ledger.switch and sys.stdin.isatty() and sys.stderr.isatty():
-        is_wanted = output.confirm("Keep what you say to agents as notes in sessions/ of the vault?", abort=False)
+    if is_wanted is None and name not in ledger.all("switch") and sys.stdin.isatty() and sys.stderr.isatty():
+        is_wanted = output.confirm(_question(name), abort=False)
     if is_wanted is not None:
-        ledger.turn(is_wanted, vault)
+        ledger.turn(is_wanted, vault, name)
 
 
-def _choose_memory(vault: Path, answer: bool | None) -> None:
-    """Keep whether Claude Code's own memory is searched beside a vault: by the option, else by asking on a terminal."""
-    from spellbook.memories import claude
-
-    switch = claude.switch(vault)
-    if answer is None and not switch.exists() and sys.stdin.isatty():
-        answer = output.confirm("Search Claude Code's own memory of a project too? It is only read.", abort=False)
-    if answer:
-        switch.parent.mkdir(parents=True, exist_ok=True)
-        switch.touch()
-    elif answer is False:
-        switch.unlink(missing_ok=True)
+def _question(switch: str) -> str:
+    """Return what a person is asked about a switch."""
+    if switch:
+        return "Search Claude Code's own memory of a project too? It is only read."
+    return "Keep what you say to agents as notes in sessions/ of the vault?"
 
 
 def _settings_file(client: McpClient, file: str | None, project: str | None) -> Path | None:

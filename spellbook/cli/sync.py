@@ -17,7 +17,6 @@ from spellbook.cli.app import command, json_option, main
 from spellbook.notes.note import MOST_BYTES
 from spellbook.settings import paths
 from spellbook.system import disk
-from spellbook.system.disk import TEMPORARY
 from spellbook.system.errors import Conflict, StorageError, UnreadableNote
 from spellbook.text.quoting import counted, one_line
 from spellbook.vault.rules import TRASH
@@ -105,15 +104,9 @@ def sync(book: Spellbook, message: str, no_push: bool, as_json: bool) -> None:
         output.say(
             "Notes that both sides change are merged line by line; spellbook install git-merge does better.", err=True
         )
-    nested, committed_before = git.left_out()
+    nested = git.nested()
     for path in nested[:_MOST_SHOWN]:
         output.say(f"{one_line(path)} is a repository of its own: its notes are not shared.", err=True)
-    for path in committed_before[:1]:
-        output.say(
-            f"{one_line(path)}: this belongs to Spellbook, and was committed earlier. "
-            "Take it and its like out with git rm -r --cached.",
-            err=True,
-        )
     committed = git.commit(message, nested)
     pulled = 0
     both: list[str] = []
@@ -163,18 +156,12 @@ class _Git:
             raise StorageError(f"git {arguments[0]} failed: {_message(done.stderr)}", "Nothing of yours is lost.")
         return done.stdout
 
-    def left_out(self) -> tuple[list[str], list[str]]:
-        """Return the repositories in the vault, and files of Spellbook that an earlier version committed."""
+    def nested(self) -> list[str]:
+        """Return the repositories in the vault."""
         others = self._list("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-        nested = [path[:-1] for path in others if path.endswith("/")]
-        own = []
-        for line in self._list("ls-files", "--stage", "-z", "--", "."):
-            about, _, path = line.partition("\t")
-            if about.startswith(_REPOSITORY):
-                nested.append(path)
-            elif path.startswith(self._own) or TEMPORARY.fullmatch(path.rpartition("/")[2]):
-                own.append(path)
-        return nested, own
+        staged = (line.partition("\t") for line in self._list("ls-files", "--stage", "-z", "--", "."))
+        known = [path for about, _, path in staged if about.startswith(_REPOSITORY)]
+        return [*(path[:-1] for path in others if path.endswith("/")), *known]
 
     def commit(self, message: str, nested: Sequence[str]) -> int:
         """Commit the changes in the vault, but nothing of Spellbook's own, nor `nested`; return how many changed."""

@@ -1,9 +1,9 @@
 """
 Join two notes that say much the same into one, without losing a sentence.
 
-The text of the first note stays as it is. A sentence that only the other note has goes where the other has it:
-after the sentence, list item or block that it follows there. Where the two differ in numbers or in a "not", both
-are shown and the caller decides. Pure.
+The text of the first note stays as it is. The sentences, list items and blocks that only the other note has go to the
+end of the section of the same heading. Where the two differ in numbers or in a "not", both are shown and the caller
+decides. Pure.
 """
 
 from __future__ import annotations
@@ -107,20 +107,17 @@ class _NoteUnits:
 
 
 class _CombinedDraft:
-    """The first note and its planned insertions: after units, in place of units, after blocks, and above all blocks."""
+    """The first note and its planned changes: units in place of units, and units at the end of sections."""
 
     def __init__(self, note: Note, page: _NoteUnits) -> None:
         self._note = note
         self._page = page
         self._newline = newline(note.text)
-        self._final = {unit.block: unit.start for unit in page.units}  # where the last unit of each block begins
         self._ends: dict[_Path, int] = {}  # the last block of each section and all below it
         for path, last in page.last.items():
             self._ends |= {above: max(last, self._ends.get(above, 0)) for above in _above(path)}
         self._instead: dict[tuple[int, int], str] = {}
-        self._behind: dict[int, list[str]] = defaultdict(list)
-        self._blocks: dict[int, list[tuple[_Unit, str]]] = defaultdict(list)
-        self._sections: dict[_Path, list[tuple[_Unit, str]]] = defaultdict(list)
+        self._sections: dict[_Path, list[_Unit]] = defaultdict(list)
 
     def exchange(self, old: _Unit, new: _Unit) -> bool:
         """Put `new` in the place of `old`, unless something is there already."""
@@ -130,44 +127,25 @@ class _CombinedDraft:
         self._instead[span] = old.text[: len(old.text) - len(old.bare)] + new.bare
         return True
 
-    def add(self, unit: _Unit, anchor: _Unit | None, *, is_near: bool) -> None:
-        """Insert `unit` after `anchor`, in the same block if `is_near`; without an anchor at the end of its section."""
-        text = re.sub(r"\r\n|\r|\n", self._newline, unit.text)
-        near = anchor if is_near else None
-        block = anchor.block if anchor else self._page.last.get(unit.section)
-        if near and unit.kind == near.kind == "item":
-            self._behind[near.end].append(self._newline + text)
-        elif near and unit.kind == near.kind == "sentence" and self._flows(unit, near):
-            self._behind[near.end].append(f" {text}")
-        elif block is not None:
-            self._blocks[block].append((unit, text))
-        else:
-            self._sections[unit.section].append((unit, text))
-
-    def _flows(self, unit: _Unit, anchor: _Unit) -> bool:
-        """Whether a sentence inserted after the anchor, and its neighbours, remain separate sentences."""
-        before = self._behind[anchor.end][-1] if self._behind[anchor.end] else anchor.text
-        is_last = self._final[anchor.block] <= anchor.start
-        return bool(_ENDED.search(before)) and (is_last or bool(_ENDED.search(unit.text)))
+    def add(self, unit: _Unit) -> None:
+        """Insert `unit` at the end of its section."""
+        self._sections[unit.section].append(unit)
 
     def text(self, other: _NoteUnits) -> str:
         """Return the whole text. Sections that only `other` has follow the section that they belong to."""
         gap = self._newline * 2
-        put = {end: "".join(texts) for end, texts in self._behind.items()}
-        above = [self._join_units(self._sections.pop(()))] if () in self._sections else []
-        parts = {block: [self._join_units(added)] for block, added in self._blocks.items()}
+        parts: dict[int, list[str]] = defaultdict(list)
+        above: list[str] = []
+        for path in [path for path in self._sections if path in self._page.last or not path]:
+            added = self._join_units(self._sections.pop(path))
+            (parts[self._page.last[path]] if path in self._page.last else above).append(added)
         for path in self._missing_headings(other):
             section = re.sub(r"\r\n|\r|\n", self._newline, other.headings[path])
             section += gap + self._join_units(self._sections[path]) if path in self._sections else ""
-            if self._page.ends:
-                parts.setdefault(self._last_block_above(path), []).append(section)
-            else:
-                above.append(section)
-        for block, texts in parts.items():
-            at = self._page.ends[block]
-            put[at] = put.get(at, "") + "".join(gap + text for text in texts) + self._blank_at(at)
-        edits = [(at, at, new) for at, new in put.items()] + [(*span, new) for span, new in self._instead.items()]
-        text = replaced(self._note.text, sorted(edits))
+            (parts[self._last_block_above(path)] if self._page.ends else above).append(section)
+        put = [(self._page.ends[block], "".join(gap + text for text in texts)) for block, texts in parts.items()]
+        edits = [(at, at, new + self._blank_at(at)) for at, new in put]
+        text = replaced(self._note.text, sorted([*edits, *((*span, new) for span, new in self._instead.items())]))
         if above:
             body = text[self._note.body_at :]
             at = len(text) - len(body.lstrip("\r\n"))
@@ -192,11 +170,11 @@ class _CombinedDraft:
         ends = (self._ends[above] for above in reversed(_above(path)[:-1]) if above in self._ends)
         return next(ends, len(self._page.ends) - 1)
 
-    def _join_units(self, added: Sequence[tuple[_Unit, str]]) -> str:
+    def _join_units(self, added: Sequence[_Unit]) -> str:
         """Return units as blocks; units from one block of the other note stay one block."""
         text = ""
         before: _Unit | None = None
-        for unit, written in added:
+        for unit in added:
             is_same = before is not None and before.block == unit.block
             if is_same and unit.kind == "item":
                 text += self._newline
@@ -204,7 +182,7 @@ class _CombinedDraft:
                 text += " "
             elif before:
                 text += self._newline * 2
-            text += written
+            text += re.sub(r"\r\n|\r|\n", self._newline, unit.text)
             before = unit
         return text
 
@@ -216,7 +194,7 @@ class _CombinedDraft:
 
 def join(first: Note, other: Note, take: Take = "") -> Joined:
     """
-    Return the first note's text plus what only the other note says, each sentence in its place.
+    Return the first note's text plus the sentences that only the other note has, each in its section.
 
     Raises InvalidInput for a note that is too long, and Conflict if the notes cannot be joined without changing how
     they read.
@@ -229,31 +207,18 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 "Divide it, or put the two together by hand; nothing was changed.",
             )
     alike = _UnitIndex(here.units)
-    known = {unit.wording: unit for unit in reversed(here.units)}
+    known = {unit.wording for unit in here.units}
     draft = _CombinedDraft(first, here)
     added: list[str] = []
     changed: list[ChangedPair] = []
     taken: set[str] = set()
     let_go: set[str] = set()
-    before: _Unit | None = None
-    anchor: _Unit | None = None  # of the first note, which what comes next follows
-    is_near = False  # whether that stands in the same block of the other note
     for unit in there.units:
-        if before is None or before.section != unit.section:
-            anchor = None
-        is_near = is_near and before is not None and before.block == unit.block
-        before = unit
-        twin = known.get(unit.wording)
-        if twin is not None:
-            if twin.section == unit.section:
-                anchor, is_near = twin, True
-            continue
-        if unit.wording in taken:
+        if unit.wording in known or unit.wording in taken:
             continue  # said twice in the other note, once is enough
         contrary, parts = alike.contrary(unit)
         if contrary is not None:
             changed.append(ChangedPair(contrary.bare, unit.bare, parts))
-            anchor, is_near = contrary, True
             if take == "first":
                 let_go.add(unit.wording)
                 continue
@@ -263,7 +228,7 @@ def join(first: Note, other: Note, take: Take = "") -> Joined:
                 continue
         taken.add(unit.wording)
         added.append(unit.bare)
-        draft.add(unit, anchor, is_near=is_near)
+        draft.add(unit)
     text = draft.text(there)
     _check(first, text, {unit.wording for unit in (*here.units, *there.units)} - let_go)
     return Joined(text, tuple(added), tuple(changed))

@@ -28,8 +28,6 @@ from spellbook.text.quoting import one_line
 
 _DELETED = ("{} 쪽에서는 지움", "deleted by {}")
 """What a callout says where one side deleted a text, in Korean and in English."""
-_LEAST_ALIKE = 0.5
-"""Share of equal lines from which on a section under another heading is taken for the same section. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,19 +378,13 @@ def _pairs_by_heading(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlock
 
 
 def _pairs(old: Sequence[_SectionBlocks], new: Sequence[_SectionBlocks]) -> dict[int, int]:
-    """Return which section of `old` each of `new` is: by its heading, by equal text, by its place and words."""
+    """Return which section of `old` each of `new` is: by its heading, else by equal text."""
     pairs = _pairs_by_heading(old, new)
     taken = set(pairs.values())
     texts = {tuple(section.texts[1:]): i for i, section in enumerate(old) if i not in taken and len(section.units) > 1}
     for i, section in enumerate(new):
         if i not in pairs and (twin := texts.pop(tuple(section.texts[1:]), None)) is not None:
             pairs[i] = twin
-    taken = set(pairs.values())
-    for i, section in enumerate(new):
-        after = pairs.get(i - 1, -1) + 1
-        if i not in pairs and 0 < after < len(old) and after not in taken and _are_alike(old[after], section):
-            pairs[i] = after
-            taken.add(after)
     return pairs
 
 
@@ -405,11 +397,6 @@ def _keys_of(side: Sequence[_SectionBlocks]) -> list[tuple[str, int]]:
         keys.append((name, count.setdefault(name, 0)))
         count[name] += 1
     return keys
-
-
-def _are_alike(a: _SectionBlocks, b: _SectionBlocks) -> bool:
-    one, other = ({line for text in section.texts[1:] for line in text.split("\n") if line} for section in (a, b))
-    return bool(one and other) and len(one & other) >= _LEAST_ALIKE * min(len(one), len(other))
 
 
 def _order(base: list[int], ours: list[int], theirs: list[int]) -> list[int]:

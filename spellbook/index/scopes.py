@@ -114,14 +114,12 @@ def _has(name: str, origin: str, main: str, *, take: bool = False) -> bool:
     """Say whether a name is free, or that of this origin or folder; `take` it if so. Each name taken is a file."""
     file = Path(paths.common("projects"), f"name-{fold(name)}.txt")
     holder = _text(file).split("\n")
-    is_free, is_former = holder == [""], holder[0] != origin and main in holder[1:]
-    if take and (is_free or is_former):
+    if take and holder[0] != origin and (holder == [""] or main in holder[1:]):
         with contextlib.suppress(OSError, StorageError):  # where nothing can be kept, names may be equal
             file.parent.mkdir(parents=True, exist_ok=True)
-            with disk.written(file.parent, os.fsencode(f"{origin}\n{main}")) as made:
-                disk.claim(made, file) if is_free else os.replace(made, file)
-        return _has(name, origin, main)  # another process may have been first
-    return is_free or is_former or holder[0] == origin
+            with disk.replacing(file) as kept:
+                kept.write(os.fsencode(f"{origin}\n{main}"))
+    return holder == [""] or main in holder[1:] or holder[0] == origin
 
 
 # -- the repository of a folder: git is not started, its files may be anybody's, and few and small ones are read

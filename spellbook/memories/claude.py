@@ -1,8 +1,8 @@
 """
 Claude Code's own memory: the folder of notes that it keeps about a repository. It is only read, if a person wants that.
 
-The person's environment and settings say where it is, never a repository; whether it is read, a file of this machine,
-never a vault.
+The person's environment and settings say where it is, never a repository; whether it is read, the ledger of this
+machine, never a vault.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
+from spellbook.capture.ledger import Ledger
 from spellbook.index import scopes
 from spellbook.settings import paths
 from spellbook.system import disk
 from spellbook.system.errors import PermissionDenied
 
 LABEL = "Claude Code's own memory"
+SWITCH = "claude-memory"
+"""The name in the ledger of whether a person wants the memory to be searched beside a vault, on this machine."""
+
 _MOST_SLUG = 200
 """Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
 
@@ -55,15 +59,11 @@ def _chosen(settings: Path) -> str:
     return ""
 
 
-def switch(vault: Path) -> Path:
-    """Return the file that is there if a person wants the memory to be searched beside this vault, on this machine."""
-    return Path(paths.data(str(vault)), "claude-memory")
-
-
 def beside(vault: Path) -> Path | None:
     """Return the memory to search beside a vault; None if it is not wanted, not there, or in the vault anyway."""
-    file = Path(os.path.realpath(switch(vault)))
-    place = folder() if file.is_file() and not file.is_relative_to(vault) else None
+    ledger = Ledger(str(vault))
+    is_on = ledger.all("switch").get(SWITCH, {}).get("on") and not ledger.folder.resolve().is_relative_to(vault)
+    place = folder() if is_on else None
     return place if place and not place.is_relative_to(vault) else None
 
 

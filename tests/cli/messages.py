@@ -115,6 +115,7 @@ SENTENCES = {
     "cli/backup.py": {"_row", "_print_imported"},
     "cli/doctor.py": {"_compare_releases", "_print_repeated", "_alike"},
     "cli/models.py": {"_in_words"},
+    "cli/install.py": {"_question"},
     "server/http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
     "index/filters.py": {"__str__", "with_suggestions"},

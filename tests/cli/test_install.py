@@ -20,6 +20,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spellbook.capture.ledger import Ledger
 from spellbook.cli import main
 from spellbook.cli.clients import clients, jsonc, session_hooks, toml
 from spellbook.cli.clients.changes import FileChange
@@ -866,13 +867,12 @@ def test_claude_codes_own_memory_is_searched_if_a_person_says_so(
     home: Path, vault: Path, args: tuple[str, ...], before: bool, after: bool
 ) -> None:
     """The option says so for this vault on this machine; without it, and without a terminal, all stays as it was."""
-    switch = claude.switch(vault)
+    ledger = Ledger(str(vault.resolve()))
     (home / ".claude").mkdir()
     if before:
-        switch.parent.mkdir(parents=True)
-        switch.touch()
+        ledger.turn(True, vault, claude.SWITCH)
     spellbook("install", "claude-code", "--vault", vault, *args)
-    assert switch.exists() is after
+    assert ledger.all("switch").get(claude.SWITCH, {}).get("on", False) is after
     refused = spellbook("install", "cursor", "--vault", vault, "--claude-memory", code=2)
     assert "--claude-memory is for claude-code." in refused.stderr
 
@@ -881,16 +881,18 @@ def test_claude_codes_own_memory_is_searched_if_a_person_says_so(
 @pytest.mark.skipif(os.name == "nt", reason="terminals of Unix")
 @pytest.mark.parametrize(("typed", "after"), [("y", True), ("n", False)])
 def test_a_terminal_asks_about_claude_codes_own_memory(home: Path, vault: Path, typed: str, after: bool) -> None:
-    """On a terminal a person is asked, until the answer is yes."""
+    """On a terminal a person is asked, once."""
     (home / ".claude").mkdir()
     ours, theirs = os.openpty()
     os.write(ours, f"{typed}\n".encode())
     command = [sys.executable, "-m", "spellbook", "install", "claude-code", "--vault", str(vault)]
-    for asks in (True, not after):
-        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=PATIENCE, check=True)
-        assert ("Search Claude Code's own memory of a project too?" in done.stderr) is asks
-        assert claude.switch(vault).exists() is after
+    shown = b""
+    for _ in range(2):
+        subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, timeout=PATIENCE, check=True)
+        assert Ledger(str(vault.resolve())).all("switch")[claude.SWITCH]["on"] is after
+        shown += os.read(ours, 100_000)
         os.write(ours, f"{typed}\n".encode())
+    assert shown.count(b"Search Claude Code's own memory of a project too?") == 1
     os.close(ours)
     os.close(theirs)
 

@@ -292,18 +292,6 @@ def test_nothing_of_spellbooks_own_is_committed(two, monkeypatch):
     assert shared == [".gitattributes", ".spellbook/config.toml", "deep/new.md"]
 
 
-def test_what_was_committed_before_is_named(two):
-    """The trash that an earlier version committed stays as it was in the repository, and a line says how to end it."""
-    ada, _ = two
-    (ada / ".trash").mkdir()
-    (ada / ".trash" / "old.md").write_text("Erased.\n")
-    git(ada, "add", "--all")
-    git(ada, "commit", "--quiet", "-m", "before")
-    (ada / ".trash" / "old.md").write_text("Erased, and another.\n")
-    assert ".trash/old.md: this belongs to Spellbook" in sync(ada).stderr
-    assert git(ada, "show", "origin/main:.trash/old.md") == "Erased.\n"
-
-
 def test_a_repository_in_the_vault_is_named(two):
     """Its notes are not shared, whether it has a commit or not; all else is."""
     ada, bob = two

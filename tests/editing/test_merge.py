@@ -37,15 +37,18 @@ def joined(first, other, take=""):
     ("first", "other", "expected"),
     [
         pytest.param(
-            "One. Three.\n", "One. Two. Three.\n", "One. Two. Three.\n", id="a sentence goes behind the one it follows"
+            "One. Three.\n",
+            "One. Two. Three.\n",
+            "One. Three.\n\nTwo.\n",
+            id="a sentence goes to the end of the section",
         ),
-        pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", id="a paragraph too"),
+        pytest.param("One.\n\nTwo.\n", "One.\n\nNew.\n\nTwo.\n", "One.\n\nTwo.\n\nNew.\n", id="a paragraph too"),
         pytest.param(
             "One.\nTwo.\n", "one  two.\n\nONE.\n", "One.\nTwo.\n\none  two.\n", id="case, blanks and marks say nothing"
         ),
-        pytest.param("- a\n- c\n", "* a\n* b\n* c\n", "- a\n* b\n- c\n", id="an item"),
+        pytest.param("- a\n- c\n", "* a\n* b\n* c\n", "- a\n- c\n\n* b\n", id="an item"),
         pytest.param(
-            "1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. b\n   more\n2. c\n", id="an item of two lines"
+            "1. a\n2. c\n", "1. a\n2. b\n   more\n3. c\n", "1. a\n2. c\n\n2. b\n   more\n", id="an item of two lines"
         ),
         pytest.param(
             "## A\nx.\n\n## B\ny.\n",
@@ -68,17 +71,17 @@ def joined(first, other, take=""):
         pytest.param(
             "x.\r\n\r\n## A\r\n",
             "x. y.\n\n## A\n\n- 1\n- 2\n",
-            "x. y.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n",
+            "x.\r\n\r\ny.\r\n\r\n## A\r\n\r\n- 1\r\n- 2\r\n",
             id="line ends of the first",
         ),
         pytest.param(
             "x.\n\n```\nls -a\n```\n",
             "x.\n\n```\nls -A\n```\n",
-            "x.\n\n```\nls -A\n```\n\n```\nls -a\n```\n",
+            "x.\n\n```\nls -a\n```\n\n```\nls -A\n```\n",
             id="code to the letter",
         ),
-        pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx. y.\n", id="the other title is not a text"),
-        pytest.param("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", id="Korean"),
+        pytest.param("# T\n\nx.\n", "# U\n\nx. y.\n", "# T\n\nx.\n\ny.\n", id="the other title is not a text"),
+        pytest.param("한글이다. 끝.\n", "한글이다. 새 문장이다. 끝.\n", "한글이다. 끝.\n\n새 문장이다.\n", id="Korean"),
         pytest.param(
             "no mark\n",
             "no mark\nsecond line.\n",
@@ -94,7 +97,7 @@ def joined(first, other, take=""):
     ],
 )
 def test_what_only_the_other_says_goes_where_it_belongs(first, other, expected):
-    """The first text stays unchanged; what only the other says is inserted at the matching place."""
+    """The first text stays unchanged; what only the other says is inserted at the end of its section."""
     assert joined(first, other) == expected
 
 
@@ -158,8 +161,8 @@ def test_a_union_with_itself_is_itself(body):
 @pytest.mark.parametrize(
     ("take", "expected"),
     [
-        ("", "Up. It takes 3 ms. It takes 5 ms. Down.\n"),
-        ("both", "Up. It takes 3 ms. It takes 5 ms. Down.\n"),
+        ("", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
+        ("both", "Up. It takes 3 ms. Down.\n\nIt takes 5 ms.\n"),
         ("first", "Up. It takes 3 ms. Down.\n"),
         ("other", "Up. It takes 5 ms. Down.\n"),
     ],
@@ -241,7 +244,7 @@ def test_the_older_note_stays_and_the_other_points_to_it(book, vault, pair, a, b
     done = book.merge(a, b, apply=True)
     assert (done.id, done.path, done.gone, done.trash) == ("A1", "old.md", "ops/new.md", ".trash/ops/new.md")
     text = (vault / "old.md").read_text()
-    assert text.endswith("# Keys\n\nKeys are rotated every Monday. Bob has a copy. Anna has them.\n")
+    assert text.endswith("# Keys\n\nKeys are rotated every Monday. Anna has them.\n\nBob has a copy.\n")
     meta = parse("old.md", text.encode()).meta
     assert (meta["id"], meta["keywords"], meta["merged"]) == ("A1", ["keys", "copy"], ["B1", "ops/new"])
     assert str(meta["created"])[:4] == "2024" < "2025" < str(meta["updated"])[:4]
@@ -271,7 +274,7 @@ def test_contradictions_are_never_merged_silently(book, vault, write_note):
         book.merge("new", "old", apply=True)
     assert caught.value.difference == "a: It takes 5 ms.\nb: It takes 3 ms."
     assert tree(vault) == before
-    for keep, said in (("a", "It takes 5 ms."), ("b", "It takes 3 ms."), ("both", "It takes 3 ms. It takes 5 ms.")):
+    for keep, said in (("a", "It takes 5 ms."), ("b", "It takes 3 ms."), ("both", "It takes 3 ms.\n\nIt takes 5 ms.")):
         book.merge("new", "old", keep=keep, apply=True)
         assert parse("old.md", (vault / "old.md").read_bytes()).body.strip() == said
         book.undo()
@@ -301,7 +304,7 @@ def test_the_command(vault, book, pair):
     """Without --yes the command only shows the merge; with it, it writes."""
     before = tree(vault)
     shown = spellbook(vault, "merge", "A1", "B1")
-    assert "+Keys are rotated every Monday. Bob has a copy. Anna has them." in shown.stdout
+    assert "+Bob has a copy." in shown.stdout
     assert "--yes merges ops/new.md into old.md." in shown.stderr
     assert tree(vault) == before
     done = json.loads(spellbook(vault, "merge", "A1", "B1", "--yes", "--json").stdout)

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp import Client
 
+from spellbook.capture.ledger import Ledger
 from spellbook.library.book import Spellbook
 from spellbook.memories import claude
 from spellbook.server import app
@@ -66,9 +67,7 @@ def memory(config: Path, tmp_path: Path) -> Path:
 
 def wanted(book: Spellbook) -> None:
     """Answer yes, as `install` does."""
-    switch = claude.switch(book.config.vault)
-    switch.parent.mkdir(parents=True, exist_ok=True)
-    switch.touch()
+    Ledger(str(book.config.vault)).turn(True, book.config.vault, claude.SWITCH)
 
 
 # -- where it is

@@ -34,14 +34,14 @@ _IS_HUB = "Is HF_ENDPOINT a hub?"
 Progress = Callable[[int, int], None]
 """Called with the bytes that are here and the bytes in all."""
 
-_TRIES = 5
-"""Failures one after the other, without a new byte, after which a download is given up."""
+_TRIES = 10
+"""Failures of one file after which a download is given up; the next one goes on where it was."""
 
 _TIMEOUT = (10.0, 30.0, 30.0, 30.0)
 """Seconds to connect, to read, to write and to wait for a connection."""
 
-PAUSE = 0.5
-"""Seconds before the second try, doubled before each further one."""
+PAUSE = 2.0
+"""Seconds before another try."""
 
 _SPARE = 50_000_000
 """Bytes that stay free on the disk."""
@@ -147,19 +147,15 @@ def _fetch(http: httpx.Client, part: _RemoteFile, file: Path, report: Callable[[
         return
     unfinished = file.with_name(f"{file.name}.part")
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    furthest = _size(unfinished)
-    fresh, tries = not furthest, 0
-    while True:
+    fresh = not _size(unfinished)
+    for left in reversed(range(_TRIES)):
         try:
             _stream(http, part, unfinished, report)
         except _Broken as broken:
-            tries = 0 if _size(unfinished) > furthest else tries + 1
-            furthest = max(furthest, _size(unfinished))
-            if tries >= _TRIES:
+            if not left:
                 hint = "Try again later; what is here already is kept."
                 raise EmbeddingError(f"{part.url} cannot be fetched ({broken}).", hint) from broken
-            if tries:
-                time.sleep(PAUSE * 2**tries)
+            time.sleep(PAUSE)
             continue
         if _is_whole(unfinished, part):
             unfinished.rename(file)

