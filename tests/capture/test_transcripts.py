@@ -162,6 +162,7 @@ def test_codex() -> None:
     found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
     assert {each.cwd for each in read(data) + found} == {"/work/shop"}
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
+    assert pairs(of_codex(ROTATE, source="exec")) == [], "a program speaks"
 
 
 def test_a_large_transcript_takes_little_memory(tmp_path: Path) -> None:
