@@ -20,18 +20,10 @@ from spellbook.text.quoting import one_line
 if TYPE_CHECKING:
     from spellbook.library.book import Spellbook
 
-_PLUS = "vi vim nvim gvim mvim view nano pico micro emacs emacsclient kak joe jed mg ne gedit"
-_COLON = "subl sublime_text zed zeditor hx helix"
-_GOTO = "code code-insiders codium vscodium cursor windsurf"
-_LINE = "idea pycharm webstorm goland clion rider phpstorm rubymine"
 FORMS = {
-    **dict.fromkeys(_PLUS.split(), ("+{line}", "{path}")),
-    **dict.fromkeys(_COLON.split(), ("{path}:{line}",)),
-    **dict.fromkeys(_GOTO.split(), ("--goto", "{path}:{line}")),
-    **dict.fromkeys(_LINE.split(), ("--line", "{line}", "{path}")),
-    "kate": ("--line", "{line}", "{path}"),
-    "mate": ("--line", "{line}", "{path}"),
-    "notepad++": ("-n{line}", "{path}"),
+    **dict.fromkeys(("vi", "vim", "nvim", "nano", "micro", "emacs", "emacsclient"), ("+{line}", "{path}")),
+    **dict.fromkeys(("code", "codium", "cursor", "windsurf"), ("--goto", "{path}:{line}")),
+    **dict.fromkeys(("subl", "zed", "hx", "helix"), ("{path}:{line}",)),
 }
 """How editors are given a file and a line; all others get the file alone."""
 

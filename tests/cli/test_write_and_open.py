@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from spellbook.cli.editor import FORMS
 from spellbook.notes.note import Note, parse
 from tests.commands import spellbook
 
@@ -122,7 +121,6 @@ def test_add_refuses_what_cannot_be_kept(vault: Path, text: list[str], stdin: st
         ("hx", "ops/keys", ["{file}:1"]),
         ("notes-editor", "ops/keys.md", ["{file}"]),
         ("'my editor' -x 'a b'", "ops/keys#rotation", ["-x", "a b", "{file}"]),
-        ("pycharm", "ops/keys#rotation", ["--line", "5", "{file}"]),
     ],
 )
 @pytest.mark.parametrize("variable", ["VISUAL", "EDITOR"])
@@ -203,10 +201,3 @@ def test_a_note_that_cannot_be_read_can_be_opened(
     spellbook("--vault", vault, "open", "bad")
     assert programs.said() == [["+3", str(vault / "bad.md")]]
     assert "no memory" in spellbook("--vault", vault, "open", "nowhere", code=1).stderr
-
-
-def test_every_form_has_the_path_in_one_argument() -> None:
-    """Each known editor gets the path once, and a line."""
-    for name, form in FORMS.items():
-        assert ["{path}" in each for each in form].count(True) == 1, name
-        assert ["{line}" in each for each in form].count(True) == 1, name
