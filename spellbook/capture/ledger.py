@@ -18,7 +18,7 @@ from typing import Any
 
 from spellbook.settings import paths
 from spellbook.system import disk, processes
-from spellbook.system.sqlite import Database, run_script
+from spellbook.system.sqlite import BUSY_SECONDS, Database, run_script
 
 FORGOTTEN = ["-", 0]
 """Stands for a session that a person does not want to be captured."""
@@ -28,6 +28,7 @@ CAPTURE = ""
 
 _EVENTS = ("SessionStart", "SessionEnd", "PreCompact")
 _MOST_JOB, _MOST_STDIN, _STDIN_SECONDS = 4_096, 100_000, 0.1
+_PATIENCE = 0.2  # seconds that a hook waits for another process
 _LATE = 600.0  # seconds after which a job should have been done; by hand
 _LOSS = "capture is off until `spellbook capture on`"
 _TABLES = """
@@ -57,9 +58,9 @@ class Ledger:
         rows = self._database.rows("SELECT value FROM kept WHERE kind = ? AND key = ?", (kind, key))
         return json.loads(rows[0][0]) if rows else None
 
-    def put(self, *values: tuple[str, str, Any], job: str = "") -> None:
+    def put(self, *values: tuple[str, str, Any], job: str = "", patience: float = BUSY_SECONDS) -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
-        with self._database.transaction() as connection:
+        with self._database.transaction(patience=patience) as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)
             connection.execute("DELETE FROM kept WHERE kind = 'job' AND key = ?", (job,))
@@ -83,7 +84,7 @@ class Ledger:
         job["is_off"] = os.environ.get("SPELLBOOK_CAPTURE") == "0"
         is_meant = job["session_id"] and job["hook_event_name"] in _EVENTS and len(json.dumps(job)) <= _MOST_JOB
         if is_meant and self.switch.get("on"):
-            self.put(("job", str(time.time_ns()), job))
+            self.put(("job", str(time.time_ns()), job), patience=_PATIENCE)
             variables = {**os.environ, "SPELLBOOK_VAULT": self._root}
             _started.append(processes.child("spellbook.capture.run", variables, alone=True))
 

@@ -33,7 +33,7 @@ _MARKS = re.compile(r"[#\[\]<>%|`*_]+")
 def clean(exchange: Exchange) -> Exchange:
     """Take secrets and private parts out of an exchange, count them, cut its texts, and give it its key."""
     exchange.said, removed = _cleaned(exchange.said, _MOST_SAID)
-    exchange.answer, more = _cleaned(exchange.answer, _MOST_ANSWER)
+    exchange.answer, more = _cleaned("" if removed else exchange.answer, _MOST_ANSWER)  # it may say it again
     exchange.removed = removed + more
     exchange.key = sha256(f"{exchange.at.isoformat()}\n{exchange.said}".encode()).hexdigest()[:16]
     return exchange

@@ -28,6 +28,7 @@ from spellbook.settings.config import load
 from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, MemoryNotFound
 from spellbook.system.lock import held
+from spellbook.text import credentials
 from spellbook.vault.journal import BY_ITSELF
 from spellbook.vault.names import safe_name
 
@@ -38,7 +39,7 @@ _CLIENTS = {
 """Of each client its name, the variable that names its folder, the usual folder, and the one of transcripts in it."""
 
 _SETTLE = 0.5  # seconds that a client has to write its last lines
-_QUIET = 600.0  # seconds without a new line after which a session counts as over, by hand
+_QUIET = 21_600.0  # seconds without a new line after which a session counts as over, by hand
 _MOST_TRANSCRIPTS = 50  # that are caught up at a time
 _LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
 _MOST_TITLE = 80  # letters
@@ -77,11 +78,11 @@ def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]
     place, session, event = (str(job[key] or "") for key in ("transcript_path", "session_id", "hook_event_name"))
     if not ledger.switch.get("on"):
         return
-    if job["is_off"]:
+    if job["is_off"]:  # its exchanges are read, to know them again in a fork, and none is written
         ledger.put(("session", session, FORGOTTEN))
-    elif event != "SessionStart":
+    if event != "SessionStart":
         yield from [(place, event == "SessionEnd")] if place else []
-    else:  # Codex keeps all projects together, and may name no transcript
+    elif not job["is_off"]:  # Codex keeps all projects together, and may name no transcript
         is_claude = place and _located(place)[0] == "claude-code"
         found = Path(place).parent.glob("*.jsonl") if is_claude else _folder("codex").glob("*/*/*/*.jsonl")
         files = (file for file in found if file.stem[-36:] != session and not file.is_symlink())
@@ -135,8 +136,10 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
 
 def _is_wanted(index: Index, ledger: Ledger, exchange: Exchange) -> bool:
     """Say whether an exchange is not known by its id, and of a time and a folder that a person lets be captured."""
-    globs, cwd = index.config.capture.get("exclude", ()), exchange.cwd.replace("\\", "/")
-    is_excluded = any(path_glob(cwd, os.path.expanduser(glob).replace("\\", "/")) for glob in globs)
+    globs = [os.path.expanduser(glob).rstrip("/\\") for glob in index.config.capture.get("exclude", ())]
+    globs += [os.path.realpath(glob) for glob in globs]  # a client may name a folder by its link or by its place
+    cwd = exchange.cwd.replace("\\", "/")
+    is_excluded = any(path_glob(cwd, glob.replace("\\", "/")) for glob in globs)
     is_late = exchange.at.timestamp() >= ledger.switch["since"]
     return is_late and not is_excluded and not ledger.get("key", exchange.uuid)
 
@@ -145,7 +148,7 @@ def _write(index: Index, known: tuple[str, str, str, int], new: list[Exchange]) 
     """Write exchanges of a session, of which the client, the id, the note and the last part of that are `known`."""
     client, session, stem, part = known
     begun, number = new[0].at.astimezone(), sha256(session.encode()).hexdigest()[:8]
-    scope = scopes.project(os.environ, new[0].cwd, index.config.projects)
+    scope = credentials.masked(scopes.project(os.environ, new[0].cwd, index.config.projects), likely=True)
     stem = stem or f"{begun:%Y-%m-%d}-{safe_name(scope or client, 40)}-{number}"
     meta = {
         **{"id": f"session-{number}", "session": session, "title": on_one_line(new[0].said)[:_MOST_TITLE]},
@@ -167,11 +170,11 @@ def forget(index: Index, session: str, project: str, since: str, *, dry_run: boo
     with contextlib.suppress(MemoryNotFound):
         session = session and str(named(index, session)[0][0].meta.get("session") or session)
     chosen = {"session": session, "scope": project, "updated": since and f"{since}.."}
-    wanted = conditions({"category": "session", **{key: value for key, value in chosen.items() if value}})
+    wanted = conditions({"source": [*_CLIENTS], **{key: value for key, value in chosen.items() if value}})
     chunks = []
     with contextlib.suppress(InvalidInput):  # no note has one of these keys yet
         found = (index.catalog.at(path)[0] for path in index.catalog.paths(wanted))
-        chunks = [chunk for chunk in found if chunk.meta.get("session")]  # others are a person's own
+        chunks = [chunk for chunk in found if chunk.meta.get("session") and chunk.note.startswith("session-")]
     if not dry_run:
         sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
         Ledger(str(index.config.vault)).put(*(("session", each, FORGOTTEN) for each in sessions))

@@ -24,11 +24,15 @@ _MOST_LINE = 4_000_000  # bytes; a longer line is skipped without being held
 _MOST_EXCHANGES = 200  # of one reading
 _MOST_LETTERS = 12_000  # of a text: more than a note keeps, as secrets are masked before it is cut
 
-_LINE = re.compile(rb'"type"\s*:\s*"(?:user|assistant|response_item|session_meta|turn_context)"')
-_PRIVATE = re.compile(r"(?is)<private>.*?(?:</private>|\Z)")
+_LINE = re.compile(rb'"type"\s*:\s*"(?:user|assistant|queued_command|response_item|session_meta|turn_context)"')
+_PRIVATE = re.compile(r"(?i)<(/?)private\b[^<>]{0,200}>")
+_OF_EDITOR = re.compile(r"(?s)\A\s*(?:<(ide_\w+)>.*?</\1>\s*|# Context from my IDE.*?\n## My request for Codex:)")
+_TYPED = (None, "typed", "queued")
 _FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _ADDED = (  # how a text begins that a client adds in the person's name
     *("<command-", "<local-command", "<bash-", "<system-reminder", "<task-notification", "<user-prompt-submit-hook"),
+    *("<user_shell_command", "<skill>", "<subagent_notification", "<recommended_plugins", "<hook_prompt"),
+    *("<goal_context", "<codex_internal_context", "<permissions"),
     *("# AGENTS.md", "<environment_context>", "<user_instructions>", "<turn_aborted>", "[Request interrupted by user"),
 )
 
@@ -57,7 +61,7 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
     head: Mapping[str, Any] = next((entry for _, _, entry in _entries(stream, 0)), {})
     cwd = _cwd(head)  # Codex names it there alone
     source = _mapping(head.get("payload")).get("source")
-    if source == "exec" or _mapping(source):  # a program, or another agent, speaks in the person's name
+    if source in ("exec", "mcp") or _mapping(source):  # a program, or another agent, speaks in the person's name
         return [], offset, True
     stream.seek(offset)
     found: dict[str, Exchange] = {}
@@ -68,7 +72,7 @@ def read(stream: BinaryIO, offset: int, *, is_over: bool) -> tuple[list[Exchange
         at = moment(entry.get("timestamp"))
         if role == "assistant" and text and current:
             found[current].answer = text
-        elif role == "user":
+        elif role == "user" and not (text and current and (text, "") == (found[current].said, found[current].answer)):
             current = ""  # a command, or a picture alone, has an answer of its own
             if text and at and 2000 < at.year < 2100:
                 uuid = str(entry.get("uuid") or "")
@@ -100,19 +104,35 @@ def _spoken(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return who speaks in a line (user, assistant or "") and the text, "" if it does not count."""
     if entry.get("type") == "response_item":  # Codex
         entry = {**entry, "type": _mapping(entry.get("payload")).get("role"), "message": entry.get("payload")}
-    role, content = entry.get("type"), _mapping(entry.get("message")).get("content")
+    queued = _mapping(entry.get("attachment"))  # typed while the agent works; a line `user` may say it again
+    if queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
+        entry = {**entry, "type": "user", "message": {"content": queued.get("prompt")}}
+    message = _mapping(entry.get("message"))
+    role, content = entry.get("type"), message.get("content")
     is_human = entry.get("origin") is None or _mapping(entry["origin"]).get("kind") == "human"
-    is_sdk = str(entry.get("entrypoint")).startswith("sdk-") or entry.get("promptSource") not in (None, "typed")
-    is_typed = role == "user" and is_human and not is_sdk and not entry.get("toolUseResult")
-    if any(map(entry.get, _FLAGS)) or not (is_typed or role == "assistant"):
+    is_sdk = str(entry.get("entrypoint")).startswith("sdk-") or entry.get("promptSource") not in _TYPED
+    if any(map(entry.get, _FLAGS)) or role not in ("user", "assistant") or message.get("model") == "<synthetic>":
         return "", ""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     blocks = [*map(_mapping, blocks)] if isinstance(blocks, list) else []
-    if any(block.get("type") == "tool_result" for block in blocks):
+    if entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks):
         return "", ""
+    if role == "user" and (is_sdk or not is_human):  # its answer is not one to the question before
+        return "user", ""
     texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
-    said = [text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_ADDED)]
-    return str(role), _PRIVATE.sub(OMITTED, cleaned("\n\n".join(said))).strip()[:_MOST_LETTERS]
+    asked = [_OF_EDITOR.sub("", text) for text in texts if isinstance(text, str)]
+    said = [text for text in asked if not text.lstrip().startswith(_ADDED)]
+    return str(role), _without_private(cleaned("\n\n".join(said))).strip()[:_MOST_LETTERS]
+
+
+def _without_private(text: str) -> str:
+    """Return a text with OMITTED in place of each private part; one that is not closed reaches to the end."""
+    kept, depth, at = [], 0, 0
+    for tag in _PRIVATE.finditer(text):
+        kept += [] if depth else [text[at : tag.start()]]
+        kept += [] if depth or tag[1] else [OMITTED]
+        depth, at = max(0, depth + (-1 if tag[1] else 1)), tag.end()
+    return "".join([*kept, "" if depth else text[at:]])
 
 
 def _cwd(entry: Mapping[str, Any]) -> str:

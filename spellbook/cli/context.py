@@ -122,15 +122,17 @@ def context(
         return
     from spellbook.capture.ledger import Ledger
     from spellbook.memories import briefing
+    from spellbook.settings import paths
 
+    with contextlib.suppress(SpellbookError, OSError):  # first: where nothing can be told, a session may yet be off
+        root = os.path.realpath(paths.vault(ctx.ensure_object(dict).get("vault") or ""))
+        Ledger(root).leave_job({**hook, "hook_event_name": "SessionStart"})
     with _index(ctx) as index:
         overview = briefing.briefing(index, hook.get("source") == "compact", hook.get("session_id"))
     if as_json:
         output.as_json(overview.as_dict())
     else:
         click.echo(overview.text(max_tokens))
-    with contextlib.suppress(SpellbookError, OSError):  # what it is about to print matters more
-        Ledger(str(index.config.vault)).leave_job({**hook, "hook_event_name": "SessionStart"})
 
 
 def _print_related(ctx: click.Context, prompt: str, also: str | Sequence[str], as_json: bool) -> None:

@@ -138,7 +138,8 @@ def repository(folder: str) -> tuple[str, list[str]]:
     shared = _named_in(f"{git}/commondir")
     around, is_inner, _ = git.partition(f"{os.sep}.git{os.sep}")  # a submodule's lies in that of the repository around
     is_own = Path(git).is_relative_to(top) or bool(is_inner and Path(top).is_relative_to(around))
-    if not (_named_in(f"{git}/gitdir") == link if shared else is_own):
+    is_worktree = _named_in(f"{git}/gitdir") == link and Path(git).is_relative_to(shared or top)
+    if not (is_worktree if shared else is_own):
         return top, []
     main = os.path.dirname(shared) if os.path.basename(shared) in {".git", ".bare"} else shared or top
     return main, _origin(_text(f"{shared or git}/config"))

@@ -223,12 +223,13 @@ def checkpoint(index: Index) -> NewestCheckpoint | None:
 
 def last_session(index: Index, running: object) -> LastSession | None:
     """Return this project's last session but the one `running`, by its files: it may not be indexed yet."""
-    project, ended = fold(index.scope or scopes.project()), list[tuple[float, str, str]]()
+    names = [index.scope] if index.scope else scopes.project_names(index.config.projects)
+    projects, ended = set(map(fold, names)), list[tuple[float, str, str]]()
     files = sorted(index.vault.files("sessions"), reverse=True)
     for path in islice(filter(index.vault.is_note, files), _MOST_READ):
         with contextlib.suppress(SpellbookError):
             meta = privacy.meta_of(path, index.vault.read(path)[0])
-            is_here = project and project == fold(meta.get("scope")) and str(meta.get("session")) != running
+            is_here = fold(meta.get("scope")) in projects and str(meta.get("session")) != running
             if is_here and privacy.is_session(meta):
                 when = instant(str(meta.get("updated") or meta.get("created"))) or 0.0
                 ended.append((when, path, str(meta.get("id") or path)))

@@ -146,10 +146,12 @@ _NO_PASSWORD = re.compile(
 )
 _LIKELY = re.compile(
     r"""(?:(?i:\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?(?:bearer|basic|token)\s{1,3})"""
-    r"""|(?<![A-Za-z0-9_])[A-Z0-9_]{0,60}(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRET|TOKEN|_KEY)\s?=\s?["']?)"""
-    r"""(?P<value>(?![$<{%])[^\s"'`,;]{4,})"""
+    r"""|(?i:\bcookie:\s{0,3}|(?<!\S)(?:-u|--user)[ =]\S{1,60}?:|\bsshpass\s+-p\s{0,3}["']?|\bmysql\b[^\n]{0,60}\s-p)"""
+    r"""|(?i:(?<![a-z0-9_])[a-z0-9_]{0,60}(?:pass(?:word|wd|phrase)?|pwd|secret|token|_key)["']?\s?[=:]\s?)["']?)"""
+    r"""(?P<value>(?![$<{%])(?:(?<=["'])[^"'\n]{4,}|[^\s"'`,;]{4,}))"""
 )
-"""A value in a header of a request, or of a variable that is named after a secret."""
+"""A value in a header of a request, of a variable that is named after a secret, or of an option of common programs."""
+_BLOCK = re.compile(r"(?s)-----BEGIN [A-Z ]{0,30}PRIVATE KEY[A-Z ]{0,10}-----.*?(?:-----END[^\n]*|\Z)")
 _LEAST_OF_PASSWORD, _LEAST_OF_KEY, _LONG, _DIFFERENT = 6, 8, 12, 5
 """Letters of a password, of a key with three kinds of them or two digits, and different ones of a key. By hand."""
 
@@ -171,7 +173,10 @@ def masked(text: str, *, likely: bool = False) -> str:
     kept: list[str] = []
     text, at = composed(text), 0
     places = {(start, stop) for start, stop, *_ in _candidates(text)}
-    for start, stop in sorted(places | {match.span("value") for match in _LIKELY.finditer(text) if likely}):
+    if likely:
+        places |= {match.span("value") for match in _LIKELY.finditer(text)}
+        places |= {match.span() for match in _BLOCK.finditer(text)}
+    for start, stop in sorted(places):
         if start >= at:
             kept += [text[at:start], "…"]
         at = max(at, stop)

@@ -235,10 +235,10 @@ def test_the_next_start_catches_up(vault: Path, ledger: Ledger, home: Path, clie
         place_of(home, session).write_bytes(b"".join(talk(*pairs)) if client == "claude" else of_codex(*pairs))
     (place_of(home).parent / "0.jsonl").symlink_to(vault)
     (place_of(home).parent / "1.jsonl").mkdir()
-    ages = {OTHER: -700, OTHER[::-1]: 99_999}
-    ledger.put(("switch", "", {"on": True, "at": time.time() - 5_000, "since": 0}))
+    ages = {OTHER: 30_000, OTHER[::-1]: 99_999}
+    ledger.put(("switch", "", {"on": True, "at": time.time() - 50_000, "since": 0}))
     for session, age in ages.items():
-        when = time.time() - abs(age)
+        when = time.time() - age
         os.utime(place_of(home, session), (when, when))
     spellbook_in(vault, "reindex")
     given = json.dumps(event(place_of(home) if client == "claude" else None, "SessionStart", source="startup"))

@@ -26,6 +26,15 @@ def blocks(*texts: str, **more: object) -> list[object]:
 
 
 KEPT = {
+    "queued": said("Yes", promptSource="queued"),
+    "queued, as an attachment": line(
+        type="attachment",
+        uuid="q1",
+        timestamp="2026-11-26T09:00:00Z",
+        attachment={"type": "queued_command", "prompt": "Yes", "commandMode": "prompt"},
+    ),
+    "beside what an editor adds": said("<ide_opened_file>The user opened a.py</ide_opened_file>\nYes"),
+    "behind what an editor adds": said("# Context from my IDE setup:\n\nlines\n## My request for Codex:\nYes"),
     "text": said("Yes"),
     "blocks": said(blocks("Yes")),
     "with a picture": said(blocks("Yes", type="image", source={"data": "AAAA"})),
@@ -34,6 +43,10 @@ KEPT = {
     "of a line with other keys": said("Yes", gitBranch="main", version="9.9.9", new={"deep": [1]}),
 }
 LEFT_OUT = {
+    "a task that was queued": line(
+        type="attachment", attachment={"type": "queued_command", "prompt": "No", "commandMode": "task"}
+    ),
+    "a command of the shell": said("<user_shell_command>cat .env</user_shell_command>"),
     "isMeta": said("No", isMeta=True),
     "isSidechain": said("No", isSidechain=True),
     "isCompactSummary": said("No", isCompactSummary=True),
@@ -115,13 +128,29 @@ def test_whose_answer_counts(piece: bytes) -> None:
     [
         ("a <private>b</private> c", "a \0 c"),
         ("a <PRIVATE>\nb\n</private><private>c", "a \0\0"),
-        ("a <private>b <private>c</private> d", "a \0 d"),
+        ("a <private>b <private>c</private> d", "a \0"),
+        ("a <private>b <private>c</private> d</private> e", "a \0 e"),
+        ('a <private why="x">b</private> c <private\n>d</private >', "a \0 c \0"),
+        ("a </private> b", "a  b"),
         ("nothing private", "nothing private"),
     ],
 )
 def test_private_parts_go(text: str, left: str) -> None:
     """What a person marks as private goes, without a closing mark to the end of the message; of an answer too."""
     assert pairs(said(text) + answered(text)) == [(left, left)]
+
+
+def test_each_answer_stays_with_its_question() -> None:
+    """What answers the system, and what the client makes up, replaces no answer; a queued message is one exchange."""
+    first, answer = talk(ROTATE)[0], answered("No response requested.")
+    made_up = answer.replace(b'"content"', b'"model": "<synthetic>", "content"')
+    assert b"<synthetic>" in made_up
+    assert pairs(first + made_up) == [ROTATE]
+    assert pairs(first + said("A task has ended.", promptSource="system") + answered("I see.")) == [ROTATE]
+    both = (
+        said("And now?", 5, promptSource="queued") + said("And now?", 6, promptSource="queued") + answered("This.", 7)
+    )
+    assert pairs(first + both) == [ROTATE, ("And now?", "This.")]
 
 
 def test_compaction_repeats_lines() -> None:
@@ -162,7 +191,8 @@ def test_codex() -> None:
     found = read(data, len(of_codex(ROTATE)) - len(line(timestamp="", type="compacted", payload={})))
     assert {each.cwd for each in read(data) + found} == {"/work/shop"}
     assert pairs(of_codex(ROTATE, source={"subagent": "review"})) == [], "another agent speaks"
-    assert pairs(of_codex(ROTATE, source="exec")) == [], "a program speaks"
+    for program in ("exec", "mcp"):
+        assert pairs(of_codex(ROTATE, source=program)) == [], "a program speaks"
 
 
 def test_a_large_transcript_takes_little_memory(tmp_path: Path) -> None:

@@ -51,7 +51,10 @@ def file(shown: View) -> Response:
 def sessions(shown: View) -> Response:
     """List captured sessions, newest first, with the number of exchanges of each."""
     offset = shown.number("offset", 0)
-    listed, chunks = shown.book.recent(_PAGE, offset, {"trust": "agent"}), shown.book.index.catalog.at
+    listed, chunks = (
+        shown.book.recent(_PAGE, offset, {"category": "session", "trust": "agent"}),
+        shown.book.index.catalog.at,
+    )
     return shown.page("sessions.html", listed=listed, chunks=chunks, offset=offset, page=_PAGE)
 
 
