@@ -209,25 +209,21 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
         candidate.fused = semantic, keyword
         best = candidate.best()
         if len(best) == 1:
-            _, credit, of_kind, _, _, _, by_meaning, by_words = best[0]
+            _, credit, _, _, _, by_meaning, by_words = best[0]
         else:
-            credit, of_kind = _mean([one.credit for one in best]), _mean([one.of_kind for one in best])
+            credit = _mean([one.credit for one in best])
             by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
         candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
         if credit:
             candidate.add("in another language", credit)
-        if of_kind:
-            named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
-            candidate.add(f"names a {', '.join(named)}", of_kind)
     return fused
 
 
 class Scored(NamedTuple):
-    """A text's score of a chunk; in it, the credits for another language and for a kind of things, parts and sums."""
+    """A text's score of a chunk; in it, the credit for another language, parts and sums."""
 
     score: float
     credit: float
-    of_kind: float
     match: Match
     meaning: Parts
     words: Parts
@@ -238,14 +234,12 @@ class Scored(NamedTuple):
 def _scored(match: Match, semantic: float, keyword: float) -> Scored:
     meaning, words = match.meaning() if semantic else NO_PARTS, match.words() if keyword else NO_PARTS
     by_meaning, by_words = sum(meaning[1]), sum(words[1])
-    credit = of_kind = 0.0
-    if semantic and keyword:
+    credit = 0.0
+    if semantic and keyword and match.foreign and meaning[0]:
         # The estimated score by words, if the chunk were in the question's language.
-        if match.foreign and meaning[0]:
-            credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
-        of_kind = match.keyword.of_kind if match.keyword else 0.0
-    score = semantic * by_meaning + keyword * by_words + credit + of_kind
-    return Scored(score, credit, of_kind, match, meaning, words, by_meaning, by_words)
+        credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
+    score = semantic * by_meaning + keyword * by_words + credit
+    return Scored(score, credit, match, meaning, words, by_meaning, by_words)
 
 
 def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:

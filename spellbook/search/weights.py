@@ -36,12 +36,6 @@ What a synonym is worth beside the word itself. Loose questions over React's doc
 of .325 (half for choosing); over memories .720 with either, .715 without synonyms.
 """
 
-OF_KIND = 0.15
-"""
-What a chunk gains that names a member of a kind of things which is asked for, times the kind's idf over that of a word
-in one chunk. Of 95 questions over 150 memories .80 find their note first with it, .73 without.
-"""
-
 RARE_SYNONYM = 500
 """Chunks in which a synonym may be, to find chunks that nothing else finds. By hand, for speed."""
 

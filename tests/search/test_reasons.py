@@ -35,12 +35,6 @@ def leg(share, **parts):
             {"semantic": leg(0.9, question=0.9)}, "by a question that it answers", "이 노트가 답하는 질문임", id="its question"
         ),
         pytest.param(
-            {"keyword": leg(0.3), "adjustments": [{"reason": "names a hospital department", "share": 0.05}]},
-            "names a hospital department",
-            "질문한 종류의 이름이 나옴",
-            id="kind",
-        ),
-        pytest.param(
             {"semantic": leg(0.4), "keyword": leg(0.2), "words": [["세션"], ["Redis", "레디스"]]},
             "by meaning; words: 세션, Redis = 레디스",
             "의미가 비슷함; 단어: 세션, Redis = 레디스",
