@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -104,11 +104,10 @@ class Candidate:
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `matches` say what each text of the question has to do with it, the question itself first. `translations` of its
-    note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
-    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are
-    the weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they
-    are read. `last` is the end of `order`, once it was asked for.
+    `matches` say what each text of the question has to do with it, the question itself first. `superseded` says what
+    supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are the
+    weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they are
+    read. `last` is the end of `order`, once it was asked for.
     """
 
     chunk: StoredChunk
@@ -116,8 +115,6 @@ class Candidate:
     score: float = 0.0
     fused: tuple[float, float] = (0.0, 0.0)
     changes: tuple[tuple[str | Callable[[], str], float], ...] = ()
-    translations: Mapping[str, str] = field(default_factory=dict)
-    instead: str = ""
     superseded: Superseded | None = None
     replaces: frozenset[str] = frozenset()
     last: tuple[str, str] | None = None
@@ -188,8 +185,6 @@ class Candidate:
         why = {**self.legs, "adjustments": self.adjustments}
         if by_text := self.by_text:
             why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
-        if self.translations:
-            why["translations"] = dict(self.translations)
         if self.superseded or is_superseded(self.chunk):
             by = self.superseded.by if self.superseded else None
             why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))

@@ -194,22 +194,6 @@ whose scores are at most so far below the first. By hand: from 0.05 on, and amon
 answered alike.
 """
 
-# -- translations
-
-IN_ITS_LANGUAGE = 0.1
-"""
-How far behind its translation a chunk in the question's language may be, to be shown in its place. Of 61 loose
-questions over React's documentation, there in two languages, 20 have a hit in their language first without it, and 36
-with 0.1; an answer is among five for 24 both times (half for choosing).
-"""
-
-SAYS_THE_SAME = 0.94
-"""
-From this score on, a chunk of a note's translation says the same; about half of React's sections reach it. With 0.8
-more hits are in the question's language (41), but pages of which each language has other sections lose .02 nDCG@10;
-with 0.9 `memorize` loses .013 there, with 0.94 nothing.
-"""
-
 # -- choose
 
 FREE_PLACES = 1

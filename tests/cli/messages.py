@@ -121,7 +121,6 @@ SENTENCES = {
     "search/ranking.py": {"costs", "_old"},
     "search/presentation.py": {
         "why",
-        "_translations",
         "reasons",
         "shares",
         "standing",

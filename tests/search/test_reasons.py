@@ -66,12 +66,6 @@ def leg(share, **parts):
         ),
         pytest.param({"keyword": leg(0.02)}, "by words", "단어가 있음", id="next to nothing"),
         pytest.param({"semantic": leg(0.0)}, "by meaning", "의미가 비슷함", id="nothing"),
-        pytest.param(
-            {"semantic": leg(0.3), "translations": {"ko/a.md": "ko"}},
-            "by meaning; also in Korean: ko/a.md",
-            "의미가 비슷함; 다른 언어(Korean): ko/a.md",
-            id="translation",
-        ),
     ],
 )  # fmt: skip
 def test_reasons_in_words(why, english, korean):
