@@ -25,7 +25,7 @@ from spellbook.notes.chunks import begins_with
 from spellbook.notes.note import Note
 from spellbook.system.lazy import np
 from spellbook.text import diff
-from spellbook.text.languages import declared, differ, families, written_in
+from spellbook.text.languages import declared, differ, marks, written_in
 
 DUPLICATE = 0.95
 """From this score on, a text counts as a duplicate; the scale of each embedder is made to fit (`calibration`)."""
@@ -126,8 +126,7 @@ class _Languages:
         self._catalog = catalog
         self._pieces = pieces
         self._of_texts: dict[int, str] = {}
-        translated = families(piece.place.path for piece in pieces)
-        self._marks = {path: mark for family in translated.values() for path, mark in family.items()}
+        self._marks = marks({piece.place.path for piece in pieces})
 
     def named(self, i: int) -> str:
         """Return the language that the note names; if only its translations are marked, that of its text."""

@@ -100,8 +100,6 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
             verdict = f"hit {place}"
         elif candidate.chunk.key == NO_TEXT:
             verdict = "it has no text but a title"
-        elif candidate.instead:
-            verdict = f"shown as its translation {candidate.instead}"
         elif candidate.chunk.path in full and number in numbers:
             verdict = f"beyond {counted(question.per_note, 'chunk')} of one note"
         elif number in numbers:

@@ -166,7 +166,7 @@ def parse(text: str, table: synonyms.Table = synonyms.NONE) -> Query:
 
 def _with_synonyms(words: Sequence[tuple[str, Term]], table: synonyms.Table) -> list[Term]:
     """Return the terms with the synonyms of their words, but for those that the question names itself."""
-    if not table.same:
+    if not table:
         return [term for _, term in words]
     alike = [synonyms.same(table, word) for word, _ in words]
     named = {word for word, _ in alike}

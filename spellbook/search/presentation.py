@@ -125,7 +125,6 @@ def why(hit: Hit, translate: Callable[[str], str] = str) -> str:
     elif by_words.get("note", 0.0) >= _LEAST_TOLD:
         told.append("words elsewhere in its note")
     told += [flat(one["reason"]) for one in hit.why.get("adjustments", ()) if one["share"] >= _LEAST_TOLD]
-    told += _translations(hit)
     return "; ".join(map(translate, told or ["by words" if words else "by meaning"]))
 
 
@@ -139,15 +138,6 @@ def _leg(hit: Hit, name: str) -> tuple[float, Mapping[str, float]]:
     """Return the share of a leg in a hit's score, and its parts."""
     leg = hit.why.get(name, {})
     return leg.get("share", 0.0), leg.get("parts", {})
-
-
-def _translations(hit: Hit) -> list[str]:
-    from spellbook.text import languages  # compiles many patterns, and few commands show hits
-
-    return [
-        f"also in {languages.NAMES.get(code, code or 'another language')}: {flat(path)}"
-        for path, code in hit.why.get("translations", {}).items()
-    ]
 
 
 def reasons(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:

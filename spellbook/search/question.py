@@ -5,7 +5,7 @@ Questions and answers: what a search is asked, checked, and what it gives back, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
@@ -244,10 +244,9 @@ class Ranked:
 
     `words` were asked for. `expected` is the share of them that the vault has, 0..1 by weight, None if the question was
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
-    None if it has none, and `is_cached` says whether it was cached. `alike` is how much two candidates are by meaning,
-    0..1. `when` is what the question says of time, "" if it says nothing; with `is_time_all` it asks for the notes of
-    that time, whatever they say. `further` words are those of the question's other texts. `guides` is the number of
-    chunks that were left out because they are of guides.
+    None if it has none, and `is_cached` says whether it was cached. `when` is what the question says of time, "" if it
+    says nothing; with `is_time_all` it asks for the notes of that time, whatever they say. `further` words are those of
+    the question's other texts. `guides` is the number of chunks that were left out because they are of guides.
     """
 
     candidates: list[Candidate]
@@ -257,7 +256,6 @@ class Ranked:
     expected: float | None
     vector: Vectors | None
     quotes: bool
-    alike: Callable[[Candidate, Candidate], float] = lambda one, other: 0.0
     is_cached: bool = False
     when: str = ""
     is_time_all: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -104,11 +104,10 @@ class Candidate:
     """
     A chunk that may become a hit; `score` is the sum of the shares of `legs` and `adjustments`.
 
-    `matches` say what each text of the question has to do with it, the question itself first. `translations` of its
-    note, by path, have the language of each; `instead` is the translation that is shown in its place. `superseded` says
-    what supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are
-    the weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they
-    are read. `last` is the end of `order`, once it was asked for.
+    `matches` say what each text of the question has to do with it, the question itself first. `superseded` says what
+    supersedes its note, if anything does, and `replaces` has the paths of what its note supersedes. `fused` are the
+    weights of its legs. `changes` are the adjustments; most are never shown, so their reasons may be made when they are
+    read. `last` is the end of `order`, once it was asked for.
     """
 
     chunk: StoredChunk
@@ -116,8 +115,6 @@ class Candidate:
     score: float = 0.0
     fused: tuple[float, float] = (0.0, 0.0)
     changes: tuple[tuple[str | Callable[[], str], float], ...] = ()
-    translations: Mapping[str, str] = field(default_factory=dict)
-    instead: str = ""
     superseded: Superseded | None = None
     replaces: frozenset[str] = frozenset()
     last: tuple[str, str] | None = None
@@ -188,8 +185,6 @@ class Candidate:
         why = {**self.legs, "adjustments": self.adjustments}
         if by_text := self.by_text:
             why["texts"] = [{"text": text, "score": score} for text, score in by_text.items()]
-        if self.translations:
-            why["translations"] = dict(self.translations)
         if self.superseded or is_superseded(self.chunk):
             by = self.superseded.by if self.superseded else None
             why["superseded_by"] = dict(zip(("path", "id", "title"), by or (), strict=False))
@@ -209,25 +204,21 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
         candidate.fused = semantic, keyword
         best = candidate.best()
         if len(best) == 1:
-            _, credit, of_kind, _, _, _, by_meaning, by_words = best[0]
+            _, credit, _, _, _, by_meaning, by_words = best[0]
         else:
-            credit, of_kind = _mean([one.credit for one in best]), _mean([one.of_kind for one in best])
+            credit = _mean([one.credit for one in best])
             by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
         candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
         if credit:
             candidate.add("in another language", credit)
-        if of_kind:
-            named = dict.fromkeys(kind for one in best if one.match.keyword for kind in one.match.keyword.kinds)
-            candidate.add(f"names a {', '.join(named)}", of_kind)
     return fused
 
 
 class Scored(NamedTuple):
-    """A text's score of a chunk; in it, the credits for another language and for a kind of things, parts and sums."""
+    """A text's score of a chunk; in it, the credit for another language, parts and sums."""
 
     score: float
     credit: float
-    of_kind: float
     match: Match
     meaning: Parts
     words: Parts
@@ -238,14 +229,12 @@ class Scored(NamedTuple):
 def _scored(match: Match, semantic: float, keyword: float) -> Scored:
     meaning, words = match.meaning() if semantic else NO_PARTS, match.words() if keyword else NO_PARTS
     by_meaning, by_words = sum(meaning[1]), sum(words[1])
-    credit = of_kind = 0.0
-    if semantic and keyword:
+    credit = 0.0
+    if semantic and keyword and match.foreign and meaning[0]:
         # The estimated score by words, if the chunk were in the question's language.
-        if match.foreign and meaning[0]:
-            credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
-        of_kind = match.keyword.of_kind if match.keyword else 0.0
-    score = semantic * by_meaning + keyword * by_words + credit + of_kind
-    return Scored(score, credit, of_kind, match, meaning, words, by_meaning, by_words)
+        credit = keyword * max(0.0, match.foreign * weights.CREDITED * by_meaning - by_words)
+    score = semantic * by_meaning + keyword * by_words + credit
+    return Scored(score, credit, match, meaning, words, by_meaning, by_words)
 
 
 def _legs(best: Sequence[Scored]) -> list[tuple[Leg | None, Parts]]:

@@ -6,7 +6,6 @@ Each function only reads. Scores are absolute, in 0..1.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +22,6 @@ from spellbook.search.question import QueryWord, Question
 from spellbook.search.text_scores import Leg, OfNote, joined
 from spellbook.system.lazy import np
 from spellbook.text import languages, terms
-from spellbook.text.expressions import AnyOf, Expression
-
-_MOST_KINDS = 4
-"""Kinds of things that a question asks for, whose members are looked for."""
 
 _SAMPLED = 800
 """Letters of a chunk that its scripts are told from. By hand, for speed."""
@@ -103,23 +98,14 @@ def by_words(
     well. Of more than `most_words` the rarest count.
     """
     if question.keywords:
-        query, wanted_kinds = fts_query.phrases(question.keywords, all=question.match_all), []
+        query = fts_query.phrases(question.keywords, all=question.match_all)
     else:
-        query, wanted_kinds = fts_query.parse(question.text, table), _kinds(loaded, question, table, guides)
+        query = fts_query.parse(question.text, table)
     chosen = query.chosen(loaded.frequencies(guides), most_words)
     words = _weigh(chosen, total)
     most = sum(word.weight for word in words)
     expression = chosen.expression
     same: dict[int, tuple[str, ...]] = {}
-    kinds: dict[int, tuple[str, ...]] = {}
-    of_kind: dict[int, float] = {}
-
-    def find(expression: Expression, chunks: int, listed: Sequence[int], most_new: int) -> Iterable[tuple[int, float]]:
-        """Return which of the chunks `listed`, and of `most_new` others, match what `chunks` match, with their bm25."""
-        # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
-        if most_new and chunks <= weights.RARE_SYNONYM:
-            return loaded.catalog.match(str(expression), limits, most_new, listed)
-        return loaded.catalog.match_among(str(expression), listed)
 
     def with_synonyms(scores: dict[int, float], listed: Sequence[int], most_new: int) -> dict[int, float]:
         """Add what synonyms are worth to `scores`, also of the chunks `listed`, and of `most_new` others."""
@@ -129,59 +115,38 @@ def by_words(
             own = sum(word.weight for word in words if word.part in alike.parts)
             # A rare synonym is worth no more than the word that was asked for, a common one no more than itself.
             weight = weights.SYNONYM * (min(own, idf) if alike.parts else idf)
-            for number, bm25 in find(alike.expression, alike.chunks, listed, most_new):
+            # To rank all chunks with a common synonym takes long, and finds little: it counts for what is there anyway.
+            if most_new and alike.chunks <= weights.RARE_SYNONYM:
+                found = loaded.catalog.match(str(alike.expression), limits, most_new, listed)
+            else:
+                found = loaded.catalog.match_among(str(alike.expression), listed)
+            for number, bm25 in found:
                 scores[number] = scores.get(number, 0.0) + weight * min(1.0, bm25 / idf)
                 same[number] = (*same.get(number, ()), alike.text)
         return scores
 
-    def add_kinds(listed: Sequence[int], most_new: int) -> None:
-        """Note which of the chunks `listed`, and of `most_new` others, name a member of a kind that is asked for."""
-        for kind, of_members, chunks in wanted_kinds:
-            worth = weights.OF_KIND * max(0.0, terms.idf(total, chunks)) / math.log(total + 1)
-            for number, _ in find(of_members, chunks, listed, most_new):
-                kinds[number] = (*kinds.get(number, ()), kind)
-                of_kind[number] = max(worth, of_kind.get(number, 0.0))
-
     def legs(scores: Mapping[int, float], ranks: Mapping[int, int]) -> dict[int, Leg]:
         result = {}
-        for number in {**scores, **of_kind}:
-            share = scores.get(number, 0.0) / most if most else 0.0
+        for number, found in scores.items():
+            share = found / most if most else 0.0
             score, beyond = (share, 0.0) if share <= 1 else (1.0, round(share - 1, 4))
-            own = (same.get(number, ()), kinds.get(number, ()), of_kind.get(number, 0.0)) if same or kinds else ()
-            result[number] = Leg(ranks.get(number, 0), score, beyond, *own)
+            result[number] = Leg(ranks.get(number, 0), score, beyond, same.get(number, ()))
         return result
 
     def more(numbers: Sequence[int]) -> dict[int, Leg]:
         if not numbers:
             return {}
         matched = dict(loaded.catalog.match_among(str(expression), numbers)) if expression else {}
-        add_kinds(numbers, 0)
-        listed = set(numbers)
-        return {number: leg for number, leg in legs(with_synonyms(matched, numbers, 0), {}).items() if number in listed}
+        return legs(with_synonyms(matched, numbers, 0), {})
 
     matched = dict(loaded.catalog.match(str(expression), limits, wanted, near)) if expression else {}
     scores = with_synonyms(matched, [*dict.fromkeys((*near, *matched))], wanted)
-    add_kinds([*dict.fromkeys((*near, *scores))], wanted)
     if expression and (new := scores.keys() - matched.keys()):
         # Chunks that only a synonym led to may have words of the question, too.
         for number, bm25 in loaded.catalog.match_among(str(expression), [*new]):
             scores[number] += bm25
     best = sorted(scores, key=lambda number: (-scores[number], number))[:wanted]
     return Words(legs(scores, {number: rank for rank, number in enumerate(best, 1)}), words, chosen.quotes, more)
-
-
-def _kinds(
-    loaded: LoadedIndex, question: Question, table: synonyms.Table, guides: int
-) -> list[tuple[str, Expression, int]]:
-    """Return the kinds of things that a question asks for: name, what finds a member, and how many chunks that does."""
-    words = re.findall(r"[\w+#.-]*\w", question.text.lower())
-    rows: list[tuple[str, Expression, int]] = []
-    for kind in synonyms.kinds(table, words)[:_MOST_KINDS]:
-        phrases = tuple(phrase for phrase in map(terms.phrase, kind.members) if phrase)
-        of_members = AnyOf(phrases)
-        if chunks := loaded.frequencies(guides)(of_members):
-            rows.append((kind.called[0], of_members, chunks))
-    return rows
 
 
 def _weigh(chosen: fts_query.Chosen, total: int) -> tuple[QueryWord, ...]:

@@ -13,7 +13,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
@@ -21,7 +20,7 @@ from spellbook.index.filters import DATES, Condition, Unmatched, conditions, wit
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
-from spellbook.search import packing, presentation, ranking, related, retrieve, successors, translations, weights, when
+from spellbook.search import packing, presentation, ranking, related, retrieve, successors, weights, when
 from spellbook.search.candidates import Gathering, QueryText
 from spellbook.search.question import Answer, Question, Ranked, State, state
 from spellbook.search.ranking import Candidate, Hit
@@ -129,7 +128,6 @@ class Searcher:
         return replace(
             state,
             candidates=ranked,
-            alike=self._alike(ranked),
             is_cached=is_cached,
             when=time_named.reason if time_named else "",
             is_time_all=bool(time_named and time_named.is_all),
@@ -219,19 +217,6 @@ class Searcher:
         listed = list(keys)
         return self.loaded.nearest.vectors(listed, len(listed))
 
-    def _alike(self, candidates: Sequence[Candidate]) -> Callable[[Candidate, Candidate], float]:
-        """Return a function that says how alike two of the candidates are; its first call reads their vectors."""
-
-        @cache
-        def vectors() -> dict[str, Vectors]:
-            return self._vectors_of(one.chunk.key for one in candidates)
-
-        def alike(one: Candidate, other: Candidate) -> float:
-            a, b = vectors().get(one.chunk.key), vectors().get(other.chunk.key)
-            return 0.0 if a is None or b is None else score(float(a @ b), self._index.embedder.scale)
-
-        return alike
-
     def _superseded(
         self, candidates: Sequence[Candidate], filter: Sequence[Condition]
     ) -> Mapping[str, related.Superseded]:
@@ -298,12 +283,7 @@ class Searcher:
 
 
 def hits(question: Question, ranked: Ranked) -> list[Candidate]:
-    """Return the candidates that may be hits; of a note's translations one is left, but for words asked for alone."""
-    may = _sure(question, ranked)
-    return may if question.mode == "keyword" else translations.merge(may, question.text, ranked.alike)
-
-
-def _sure(question: Question, ranked: Ranked) -> list[Candidate]:
+    """Return the candidates that may be hits."""
     candidates, by_words = ranked.candidates, question.mode == "keyword"
     if ranked.quotes or by_words:
         candidates = [one for one in candidates if one.keyword]
@@ -337,8 +317,7 @@ def nearly(question: Question, ranked: Ranked) -> list[Candidate]:
         # The evidence of a text that is not embedded yet comes from words alone and may exceed its score.
         if candidate.score and min(candidate.score, candidate.evidence()) >= question.near:
             best.setdefault(candidate.chunk.path, candidate)
-    near = translations.merge([*best.values()], question.text, ranked.alike)
-    return ranking.choose(near, min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
+    return ranking.choose([*best.values()], min(weights.CLOSEST, question.limit), few=question.has_few_sessions)
 
 
 def _weights(question: Question, ranked: Ranked) -> dict[str, float]:

@@ -1,19 +1,17 @@
 """
-Synonyms and kinds of things, from Spellbook's own tables and the vault's `.spellbook/synonyms.yaml`.
+Synonyms, from Spellbook's own table and the vault's `.spellbook/synonyms.yaml`.
 
-A file is a YAML list of rows. A row is a list of words that mean the same, or two lists: what a kind of things is
-called, and its members. A vault may come from anybody: what is read of its file is bounded, and what makes no sense is
-a fault with its line. The other rows still count.
+A file is a YAML list of rows. A row is a list of words that mean the same. A vault may come from anybody: what is read
+of its file is bounded, and what makes no sense is a fault with its line. The other rows still count.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from spellbook.notes.frontmatter import fast_loader
 from spellbook.notes.note import Fault, Stamp
@@ -24,38 +22,22 @@ from spellbook.text import korean, terms
 from spellbook.vault.listing import stamp_of
 
 NAME = "synonyms.yaml"
-_KINDS = "kinds.yaml"
 
 # Of a vault's file, which may come from anybody. By hand.
 _MOST_BYTES = 200_000
 _MOST_ROWS = 2_000
 _MOST_WORDS = 12  # of a row
-_MOST_MEMBERS = 60  # of a kind, with its names
 _MOST_LETTERS = 60  # of a word
 _MOST_FAULTS = 20
 _MOST_DEPTH = 20
-_MOST_NAMED = 3  # words of a kind's name
 
-
-class Kind(NamedTuple):
-    """A kind of things: what it is called, the most common name first, and its members, in lower case."""
-
-    called: tuple[str, ...]
-    members: tuple[str, ...]
-
-
-_Rows = tuple[tuple[str, ...] | Kind, ...]
+_Rows = tuple[tuple[str, ...], ...]
 _Faults = tuple[tuple[int, str], ...]
 
+Table = Mapping[str, tuple[str, ...]]
+"""For each word, in lower case, the words that mean the same."""
 
-class Table(NamedTuple):
-    """For each word, in lower case, the words that mean the same, and the kinds of things that it calls."""
-
-    same: Mapping[str, tuple[str, ...]]
-    kinds: Mapping[str, tuple[Kind, ...]]
-
-
-NONE = Table(MappingProxyType({}), MappingProxyType({}))
+NONE: Table = MappingProxyType({})
 """No synonyms."""
 
 _INFLECTIONS = (("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
@@ -74,19 +56,7 @@ def faults(vault: Path) -> list[Fault]:
 
 def same(table: Table, word: str) -> tuple[str, tuple[str, ...]]:
     """Return the form of `word`, in lower case, that the table has, and its synonyms."""
-    known = table.same
-    return next(((form, known[form]) for form in _forms(word) if form in known), (word, ()))
-
-
-def kinds(table: Table, words: Sequence[str]) -> list[Kind]:
-    """Return the kinds of things that a question's `words` call, in lower case; a name may have several words."""
-    listed: dict[Kind, None] = {}
-    for i in range(len(words)):
-        for size in range(1, _MOST_NAMED + 1):
-            before = " ".join(words[i : i + size - 1])
-            for last in _forms(words[i + size - 1]) if i + size <= len(words) else ():
-                listed |= dict.fromkeys(table.kinds.get(f"{before} {last}".strip(), ()))
-    return list(listed)
+    return next(((form, table[form]) for form in _forms(word) if form in table), (word, ()))
 
 
 def _forms(word: str) -> list[str]:
@@ -99,11 +69,11 @@ def _forms(word: str) -> list[str]:
 
 def read(text: str) -> tuple[_Rows, _Faults]:
     """Return the rows of a file's text, each of two or more words, and its faults: the line, from 1, and the reason."""
-    rows: list[tuple[str, ...] | Kind] = []
-    lists: list[list[str]] = []
+    rows: list[tuple[str, ...]] = []
     wrong: list[tuple[int, str]] = []
     words: list[str] = []
     reason, first, depth = "", 1, 0
+    of_kind = "a list in a row named a kind of things; there are no kinds any more, and rows like this one are ignored"
     try:
         # Events, not values: aliases are not followed, and nothing is nested. Both could exhaust the memory.
         for event in yaml.parse(text, Loader=fast_loader()):
@@ -115,24 +85,24 @@ def read(text: str) -> tuple[_Rows, _Faults]:
                 depth += 1
                 is_list = isinstance(event, yaml.SequenceStartEvent)
                 if depth == 2:
-                    words, lists, first, reason = [], [], line, ""
+                    words, first, reason = [], line, ""
                 if depth == 3 and is_list:
-                    lists.append([])
-                if not is_list or depth > 3:
-                    reason = reason or "write a list of rows such as `- [redis, 레디스]`"
+                    reason = reason or of_kind
+                elif depth > 2 or not is_list:
+                    reason = "write a list of rows such as `- [redis, 레디스]`"
                 if (depth == 1 and not is_list) or depth > _MOST_DEPTH:
                     wrong.append((line, reason))
                     break
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
                 if depth == 1:
-                    reason = reason or (_fault_of_kind(words, lists) if lists else _fault(words))
-                    if reason:
+                    reason = reason or _fault(words)
+                    if not reason:
+                        rows.append(tuple(words))
+                    elif reason != of_kind or all(other != of_kind for _, other in wrong):
                         wrong.append((first, reason))
-                    else:
-                        rows.append(Kind(*map(tuple, lists)) if lists else tuple(words))
-            elif isinstance(event, yaml.ScalarEvent) and depth in {2, 3}:
-                (lists[-1] if depth == 3 and lists else words).append(" ".join(event.value.split()).lower())
+            elif isinstance(event, yaml.ScalarEvent) and depth == 2:
+                words.append(" ".join(event.value.split()).lower())
             elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) and depth < 2:
                 wrong.append((line, "write a list of rows such as `- [redis, 레디스]`"))
             elif isinstance(event, yaml.AliasEvent):
@@ -145,17 +115,9 @@ def read(text: str) -> tuple[_Rows, _Faults]:
     return tuple(rows), tuple(wrong)
 
 
-def _fault_of_kind(words: list[str], lists: list[list[str]]) -> str:
-    if words or len(lists) != 2 or not all(lists):
-        return "a kind has two lists: what it is called, and its members"
-    if any(len(name.split()) > _MOST_NAMED for name in lists[0]):
-        return f"the name of a kind has at most {_MOST_NAMED} words"
-    return _fault([*lists[0], *lists[1]], _MOST_MEMBERS)
-
-
-def _fault(words: list[str], most: int = _MOST_WORDS) -> str:
-    if len(words) > most:
-        return f"a row has at most {most} words"
+def _fault(words: list[str]) -> str:
+    if len(words) > _MOST_WORDS:
+        return f"a row has at most {_MOST_WORDS} words"
     odd = next((word for word in words if len(word) > _MOST_LETTERS or not terms.phrase(word)), None)
     if odd is not None:
         return f"{odd!r:.40} is not a word of at most {_MOST_LETTERS} characters"
@@ -186,20 +148,12 @@ def _read_file(file: Path, stamp: Stamp) -> tuple[_Rows, _Faults]:
 @lru_cache(maxsize=8)
 def _table(file: Path, stamp: tuple[int, int] | None) -> Table:
     table: dict[str, dict[str, None]] = defaultdict(dict)
-    kinds: dict[str, dict[Kind, None]] = defaultdict(dict)
     for row in (*_shipped_rows(), *(_read_file(file, stamp)[0] if stamp else ())):
-        if isinstance(row, Kind):
-            for name in row.called:
-                kinds[name][row] = None
-            continue
         for word in row:
             table[word] |= dict.fromkeys(other for other in row if other != word)
-    return Table(
-        MappingProxyType({word: tuple(others) for word, others in table.items()}),
-        MappingProxyType({name: tuple(named) for name, named in kinds.items()}),
-    )
+    return MappingProxyType({word: tuple(others) for word, others in table.items()})
 
 
 @cache
 def _shipped_rows() -> _Rows:
-    return tuple(row for name in (NAME, _KINDS) for row in read(Path(__file__).with_name(name).read_text("utf-8"))[0])
+    return read(Path(__file__).with_name(NAME).read_text("utf-8"))[0]

@@ -26,16 +26,13 @@ class Leg(NamedTuple):
     """
     What one leg says of a chunk: its rank from 1 (0 outside the leg's own best) and its score.
 
-    `beyond` is how far the score would exceed 1 if it were not cut there. `same` tells the synonyms that the chunk has,
-    `kinds` the kinds of things that were asked for and that it names, and `of_kind` what that adds to its score.
+    `beyond` is how far the score would exceed 1 if it were not cut there. `same` tells the synonyms that the chunk has.
     """
 
     rank: int
     score: float
     beyond: float = 0.0
     same: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    of_kind: float = 0.0
 
 
 def joined(first: float | None, second: float | None, share: float, cost: float) -> float | None:

@@ -36,12 +36,6 @@ What a synonym is worth beside the word itself. Loose questions over React's doc
 of .325 (half for choosing); over memories .720 with either, .715 without synonyms.
 """
 
-OF_KIND = 0.15
-"""
-What a chunk gains that names a member of a kind of things which is asked for, times the kind's idf over that of a word
-in one chunk. Of 95 questions over 150 memories .80 find their note first with it, .73 without.
-"""
-
 RARE_SYNONYM = 500
 """Chunks in which a synonym may be, to find chunks that nothing else finds. By hand, for speed."""
 
@@ -198,22 +192,6 @@ NEWEST, NEWEST_AMONG = 0.12, 0.1
 Where the newest is asked for, what the newest of the best adds, half of it for the next, and so on; the best are those
 whose scores are at most so far below the first. By hand: from 0.05 on, and among 0.1 to 0.2, the dated questions are
 answered alike.
-"""
-
-# -- translations
-
-IN_ITS_LANGUAGE = 0.1
-"""
-How far behind its translation a chunk in the question's language may be, to be shown in its place. Of 61 loose
-questions over React's documentation, there in two languages, 20 have a hit in their language first without it, and 36
-with 0.1; an answer is among five for 24 both times (half for choosing).
-"""
-
-SAYS_THE_SAME = 0.94
-"""
-From this score on, a chunk of a note's translation says the same; about half of React's sections reach it. With 0.8
-more hits are in the question's language (41), but pages of which each language has other sections lose .02 nDCG@10;
-with 0.9 `memorize` loses .013 there, with 0.94 nothing.
 """
 
 # -- choose

@@ -108,14 +108,6 @@ _SCRIPTS = {
 }
 _ALONE = {"hangul": "ko", "thai": "th", "hebrew": "he", "greek": "el", "devanagari": "hi"}
 """The language of each script that is taken to be used by one language alone."""
-NAMES = {
-    **{"en": "English", "ko": "Korean", "ja": "Japanese", "zh": "Chinese", "de": "German", "nl": "Dutch"},
-    **{"sv": "Swedish", "da": "Danish", "fr": "French", "es": "Spanish", "pt": "Portuguese", "it": "Italian"},
-    **{"ro": "Romanian", "ca": "Catalan", "pl": "Polish", "cs": "Czech", "tr": "Turkish", "vi": "Vietnamese"},
-    **{"id": "Indonesian", "fi": "Finnish", "hu": "Hungarian", "ru": "Russian", "uk": "Ukrainian", "bg": "Bulgarian"},
-    **{"ar": "Arabic", "fa": "Persian", "ur": "Urdu", "th": "Thai", "he": "Hebrew", "el": "Greek", "hi": "Hindi"},
-}
-"""What each language is called in English, by its code."""
 _CODES = _WORDS.keys() | _SCRIPTS.keys()
 """Languages that a file's name or frontmatter may say; `go` and `js` say none."""
 
@@ -166,7 +158,6 @@ def declared(value: object) -> str:
     return _in_form(match["code"]) if match else ""
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def marked(path: str) -> tuple[str, str]:
     """Return a path without its language mark (`guide.ko.md`, `ko/guide.md`), and the language as `written_in` does."""
     match = _MARK.search(path)
@@ -179,9 +170,9 @@ def marked(path: str) -> tuple[str, str]:
     return "/".join((*parts[:at], "*", *parts[at + 1 :])), _in_form(parts[at].lower())
 
 
-def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
+def marks(paths: Iterable[str]) -> dict[str, str]:
     """
-    Return notes that are translations of each other, as the language mark of each path, by what they have in common.
+    Return the language marks of those of `paths` that are translations of each other; "" is an original without one.
 
     A mark alone says nothing: `go.it.md` or `it/` has to have a counterpart with another mark, or without one.
     """
@@ -189,7 +180,8 @@ def families(paths: Iterable[str]) -> dict[str, dict[str, str]]:
     for path in paths:
         base, mark = marked(path)
         groups.setdefault(base, {})[path] = mark
-    return {base: marks for base, marks in groups.items() if len(set(marks.values())) > 1}
+    translated = (group for group in groups.values() if len(set(group.values())) > 1)
+    return {path: mark for group in translated for path, mark in group.items()}
 
 
 def differ(a: str, b: str) -> bool:

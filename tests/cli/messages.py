@@ -109,7 +109,7 @@ SENTENCES = {
     "models/e5/prepare.py": {"described", "prepared_folder", "_make", "_description"},
     "text/credentials.py": {"in_note"},
     "editing/write.py": {"numbered"},
-    "search/synonyms.py": {"read", "_fault", "_fault_of_kind", "_read_file"},
+    "search/synonyms.py": {"read", "_fault", "_read_file"},
     "archive/pages/fetch.py": {"_hint"},
     "library/history.py": {"_of_journal", "_of_file"},
     "cli/backup.py": {"_row", "_print_imported"},
@@ -122,7 +122,6 @@ SENTENCES = {
     "search/ranking.py": {"costs", "_old"},
     "search/presentation.py": {
         "why",
-        "_translations",
         "reasons",
         "shares",
         "standing",

@@ -186,11 +186,7 @@ def test_what_is_shown_is_valid() -> None:
         ("derived_from", "ops/incident.md"),
         ("contradicts", "Sessions on disk"),
     ]
-    kind = synonyms.Kind(("our services", "우리 서비스"), ("giraffe", "heron", "kingfisher"))
-    assert synonyms.read(rows) == (
-        (("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리"), kind),
-        (),
-    )
+    assert synonyms.read(rows) == ((("지라프", "giraffe", "billing service"), ("주간회의", "weekly", "위클리")), ())
     told = read_decision(parse("decision/auth/x.md", decision.encode()).body)
     assert told.reasoning.startswith("a failover of Redis")
     assert told.outcomes == ("2026-12-03 success: no ended session came back since.",)

@@ -135,6 +135,9 @@ def test_marks_of_languages() -> None:
     assert languages.marked("a/guide-pt-BR.md") == ("a/guide.md", "latin:pt")
     assert languages.marked("a/ko/guide.md") == ("a/*/guide.md", "hangul:ko")
     assert languages.marked("a/guide.js.md") == ("a/guide.js.md", "")
+    assert languages.marks(["ko/a.md", "en/a.md", "go.it.md", "b.md", "b.ko.md"]) == {
+        "ko/a.md": "hangul:ko", "en/a.md": "latin:en", "b.md": "", "b.ko.md": "hangul:ko",
+    }  # fmt: skip
     assert [languages.declared(each) for each in ("ko", "en_GB", "zh-Hant-TW", "go", "python", None, ["en"])] == [
         "hangul:ko", "latin:en", "han:zh", "", "", "", "",
     ]  # fmt: skip

@@ -35,12 +35,6 @@ def leg(share, **parts):
             {"semantic": leg(0.9, question=0.9)}, "by a question that it answers", "이 노트가 답하는 질문임", id="its question"
         ),
         pytest.param(
-            {"keyword": leg(0.3), "adjustments": [{"reason": "names a hospital department", "share": 0.05}]},
-            "names a hospital department",
-            "질문한 종류의 이름이 나옴",
-            id="kind",
-        ),
-        pytest.param(
             {"semantic": leg(0.4), "keyword": leg(0.2), "words": [["세션"], ["Redis", "레디스"]]},
             "by meaning; words: 세션, Redis = 레디스",
             "의미가 비슷함; 단어: 세션, Redis = 레디스",
@@ -72,12 +66,6 @@ def leg(share, **parts):
         ),
         pytest.param({"keyword": leg(0.02)}, "by words", "단어가 있음", id="next to nothing"),
         pytest.param({"semantic": leg(0.0)}, "by meaning", "의미가 비슷함", id="nothing"),
-        pytest.param(
-            {"semantic": leg(0.3), "translations": {"ko/a.md": "ko"}},
-            "by meaning; also in Korean: ko/a.md",
-            "의미가 비슷함; 다른 언어(Korean): ko/a.md",
-            id="translation",
-        ),
     ],
 )  # fmt: skip
 def test_reasons_in_words(why, english, korean):

@@ -53,7 +53,7 @@ def test_the_shipped_table_is_sound():
     assert 300 <= len(rows) <= 600
     assert [word for word, count in Counter(word for row in rows for word in row).items() if count > 1] == []
     table = synonyms.of(synonyms_nowhere())
-    lost = [word for word in table.same if synonyms.same(table, word)[0] != word]
+    lost = [word for word in table if synonyms.same(table, word)[0] != word]
     assert lost == []
 
 
@@ -143,7 +143,7 @@ def test_faults_have_a_line_and_are_not_fatal(vault, text, line, reason):
     told = synonyms.faults(vault)
     assert (told[0].line, 1 <= len(told) <= 21) == (line, True)
     assert any(each in told[0].reason for each in reason.split("|"))
-    assert ("b1" in synonyms.of(vault).same.get("a1", ())) == (line > 0)
+    assert ("b1" in synonyms.of(vault).get("a1", ())) == (line > 0)
 
 
 def test_a_file_that_cannot_be_read_is_a_fault(vault):
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_a_fault(vault):
     place.unlink()
     place.mkdir()
     assert len(synonyms.faults(vault)) == 1
-    assert "redis" in synonyms.of(vault).same["레디스"]
+    assert "redis" in synonyms.of(vault)["레디스"]
 
 
 def test_doctor_names_the_line(book, vault):
@@ -166,40 +166,11 @@ def test_doctor_names_the_line(book, vault):
     assert report["synonyms"] == [".spellbook/synonyms.yaml, line 2: a row needs two words that mean the same"]
 
 
-# -- kinds of things
-
-
-def test_the_shipped_kinds_are_sound():
-    """Each row is read without a fault; no row calls its kind and a member by the same word."""
-    file = synonyms.__file__.replace("synonyms.py", "kinds.yaml")
-    with open(file, encoding="utf-8") as opened_file:
-        rows, wrong = synonyms.read(opened_file.read())
-    assert (wrong, len(rows) >= 40) == ((), True)
-    assert [set(row.called) & set(row.members) for row in rows] == [set()] * len(rows)
-
-
-@pytest.mark.parametrize(
-    "asked", ["which cache or database is it?", "데이터베이스는 무엇을 쓰나요?", "any databases here"]
-)
-def test_a_question_for_a_kind_prefers_what_names_one(index, asked):
-    """A note that names a member gains, says for which kind, and no other note does."""
-    found = Searcher(index).rank(Question(asked)).candidates
-    gained = {each.chunk.path: each for each in found if each.keyword and each.keyword.kinds}
-    assert set(gained) == {"cache.md"}
-    assert gained["cache.md"].keyword.of_kind > 0
-    assert any("database" in reason for reason in presentation.reasons(gained["cache.md"].hit()))
-
-
-def test_a_member_or_a_name_alone_asks_for_no_kind(index):
-    """Who names a member asks for it, and `find` asks for words alone."""
-    for question in (Question("redis"), Question("database", "keyword", ("database",))):
-        assert not [each for each in Searcher(index).rank(question).candidates if each.keyword and each.keyword.kinds]
-
-
-def test_a_vault_has_kinds_of_its_own(index, vault):
-    """A row of two lists in the vault's file is a kind of things, from the next question on; a wrong row is named."""
-    own(vault, "- [[our animals, 우리 동물], [giraffe, heron]]\n- [[alone], []]\n")
-    found = Searcher(index).rank(Question("우리 동물 이름")).candidates
-    assert {each.chunk.path for each in found if each.keyword and each.keyword.kinds} == {"giraffe.md"}
-    rows, wrong = synonyms.read((vault / ".spellbook" / "synonyms.yaml").read_text("utf-8"))
-    assert (len(rows), [line for line, _ in wrong]) == (1, [2])
+def test_rows_that_declare_kinds_are_told_once_and_ignored(vault):
+    """A file of a version that had kinds of things: one fault names the first such row, and the other rows hold."""
+    own(vault, "- [[animals, 동물], [giraffe, heron]]\n- [a1, b1]\n- [[tools], [hammer]]\n")
+    [told] = synonyms.faults(vault)
+    assert (told.line, "no kinds any more" in told.reason) == (1, True)
+    table = synonyms.of(vault)
+    assert table["a1"] == ("b1",)
+    assert not {"animals", "giraffe", "hammer"} & table.keys()
