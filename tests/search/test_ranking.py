@@ -73,9 +73,9 @@ def test_age_takes_by_half_lives():
     ("meta", "score"),
     [
         ({"type": "episodic"}, 0.998),
-        ({"type": "episodic", "trust": "agent"}, 0.7),
-        ({"type": "semantic", "trust": "agent"}, 0.7),
-        ({"type": "semantic", "trust": "agent", "pinned": True}, 0.7),
+        ({"type": "episodic", "trust": "agent", "session": "s"}, 0.7),
+        ({"type": "semantic", "trust": "agent", "session": "s"}, 0.7),
+        ({"type": "semantic", "trust": "agent", "session": "s", "pinned": True}, 0.7),
         ({"type": "working"}, 0.85),
         ({"type": "semantic", "trust": "trusted"}, 1.0),
     ],
@@ -104,7 +104,7 @@ SESSIONS = [0.99, 0.98, 0.97, 0.96]
 )
 def test_two_of_the_first_five_are_from_sessions(kept, limit, options, expected):
     """Better as they may be: a third session waits until there are five hits, unless sessions are asked for."""
-    found = [candidate(f"s{at}.md", score, trust="agent") for at, score in enumerate(SESSIONS)]
+    found = [candidate(f"s{at}.md", score, trust="agent", session="s") for at, score in enumerate(SESSIONS)]
     found += [candidate(f"k{at}.md", 0.5 - at / 100) for at in range(kept)]
     chosen = choose(ranked(*found, mode="semantic"), limit, **options)
     assert "".join(each.chunk.path[0] for each in chosen) == expected
