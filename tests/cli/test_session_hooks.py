@@ -86,7 +86,7 @@ def test_there_and_back(home: Path, vault: Path, client: str, text: str | None) 
         (
             "claude-code",
             {
-                "SessionStart": ["startup|resume|clear|compact|fork", "context --session-start --scope x", 5],
+                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
                 "UserPromptSubmit": [None, "context --prompt --scope x", 5],
                 "PreCompact": ["manual|auto", "context --reminder --scope x", 5, "manual|auto", "capture hook", 5],
                 "SessionEnd": [None, "capture hook", 5],
@@ -95,7 +95,7 @@ def test_there_and_back(home: Path, vault: Path, client: str, text: str | None) 
         (
             "codex",
             {
-                "SessionStart": ["startup|resume|clear|compact|fork", "context --session-start --scope x", 5],
+                "SessionStart": ["startup|resume|clear|compact", "context --session-start --scope x", 5],
                 "UserPromptSubmit": [None, "context --prompt --scope x", 5],
                 "PreCompact": ["manual|auto", "capture hook", 5],
                 "SessionEnd": [None, "capture hook", 3],
@@ -160,7 +160,7 @@ def test_what_others_did_since_stays(home: Path, vault: Path) -> None:
     assert "UserPromptSubmit" not in commands(file)
     install("--uninstall")
     left = json.loads(OTHERS)
-    left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact|fork", "hooks": []}]}
+    left["hooks"] |= {"SessionStart": [{"matcher": "startup|resume|clear|compact", "hooks": []}]}
     left["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "mine"})
     left["hooks"]["Notification"] = data["hooks"]["Notification"]
     assert json.loads(file.read_text("utf-8")) == left

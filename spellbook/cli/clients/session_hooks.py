@@ -36,7 +36,7 @@ _FILES = {
 }
 """For each client: the variable of its folder, the folder in a person's home, the file in it, and that of a project."""
 
-_START = ("SessionStart", "context --session-start", "startup|resume|clear|compact|fork", _SECONDS)
+_START = ("SessionStart", "context --session-start", "startup|resume|clear|compact", _SECONDS)
 _PROMPT = ("UserPromptSubmit", "context --prompt", "", _SECONDS)
 _SUMMARY = ("PreCompact", "context --reminder", "manual|auto", _SECONDS)
 _COMPACT = ("PreCompact", "capture hook", "manual|auto", _SECONDS)
