@@ -91,7 +91,7 @@ def _folder(place: Path, source: ImportSource) -> Iterator[Incoming]:
 
 
 def _claude_memory(place: Path, source: ImportSource) -> Iterator[Incoming]:
-    """Yield the memories in a folder of Claude Code's as notes, but for faults: those that are too large or secret."""
+    """Yield the memories in a folder of Claude Code as notes; those that are too large or hold a secret are faults."""
     folder = Folder(place.resolve())
     slug = folder.root.parent.name if folder.root.name == "memory" else folder.root.name
     content = tree(folder)

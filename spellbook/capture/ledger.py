@@ -67,7 +67,7 @@ class Ledger:
 
     @property
     def switch(self) -> dict[str, Any]:
-        """Whether capture is `on`, when that was said (`at`), `since` when words count; {} if never."""
+        """The switch of capture: `on`, when it was set (`at`), and `since` when words are kept; {} if never set."""
         return dict(self.all("switch").get(CAPTURE, {}))
 
     def turn(self, is_on: bool, vault: Path, name: str = CAPTURE) -> None:
@@ -104,7 +104,7 @@ def _build(connection: Any, form: int) -> None:
 
 
 def hook(vault: str) -> None:
-    """Take what a client's hook says on stdin. Prints nothing, raises nothing, and waits for nothing."""
+    """Leave a job for the event that a client's hook gets on stdin. Prints and raises nothing; waits .3 s at most."""
     logging.disable()
     with contextlib.suppress(Exception):
         given = json.loads(processes.read_stdin(_MOST_STDIN, _STDIN_SECONDS))

@@ -36,7 +36,7 @@ _CLIENTS = {
     "claude-code": ("Claude Code", "CLAUDE_CONFIG_DIR", "~/.claude", "projects"),
     "codex": ("Codex", "CODEX_HOME", "~/.codex", "sessions"),
 }
-"""Of each client its name, the variable that names its folder, the usual folder, and the one of transcripts in it."""
+"""For each client: its name, the variable with its folder, the usual folder, and the folder of transcripts in it."""
 
 _SETTLE = 0.5  # seconds that a client has to write its last lines
 _QUIET = 21_600.0  # seconds without a new line after which a session counts as over, by hand

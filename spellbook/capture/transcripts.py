@@ -39,7 +39,7 @@ _ADDED = (  # how a text begins that a client adds in the person's name
 
 @dataclass(slots=True)
 class Exchange:
-    """What a person said, when (UTC), where, and the last text of the answer; `notes.clean` fills the rest."""
+    """A person's words, their time (UTC) and folder, and the last text of the answer; `notes.clean` adds the key."""
 
     said: str
     at: dt.datetime

@@ -29,7 +29,7 @@ RULED = frozenset({KEY, TRUST})
 """Keys whose value in a text that was made of several notes `needed` decides."""
 
 TRUSTED, AGENT, UNTRUSTED = TRUSTS = "trusted", "agent", "untrusted"
-"""What the text of a note may be, the least trusted last."""
+"""Levels of trust in the text of a note, the least trusted last."""
 
 ON_PURPOSE = Condition(TRUST, (AGENT,), negated=True)
 """Leaves out the sessions that were captured."""

@@ -23,7 +23,7 @@ from spellbook.system.errors import PermissionDenied
 
 LABEL = "Claude Code's own memory"
 SWITCH = "claude-memory"
-"""The name in the ledger of whether a person wants the memory to be searched beside a vault, on this machine."""
+"""Name of the switch in the ledger: whether Claude Code's memory is searched beside a vault on this machine."""
 
 _MOST_SLUG = 200
 """Letters after which Claude Code cuts the name of a project's folder, and adds a hash of its own."""
@@ -68,7 +68,7 @@ def beside(vault: Path) -> Path | None:
 
 
 def refuse(vault: Path, id: str) -> None:
-    """Raise PermissionDenied for the path of a file in it, which is not changed here."""
+    """Raise PermissionDenied if a path leads to a file of the memory, which Spellbook only reads."""
     place = os.path.normpath(os.path.expanduser(id.partition("#")[0]))
     root = beside(vault) if os.path.isabs(place) else None
     if root and Path(place).is_relative_to(root):

@@ -14,18 +14,6 @@ from tests.capture.transcripts import claude
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder with no client in it."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    for name in ("HOME", "USERPROFILE"):
-        monkeypatch.setenv(name, str(folder))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    return folder
-
-
-@pytest.fixture
 def ledger(vault: Path) -> Ledger:
     """The ledger of the vault, with capture on."""
     ledger = Ledger(str(vault.resolve()))

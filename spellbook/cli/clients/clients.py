@@ -102,7 +102,7 @@ CLIENTS = {
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A file of settings, and a folder that is there if its client is; the file itself if no folder says so."""
+    """A settings file, and the folder that shows that its client is installed; without one, the file shows it."""
 
     file: Path
     folder: Path

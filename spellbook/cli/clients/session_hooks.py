@@ -21,13 +21,13 @@ from spellbook.text.unicode import is_whole
 
 _KEY = "hooks"
 _JSON = clients.CLIENTS["claude-code"]
-"""Whose settings have the form of all files of hooks."""
+"""The client whose rules for reading settings hold for every file of hooks: JSON without comments."""
 
 _SECONDS = 5
 """After this time a client ends a hook, which ends by itself after one second."""
 
 Groups = Sequence[tuple[str, Any]]
-"""Events, each with a group of hooks."""
+"""The key of the events, each of which has groups of hooks."""
 
 _FILES = {
     # Claude Code keeps a project's local settings out of git: commands have paths of this machine.
