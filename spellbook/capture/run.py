@@ -43,6 +43,7 @@ _QUIET = 21_600.0  # seconds without a new line after which a session counts as 
 _MOST_TRANSCRIPTS = 50  # that are caught up at a time
 _LEAST_LETTERS = 400  # of the person, that make a note where there is one exchange
 _MOST_TITLE = 80  # letters
+_LONG_ID = 36  # letters of the id that a client gives a session
 
 
 def serve() -> None:
@@ -85,7 +86,7 @@ def _wanted(ledger: Ledger, job: Mapping[str, Any]) -> Iterator[tuple[str, bool]
     elif not job["is_off"]:  # Codex keeps all projects together, and may name no transcript
         is_claude = place and _located(place)[0] == "claude-code"
         found = Path(place).parent.glob("*.jsonl") if is_claude else _folder("codex").glob("*/*/*/*.jsonl")
-        files = (file for file in found if file.stem[-36:] != session and not file.is_symlink())
+        files = (file for file in found if file.stem[-_LONG_ID:] != session and not file.is_symlink())
         times = {file: file.stat().st_mtime for file in files}
         for file in sorted(times, key=lambda file: -times[file])[:_MOST_TRANSCRIPTS]:
             if times[file] >= ledger.switch["at"]:
@@ -113,7 +114,7 @@ def capture(index: Index, ledger: Ledger, place: str, is_over: bool) -> int:
     Raises OSError and SpellbookError; then a part may be written.
     """
     client, real = _located(place)
-    session, count, new = real.stem[-36:], 0, dict[str, Exchange]()
+    session, count, new = real.stem[-_LONG_ID:], 0, dict[str, Exchange]()
     stem, part = ledger.get("session", session) or ("", 0)
     with disk.regular(real) as file:
         offset, is_end = ledger.get("transcript", str(real)) or 0, False
@@ -175,9 +176,12 @@ def forget(index: Index, session: str, project: str, since: str, *, dry_run: boo
     with contextlib.suppress(InvalidInput):  # no note has one of these keys yet
         found = (index.catalog.at(path)[0] for path in index.catalog.paths(wanted))
         chunks = [chunk for chunk in found if chunk.meta.get("session") and chunk.note.startswith("session-")]
+    ledger = Ledger(str(index.config.vault))
+    if session and not chunks and len(session) < _LONG_ID:  # the id of one that has no note yet is taken
+        raise InvalidInput(f"No session {session!r:.80} is known.", "Give its id, or the name of its note.")
     if not dry_run:
         sessions = {session, *(str(chunk.meta["session"]) for chunk in chunks)} - {""}
-        Ledger(str(index.config.vault)).put(*(("session", each, FORGOTTEN) for each in sessions))
+        ledger.put(*(("session", each, FORGOTTEN) for each in sessions))
         if chunks:
             erase_notes(index, chunks, "sessions", session or project, "forget")
     return [chunk.path for chunk in chunks]
