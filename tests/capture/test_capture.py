@@ -32,7 +32,7 @@ from tests.capture.transcripts import (
     said,
     talk,
 )
-from tests.commands import spellbook_in
+from tests.commands import spellbook, spellbook_in
 
 Capture = Callable[..., dict[str, str]]
 
@@ -350,4 +350,5 @@ def test_wrong_uses(vault: Path, args: tuple[str, ...]) -> None:
 def test_a_session_without_a_note_is_forgotten(vault: Path, captured: Capture) -> None:
     """A session may be forgotten before anything of it was written."""
     assert "0 notes" in spellbook_in(vault, "capture", "forget", SESSION).stdout
+    assert "is known" in spellbook("--vault", vault, "capture", "forget", "a typo", code=2).stderr
     assert captured(*talk(ROTATE, DEPLOY)) == {}
