@@ -19,7 +19,7 @@ from spellbook.models.e5 import graph, tokens, verify, weights
 from spellbook.models.e5.engine import E5Engine, E5Onnx
 from spellbook.models.prepared import Unfit
 
-_FORM = 2
+_FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
 
 
@@ -72,7 +72,7 @@ def _make(folder: Path) -> str:
         read = weights.read(source)
         graph.write(read, folder)
         tokens.write(read.vocabulary, folder / "tokens.npz")
-        cosine = verify.least_cosine(E5Onnx(folder))
+        cosine = verify.least_cosine(E5Onnx(folder), adapts=True)
     except (ImportError, RuntimeError, ValueError, KeyError) as error:
         raise Unfit(f"onnxruntime does not run it ({error})") from error
     if not cosine >= verify.LEAST:
