@@ -14,12 +14,15 @@ def vector(weights: Weights, tokens: E5Tokeniser, text: str) -> np.ndarray:
     scales, nibbles = weights.blocks("emb.word", weights.width)
     words = np.stack([nibbles[ids] & 15, nibbles[ids] >> 4], axis=-1).reshape(len(ids), -1, 32).astype(np.float32)
     value = ((words - 8) * scales[ids].astype(np.float32)[..., None]).reshape(len(ids), weights.width)
-    value += weights.floats("emb.pos").reshape(-1, weights.width)[: len(ids)] + weights.floats("emb.type")[: weights.width]
+    value += (
+        weights.floats("emb.pos").reshape(-1, weights.width)[: len(ids)] + weights.floats("emb.type")[: weights.width]
+    )
     value = _normal(weights, value, "emb.ln")
     for layer in range(weights.layers):
         at = f"l{layer}."
         query, key, content = (
-            _product(weights, value, f"{at}{part}").reshape(len(ids), weights.heads, -1).transpose(1, 0, 2) for part in "qkv"
+            _product(weights, value, f"{at}{part}").reshape(len(ids), weights.heads, -1).transpose(1, 0, 2)
+            for part in "qkv"
         )
         likeness = query @ key.transpose(0, 2, 1) * (weights.width // weights.heads) ** -0.5
         share = np.exp(likeness - likeness.max(axis=-1, keepdims=True))
@@ -45,6 +48,8 @@ def _gelu(value: np.ndarray) -> np.ndarray:
     # Abramowitz and Stegun, 7.1.26: an error function that numpy lacks, right to 1.5e-7.
     root = np.abs(value) / np.sqrt(2)
     part = 1 / (1 + 0.3275911 * root)
-    sums = part * (0.254829592 + part * (-0.284496736 + part * (1.421413741 + part * (-1.453152027 + part * 1.061405429))))
+    sums = part * (
+        0.254829592 + part * (-0.284496736 + part * (1.421413741 + part * (-1.453152027 + part * 1.061405429)))
+    )
     error = np.sign(value) * (1 - sums * np.exp(-(root**2)))
     return value * (1 + error) / 2

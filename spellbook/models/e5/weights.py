@@ -92,8 +92,7 @@ class Weights:
         )
         weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, BLOCK).astype(np.float32)
         matrix: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
-        changes = [self._changes.get(name) for name in names]
-        return matrix if changes[0] is None else matrix + np.concatenate(changes)
+        return matrix + np.concatenate([self._changes[name] for name in names]) if self._changes else matrix
 
 
 def find() -> Path | None:
