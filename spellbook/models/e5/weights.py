@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,6 +20,9 @@ from spellbook.system.lazy import np, npt
 
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+
+ADAPTER = "questions.npz"
+"""The low-rank changes of the encoder of questions: float16, a matrix's `.a` (16, in) and `.b` (out, 16)."""
 
 BLOCK = 32
 _HEADER = struct.Struct("<4sI7ifi5iQ")
@@ -51,6 +54,18 @@ class Weights:
     vocabulary: Vocabulary
     _data: Bytes
     _places: dict[str, tuple[int, int]]
+    _changes: Mapping[str, Floats] = field(default_factory=dict)
+
+    def adapted(self) -> Weights:
+        """
+        Return the weights of the encoder of questions: to each matrix that ADAPTER names, `b @ a` is added.
+
+        Raises OSError and ValueError for a file that cannot be read.
+        """
+        with np.load(Path(__file__).with_name(ADAPTER)) as file:
+            parts = {name: file[name].astype(np.float32) for name in file.files}
+        named = {name.rpartition(".")[0] for name in parts}
+        return replace(self, _changes={f"l{name}.w": parts[f"{name}.b"] @ parts[f"{name}.a"] for name in named})
 
     def floats(self, name: str) -> Floats:
         """Return a vector of float32."""
@@ -77,7 +92,7 @@ class Weights:
         )
         weights = np.stack([nibbles & 15, nibbles >> 4], axis=-1).reshape(*scales.shape, BLOCK).astype(np.float32)
         matrix: Floats = ((weights - 8) * scales.astype(np.float32)[..., None]).reshape(len(scales), width)
-        return matrix
+        return matrix + np.concatenate([self._changes[name] for name in names]) if self._changes else matrix
 
 
 def find() -> Path | None:

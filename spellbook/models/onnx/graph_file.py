@@ -7,6 +7,7 @@ everybody a download of 9 MB and 33 MB of disk for a file that is written once.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -42,11 +43,28 @@ _OPERATORS_SINCE = 17
 """The first version of the operators that has all of this."""
 
 
-class OnnxGraph:
-    """A graph under construction. Values are known by name; arrays go out to `write` at once."""
+class ArrayFile:
+    """The file of the large arrays of one or more graphs. Equal arrays are written once."""
 
     def __init__(self, write: Callable[[bytes], int]) -> None:
-        self._write, self._size, self._names = write, 0, 0
+        self._write, self._size = write, 0
+        self._offsets: dict[bytes, int] = {}
+
+    def offset(self, raw: bytes) -> int:
+        """Return where `raw` is in the file; it is written if it is not there yet."""
+        digest = hashlib.sha256(raw).digest()
+        if digest not in self._offsets:
+            self._size += self._write(bytes(-self._size % _ALIGNED))
+            self._offsets[digest] = self._size
+            self._size += self._write(raw)
+        return self._offsets[digest]
+
+
+class OnnxGraph:
+    """A graph under construction. Values are known by name; large arrays go out to `arrays` at once."""
+
+    def __init__(self, arrays: ArrayFile) -> None:
+        self._file, self._names = arrays, 0
         self._nodes: list[bytes] = []
         self._arrays: list[bytes] = []
         self.result = ""
@@ -57,11 +75,9 @@ class OnnxGraph:
         if len(raw) < _ALIGNED:
             place = _field(9, raw)
         else:
-            self._size += self._write(bytes(-self._size % _ALIGNED))
-            where = {"location": "graph.data", "offset": str(self._size), "length": str(len(raw))}
+            where = {"location": "graph.data", "offset": str(self._file.offset(raw)), "length": str(len(raw))}
             place = b"".join(_field(13, _field(1, key) + _field(2, text)) for key, text in where.items())
             place += _field(14, 1)
-            self._size += self._write(raw)
         sizes = b"".join(_field(1, size) for size in array.shape)
         self._arrays.append(sizes + _field(2, _TYPES[array.dtype.name]) + _field(8, name) + place)
         return name

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, OnnxGraph, by_blocks
+from spellbook.models.onnx.graph_file import FLOAT, INT64, MICROSOFT, ArrayFile, OnnxGraph, by_blocks
 from spellbook.models.use.weights import PARTS, Array
 from spellbook.system.lazy import np
 
@@ -36,7 +36,7 @@ _BLOCK = 64
 def write(weights: Mapping[str, Array], folder: Path) -> None:
     """Write `graph.onnx` and the arrays it refers to, `graph.data`, into `folder`. Raises OSError."""
     with (folder / "graph.data").open("wb") as data:
-        graph = OnnxGraph(data.write)
+        graph = OnnxGraph(ArrayFile(data.write))
         _encoder(graph, weights)
     (folder / "graph.onnx").write_bytes(graph.encoded(weights["d3"].shape[1], "places"))
 
