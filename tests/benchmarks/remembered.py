@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _BATCH = 64
 _THREADS = 2
 _WEIGHTS = "multilingual-e5-small:q4:nfc"
+_ADAPTER = ":adapter1"
 
 RAW_SCALE: Scale = ((0.74, 0.0), (0.80, 0.3), (0.83, 0.5), (0.87, 0.7), (0.975, 0.95), (1.0, 1.0))
 """The best known scale for raw cosines of multilingual-e5-small; valid within one language."""
@@ -52,8 +53,8 @@ class Remembered:
         )
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the raw vectors of questions, shape (n, width)."""
-        return self._of("query", texts)
+        """Return the raw vectors of questions, shape (n, width), by the encoder with the query adapter."""
+        return self._of("query", texts, _ADAPTER)
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return the raw vectors of passages, shape (n, width)."""
@@ -68,8 +69,8 @@ class Remembered:
         calibration = Calibration.load(Path(e5.__file__).with_name(e5.CALIBRATION))
         return Embedder(self, "product", calibration.scale, calibration.query, calibration.passage)
 
-    def _of(self, side: str, texts: Sequence[str]) -> Vectors:
-        keys = [hashlib.sha256(f"{_WEIGHTS}:{side}\0{clean(text)}".encode()).hexdigest() for text in texts]
+    def _of(self, side: str, texts: Sequence[str], adapter: str = "") -> Vectors:
+        keys = [hashlib.sha256(f"{_WEIGHTS}{adapter}:{side}\0{clean(text)}".encode()).hexdigest() for text in texts]
         self._recall(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         todo = list(missing.items())
