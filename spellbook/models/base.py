@@ -104,6 +104,12 @@ def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     return made
 
 
+def question_scale(embedder: Embedder) -> Scale:
+    """Return how cosines of questions become scores: an encoder of its own for questions has a scale of its own."""
+    own: Scale | None = getattr(embedder, "question_scale", None)
+    return embedder.scale if own is None else own
+
+
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
     """

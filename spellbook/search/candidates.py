@@ -15,7 +15,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.privacy import ON_PURPOSE
-from spellbook.models.base import Bytes, Vectors
+from spellbook.models.base import Bytes, Vectors, question_scale
 from spellbook.search import retrieve, synonyms, weights
 from spellbook.search.presentation import is_session
 from spellbook.search.question import Question, Ranked
@@ -147,7 +147,7 @@ class Lookup:
         loaded, vector, wanted = self._loaded, self.text.vector, self._wanted
         if vector is None:
             return []
-        nearest, scale = loaded.nearest, loaded.index.embedder.scale
+        nearest, scale = loaded.nearest, question_scale(loaded.index.embedder)
         self.semantic |= retrieve.by_meaning(nearest, vector, scale, limits, wanted, reasons)
         if time and not time.newest:
             # The notes of a week may be few among very many that are nearer.
@@ -189,7 +189,8 @@ class Lookup:
         scores = {number: leg for number, (_, leg) in self.semantic.items()}
         if vector is not None:
             others = [chunk for chunk in chunks if chunk.number not in scores]
-            scores |= retrieve.scores_by_meaning(loaded.nearest, vector, index.embedder.scale, others)
+            scale = question_scale(index.embedder)
+            scores |= retrieve.scores_by_meaning(loaded.nearest, vector, scale, others)
         words = self.words.legs
         if self._is_by_words:
             words |= self.words.more([chunk.number for chunk in chunks if chunk.number not in self._scored])
@@ -205,7 +206,8 @@ class Lookup:
                 if missing := [key for key in keys if key not in rows]:
                     rows |= loaded.catalog.second.of(missing)
                 by_second = retrieve.scores_by_second(self.text.second, index.second.scale, rows)
-            scale = () if vector is None else index.embedder.scale  # a service that is down may not have one yet
+            # A service that is down may not have a scale yet.
+            scale = () if vector is None else question_scale(index.embedder)
             notes = retrieve.of_notes(loaded, self.words, about, scale, by_second)
         expected, matches = self.expected, []
         for chunk, scripts in zip_longest(chunks, written):

@@ -105,7 +105,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif number in numbers:
             verdict = f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
         else:
-            least = weights.WEAK if passed else ranking.least(compared(question, ranked))
+            least = weights.WEAK if passed else ranking.least(compared(question, ranked), 1 + len(question.also))
             verdict = _refusal(question, ranked, candidate, least)
             if number in closest:
                 verdict = f"a closest note: {verdict}"
@@ -153,6 +153,8 @@ def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: fl
         return "it does not contain the quoted text"
     if question.min_score is not None:
         return f"its score is below {question.min_score:g}"
+    if candidate.evidence() >= least:
+        return "its score is far below the best"
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 

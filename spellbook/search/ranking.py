@@ -370,24 +370,31 @@ def outcome(chunk: StoredChunk) -> str:
     return result if result in weights.OUTCOMES else ""
 
 
-def least(chunks: int) -> float:
+def least(chunks: int, texts: int = 1) -> float:
     """
-    Return the evidence that the best of so many `chunks` needs for there to be any hits.
+    Return the evidence that the best of so many `chunks` needs for there to be any hits; a question has `texts`.
 
     With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
     questions off topic for every size of vault.
     """
     tens = math.log10(max(1, chunks))
-    return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
+    several = weights.SEVERAL if texts > 1 else 0.0
+    return several + min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
-    """Return the candidates that are related to the question; none, unless one of them has enough evidence."""
-    enough = least(chunks)
-    sure = [candidate.evidence() for candidate in candidates]
-    if max(sure, default=0.0) < enough:
+    """
+    Return the candidates that are related to the question; none, unless one of them has enough evidence.
+
+    One without enough of its own is left out if its score is far below the best.
+    """
+    enough = least(chunks, max((len(one.matches) for one in candidates[:1]), default=1))
+    evidence = [(candidate, candidate.evidence()) for candidate in candidates]
+    weak = [(one, found) for one, found in evidence if found >= min(weights.WEAK, enough)]
+    if max((found for _, found in weak), default=0.0) < enough:
         return []
-    return [one for one, evidence in zip(candidates, sure, strict=True) if evidence >= min(weights.WEAK, enough)]
+    near = weights.FAR_BELOW * max(one.score for one, _ in weak)
+    return [one for one, found in weak if found >= enough or one.score >= near]
 
 
 def choose(candidates: Sequence[Candidate], limit: int, per_note: int = 0, few: bool = True) -> list[Candidate]:

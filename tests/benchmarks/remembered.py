@@ -116,6 +116,11 @@ class Embedder:
     passage: Side | None = None
 
     @property
+    def question_scale(self) -> Scale:
+        """What cosines of questions mean: raw ones have no scale of their own."""
+        return e5.QUESTION_SCALE if self.query else self.scale
+
+    @property
     def fingerprint(self) -> str:
         """The fingerprint; raw and calibrated models have different ones."""
         return f"remembered:{self.name}"

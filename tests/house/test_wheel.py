@@ -47,6 +47,7 @@ def test_the_wheel_holds_every_file(installed: Path) -> None:
         "models/sample.json",
         "models/e5/e5.npz",
         "models/e5/e5-sample.npy",
+        "models/e5/questions.npz",
     } <= source.keys()
     assert "starter/welcome.md" in starter
     assert held.keys() == source.keys() | starter.keys()

@@ -340,13 +340,11 @@ def test_what_has_to_do_with_a_question(semantic, keyword, foreign, expected, su
 
 
 def test_one_sure_hit_brings_its_lesser_neighbours():
-    """If one hit is sure, weaker ones follow; if none is, the result is empty."""
-    sure, probable, other = candidate("a.md", 0.8, 0.0), candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)
-    assert [each.chunk.path for each in related(known_words(fuse([sure, probable, other], "both")), 100)] == [
-        "a.md",
-        "b.md",
-    ]
-    assert related(known_words(fuse([candidate("b.md", 0.4, 0.0), candidate("c.md", 0.1, 0.0)], "both")), 100) == []
+    """If one hit is sure, weaker ones follow unless they are far below it; if none is, the result is empty."""
+    scores = {"sure": 0.8, "probable": 0.49, "far": 0.4, "other": 0.1}
+    listed = known_words(fuse([candidate(f"{name}.md", score, 0.0) for name, score in scores.items()], "both"))
+    assert [each.chunk.path for each in related(listed, 100)] == ["sure.md", "probable.md"]
+    assert related(listed[1:], 100) == []
 
 
 def test_the_more_there_is_the_surer_one_must_be():
@@ -354,7 +352,7 @@ def test_the_more_there_is_the_surer_one_must_be():
     needed = [least(count) for count in range(20_000)]
     assert needed == sorted(needed)
     assert max(b - a for a, b in pairwise(needed[1:])) < 0.06
-    assert (least(0), least(1), least(100)) == (0.28, 0.28, 0.4975)
+    assert (least(0), least(1), least(100), least(100, texts=2)) == pytest.approx((0.28, 0.28, 0.4975, 0.5775))
     middling = candidate("a.md", 0.45, 0.0)
     assert [bool(related(known_words(fuse([middling], "both")), count)) for count in (1, 5, 50)] == [True, True, False]
 
