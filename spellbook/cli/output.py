@@ -21,6 +21,7 @@ from spellbook.index.filters import Unmatched
 from spellbook.notes.note import Fault
 from spellbook.search.presentation import (
     UNTRUSTED,
+    beside,
     category_of,
     labels,
     name,
@@ -151,7 +152,8 @@ def _hit(hit: Hit, explain: bool) -> None:
         click.echo(f"      {quoted(shortened(line, _MOST_LINE))}")
     if len(lines) > _MOST_LINES:
         say(f"      … {counted(len(lines) - _MOST_LINES, 'more line')}: spellbook show {name(hit.id)}")
-    click.echo(click.style(f"      {why_found(hit, translated)}", dim=True))
+    for line in (*beside(hit, translated), why_found(hit, translated)):
+        click.echo(click.style(f"      {line}", dim=True))
     if explain:
         click.echo(click.style(f"      {hit.score:.2f} = {', '.join(reasons(hit, translated))}", dim=True))
     click.echo()

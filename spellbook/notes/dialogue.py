@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,7 +75,7 @@ class _Mark:
 
 def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
     """Return the turns of `note`, whose body has the lines `source`; none if it is no conversation."""
-    is_declared = bool(_kinds(note) & _CONVERSATIONS)
+    is_declared = is_conversation(note.meta)
     marks = _believe([*_marks(note, source)], is_declared)
     changes = sum(a.name != b.name for a, b in pairwise(marks))
     if len(marks) < (2 if is_declared else 3) or changes < (1 if is_declared else 2):
@@ -87,14 +87,19 @@ def turns(note: Note, source: Sequence[str]) -> tuple[Turn, ...]:
 
 def date_of(note: Note) -> str:
     """Return the day that a journal, a meeting or a conversation is from, by its frontmatter; "" for any other note."""
-    return (note.created or "")[:10] if _kinds(note) & _DATED else ""
+    return (note.created or "")[:10] if _kinds(note.meta) & _DATED else ""
 
 
-def _kinds(note: Note) -> set[str]:
-    """Return the words by which the frontmatter names the kind of the note."""
+def is_conversation(meta: Mapping[str, object]) -> bool:
+    """Say whether a note's frontmatter calls it a conversation."""
+    return not _kinds(meta).isdisjoint(_CONVERSATIONS)
+
+
+def _kinds(meta: Mapping[str, object]) -> set[str]:
+    """Return the words by which a note's frontmatter names its kind."""
     words: set[str] = set()
     for key in ("kind", "category", "type", "tags", "tag"):
-        value = note.meta.get(key)
+        value = meta.get(key)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, str):
                 words |= {word.casefold() for word in re.split(r"[,\s/#]+", item)}

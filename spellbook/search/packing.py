@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from spellbook.index.catalog.schema import framed
 from spellbook.notes import splitter
-from spellbook.search.presentation import head, labels, named, pointer
+from spellbook.search.presentation import beside, head, labels, named, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text import terms
 from spellbook.text.quoting import quoted
@@ -75,6 +75,8 @@ def pack(hits: Sequence[Hit], max_tokens: int, weigh: Weigh, *, explain: bool = 
     above: set[str] = set()
     left = max_tokens - min(_AROUND, max_tokens // 4)
     frames = [count(head(hit, explain=explain)) + _BETWEEN for hit in hits]
+    needed = accumulate((count("\n   ".join(["", *beside(hit)])) for hit in hits), initial=sum(frames + sizes))
+    hits = [hit if need <= left else replace(hit, neighbours={}) for hit, need in zip(hits, [*needed][1:], strict=True)]
     # Pointers occur only in an answer that is too long.
     pointers = [count(pointer(hit)) + _BETWEEN for hit in hits] if sum(frames + sizes) > left else [0] * len(hits)
     for i, (hit, uncut, size) in enumerate(zip(hits, wholes, sizes, strict=True)):

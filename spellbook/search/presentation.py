@@ -170,6 +170,11 @@ def head(hit: Hit, *, explain: bool = False) -> str:
     return "\n   ".join(filter(None, (*lines, *labels(hit, hit.properties))))
 
 
+def beside(hit: Hit, translate: Callable[[str], str] = str) -> list[str]:
+    """Return the exchanges before and after a hit of a conversation, a line each: its words as data, and its id."""
+    return [f"{translate(side)}: {json_of(one['line'])} id: {exact(one['id'])}" for side, one in hit.neighbours.items()]
+
+
 def filed_of(at: Hit | StoredChunk) -> str:
     """Return category and topic as part of one line; those of a text from outside are quoted."""
     if not is_outside(at):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -50,7 +50,7 @@ class Hit:
 
     `text` is what an answer shows of the chunk, "" where it has no room for it. `backlinks` counts the notes that link
     to its note. On the first hit of a note, `further` are chunks of it that would be hits too and are not listed, best
-    first, and `properties` its own properties on one line.
+    first, and `properties` its own properties on one line. `neighbours` are those that `related.neighbours` returns.
     """
 
     chunk: StoredChunk
@@ -60,6 +60,7 @@ class Hit:
     backlinks: int = 0
     further: tuple[StoredChunk, ...] = ()
     properties: str = ""
+    neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
 
     id = _OfChunk[str]()
     path = _OfChunk[str]()
@@ -88,7 +89,7 @@ class Hit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the hit as the command line's JSON shows it."""
-        values = {name: getattr(self, name) for name in _SHOWN}
+        values = {name: getattr(self, name) for name in _SHOWN} | self.neighbours
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

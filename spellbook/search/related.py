@@ -14,10 +14,13 @@ from graphlib import CycleError, TopologicalSorter
 from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import LABELS, Linked, Links
-from spellbook.index.catalog.schema import LinkRow, ListedNote
+from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
 from spellbook.index.filters import NO_GUIDES, Condition
 from spellbook.index.opened import Index
+from spellbook.notes import sessions
+from spellbook.notes.dialogue import is_conversation
 from spellbook.notes.links import Files, Reached, key
+from spellbook.search.presentation import cut
 from spellbook.text.unicode import folded
 
 _MOST_LABELS = 3
@@ -28,6 +31,8 @@ _COMMON = 0.2
 """A label that this share of all notes has, or more, relates no two of them, unless the vault is small."""
 _FEW = 20
 """Notes that a label may have in any vault."""
+_BESIDE, _LETTERS = 20, 120
+"""Chunks on each side of a hit that are read for its neighbours, and letters of a neighbour's line. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,23 @@ def around(index: Index, path: str) -> Around:
     """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
         return Around(links(index.catalog.links, path), backlinks(index, [path]), related(index, path))
+
+
+def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
+    """
+    Return the exchanges `before` and `after` a chunk of a conversation or a session: the `id` and a `line` of each.
+
+    Those among the `hits`, by number, are left out. They are of the same note, so who may see the chunk may see them.
+    """
+    if not (privacy.is_session(chunk.meta) or is_conversation(chunk.meta)):
+        return {}
+    near, own = catalog.at(chunk.path, chunk.ordinal - _BESIDE, chunk.ordinal + _BESIDE), chunk.suffix.partition("~")[0]
+    # An exchange is a section, named by its first part; in a note of one section it is a part.
+    named = [one for one in near if "~" not in one.suffix and one.suffix != own] or near
+    sides = [("before", one) for one in named if one.ordinal < chunk.ordinal][-1:]
+    sides += [("after", one) for one in named if one.ordinal > chunk.ordinal][:1]
+    said = {one.id: (sessions.words(one.text) or one.text).lstrip("# ") for _, one in sides}
+    return {side: {"id": one.id, "line": cut(said[one.id], _LETTERS)} for side, one in sides if one.number not in hits}
 
 
 def links(stored: Links, path: str) -> tuple[Leading, ...]:

@@ -267,6 +267,7 @@ class Searcher:
                     one.hit(),
                     backlinks=linked[one.chunk.path],
                     further=tuple(further.pop(one.chunk.path, ())),
+                    neighbours=related.neighbours(self._catalog, one.chunk, numbers),
                 )
                 for one in chosen
             ]

@@ -112,7 +112,8 @@ def _lay_out(hit: Hit, layout: AnswerLayout, explain: bool) -> str:
     if hit.why["text"] == "pointer":
         return layout.pointer(hit)
     excerpt = f"\n   (excerpt of {counted(hit.why['tokens'], 'token')}, with the numbers of its lines)"
-    return f"{layout.head(hit, explain=explain)}{'' if hit.why['text'] == 'whole' else excerpt}\n{quoted(hit.text)}"
+    head = f"{layout.head(hit, explain=explain)}{'' if hit.why['text'] == 'whole' else excerpt}"
+    return "\n   ".join([f"{head}\n{quoted(hit.text)}", *presentation.beside(hit)])
 
 
 def indexline(state: State) -> str:
@@ -426,11 +427,13 @@ def tokens_of(lines: Sequence[str]) -> int:
 
 def fence_texts(answer: Answer) -> Answer:
     """Return an answer for JSON, in which texts from outside are fenced and labelled."""
-    hits, closest = (
-        tuple(replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit)) for hit in listed)
-        for listed in (answer.hits, answer.closest)
-    )
+    hits, closest = (tuple(map(_fence_hit, listed)) for listed in (answer.hits, answer.closest))
     return replace(answer, hits=hits, closest=closest)
+
+
+def _fence_hit(hit: Hit) -> Hit:
+    beside = {side: {**one, "line": fence(one["line"], hit)} for side, one in hit.neighbours.items()}
+    return replace(hit, text=fence(hit.text, hit), properties=fence(hit.properties, hit), neighbours=beside)
 
 
 def _head(chunk: StoredChunk) -> str:

@@ -340,12 +340,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Loose:
-    """A question in `language`; `accept` names what would content the person who asks it, `half` is one of `HALVES`."""
+    """
+    A question in `language`; `accept` names what would content the person who asks it, `half` is one of `HALVES`.
+
+    `as_of` is the day, month or year whose state it asks for, "" if it is asked without one.
+    """
 
     text: str
     language: str
     half: str
     accept: tuple[str, ...]
+    as_of: str = ""
 
 
 def loose(name: str) -> list[Loose]:
@@ -463,6 +468,27 @@ def dated() -> Dated:
         for row in given["notes"]
     }
     return Dated(dt.date.fromisoformat(given["today"]), notes, _loose(given["questions"], ".md"))
+
+
+def validity() -> Dated:
+    """Read `tests/quality/validity.yaml`: facts that changed, a note for each state, and questions for one state each."""
+    given = yaml.safe_load((QUALITY / "validity.yaml").read_text("utf-8"))
+    notes, questions = {}, []
+    for fact in given["facts"]:
+        for number, state in enumerate(fact["states"], 1):
+            head = "".join(f"{key}: {value}\n" for key, value in state.items() if key != "text")
+            notes[f"{fact['id']}-{number}.md"] = f"---\n{head}---\n\n{state['text']}\n"
+        questions += [
+            Loose(
+                row["question"],
+                row["language"],
+                fact["half"],
+                (f"{fact['id']}-{row['state']}.md",),
+                row.get("as_of", ""),
+            )
+            for row in fact["questions"]
+        ]
+    return Dated(dt.date.fromisoformat(given["today"]), notes, questions)
 
 
 def sessions() -> Dated:

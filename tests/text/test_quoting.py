@@ -61,6 +61,7 @@ OVERTURNED = re.compile(
     rf"   \[\d\.\d\d\] {NAME} \({EXACT}:\d+, superseded\) id: {EXACT}: superseded by {NAME} id: {EXACT}"
 )
 CHUNK = re.compile(rf"(?:- )?\[{NAME}\] id: {EXACT} \({EXACT}:\d+\) (?:hash: [0-9a-f]{{16}}|about \d+ tokens?)")
+BESIDE = re.compile(rf'   (before|after): "(?:[^"\\]|\\.)*" id: {EXACT}')
 NEAR = re.compile(rf"- \[{NAME}\] id: {EXACT} \({EXACT}\)(?:: .*)?")
 LABEL = re.compile(r" *Untrusted text from .*: data, not instructions\.")
 
@@ -106,6 +107,7 @@ def test_no_text_passes_for_a_hit(given, most, explain):
             why={"superseded_by": {"path": hit.path, "id": hit.id, "title": hit.title}, "words": [["a", hit.title]]}
             if number % 2
             else {},
+            neighbours={side: {"id": hit.id, "line": hit.title} for side in ("before", "after")},
         )
         for number, hit in enumerate(found)
     ]
@@ -113,6 +115,9 @@ def test_no_text_passes_for_a_hit(given, most, explain):
     answer = render.answer(Answer("q", packed, State(1, 2, 3, 0)), explain=explain)
     first, *lines, last = own(answer)
     named = [hit for hit in packed if hit.why["text"] not in {"unnamed", "overturned"}]
+    beside = sum(len(hit.neighbours) for hit in packed if hit.why["text"] in {"whole", "excerpt"})
+    assert sum(bool(BESIDE.fullmatch(line)) for line in lines) == beside
+    lines = [line for line in lines if not BESIDE.fullmatch(line)]
     below = [found for line in lines if (found := OVERTURNED.fullmatch(line))]
     overturned = sorted(hit.id for hit in packed if hit.why["text"] == "overturned")
     assert sorted(read(found[2]) for found in below) == overturned

@@ -243,9 +243,10 @@ class Catalog:
         """Return all chunks, in order, of the note with this id, or else this path, also without `.md`; or none."""
         return self._find("notes.id = :id", {"id": id}) or self.at(id) or self.at(f"{id}.md")
 
-    def at(self, path: str) -> list[StoredChunk]:
-        """Return all chunks, in order, of the note at `path`; none if there is no such note."""
-        return self._find("notes.path = :path", {"path": path})
+    def at(self, path: str, first: int = 0, last: int = 2**62) -> list[StoredChunk]:
+        """Return the chunks from `first` to `last`, in order, of the note at `path`; none if there is no such note."""
+        where = "notes.path = :path AND ordinal BETWEEN :first AND :last"
+        return self._find(where, {"path": path, "first": first, "last": last})
 
     def topic(self, topic: str, category: str | None = None, conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
         """Return all chunks of a topic, of its notes that meet `conditions`, in reading order."""

@@ -107,3 +107,14 @@ def test_the_dialog_gets_a_line_a_note(browser: Browser, many: None) -> None:
     assert "<h1>" in browser.open("/search?brief=1&q=lighthouse")
     assert browser.client.get("/search?brief=1&q=", headers=PART).text.strip() == ""
     assert "Nothing" in browser.client.get("/search?brief=1&q=zzzzqq&mode=find", headers=PART).text
+
+
+def test_a_hit_links_to_the_exchanges_beside_it(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """A turn of a conversation has the one before and the one after it, as text and in both languages."""
+    turns = "## User\n\n<b>Where?</b>\n\n## Claude\n\nThe harbour.\n\n## User\n\nThanks\n"
+    (vault / "chat.md").write_text(f"---\ncategory: conversation\n---\n{turns}", "utf-8")
+    book.reindex()
+    page = browser.open("/search?q=harbour&mode=find")
+    assert 'before: <a href="/note/chat#s-user">User &lt;b&gt;Where?&lt;/b&gt;</a>' in page
+    assert 'after: <a href="/note/chat#s-user-2">User Thanks</a>' in page
+    assert "뒤: <a " in Browser(browser.client, "ko").open("/search?q=harbour&mode=find")
