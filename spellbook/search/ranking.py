@@ -379,8 +379,8 @@ def least(chunks: int, texts: int = 1) -> float:
     questions off topic for every size of vault.
     """
     tens = math.log10(max(1, chunks))
-    several = weights.SEVERAL if texts > 1 else 0.0
-    return several + min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
+    many = weights.MANY + (weights.SEVERAL if texts > 1 else 0.0)
+    return min(weights.FEW + weights.FEW_TENFOLD * tens, many + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:

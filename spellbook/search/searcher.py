@@ -289,8 +289,7 @@ def hits(question: Question, ranked: Ranked) -> list[Candidate]:
     if ranked.quotes or by_words:
         candidates = [one for one in candidates if one.keyword]
     if (least := question.min_score) is not None:
-        # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
-        return [one for one in candidates if one.score >= least and (one.score > 0 or by_words)]
+        return [one for one in candidates if one.score >= least]
     if by_words:
         return candidates
     if ranked.is_time_all:

@@ -120,7 +120,7 @@ class Match:
 
         Evidence is the score by meaning, raised or lowered by the words. If the vault has the words, a chunk that
         answers contains most of them, or its note does. If it has none of them, as with another language, their absence
-        means nothing.
+        means nothing, and the meaning counts a little more.
         """
         words = sum(self.words()[1])
         names, parts = self.meaning(weights.EVIDENCE)
@@ -130,6 +130,7 @@ class Match:
         if self.expected is None:
             return meaning
         missing = weights.EXPECTED * self.expected * (1 - self.foreign)
+        meaning += weights.ACROSS * self.foreign
         return max(meaning + weights.CONFIRMING * (words - missing), words * weights.BY_WORDS_ALONE)
 
 
