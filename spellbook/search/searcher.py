@@ -289,7 +289,13 @@ def hits(question: Question, ranked: Ranked) -> list[Candidate]:
     if ranked.quotes or by_words:
         candidates = [one for one in candidates if one.keyword]
     if (least := question.min_score) is not None:
-        return [one for one in candidates if one.score >= least]
+        # A word that most chunks contain is worth nothing, yet asking for it alone must find it.
+        is_asked = by_words or question.filter
+        return [
+            one
+            for one in candidates
+            if one.score >= least and (one.score > 0 or (is_asked and (one.semantic or one.keyword)))
+        ]
     if by_words:
         return candidates
     if ranked.is_time_all:

@@ -259,7 +259,7 @@ BY_WORDS_ALONE = 0.5 / 0.6
 CLOSEST = 3
 """Most notes that are shown where nothing clearly answers. By hand."""
 
-NEAR = 0.2
+NEAR = 0.25
 """
 Score and evidence from which on a note is among them. Of loose questions over memories .94 are shown an answer among
 five, with 0.25 .91 (half for choosing).

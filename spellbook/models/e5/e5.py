@@ -32,7 +32,7 @@ CALIBRATED = "c1-ceb81c7a"
 FINGERPRINT = f"multilingual-e5-small:q4:nfc:{TEMPLATE}:{CALIBRATED}"
 """Names the weights, the prefixes, the template of the text and the calibration; not what runs them."""
 
-QUESTION_SCALE: Scale = ((0.08, 0.0), (0.32, 0.5), (0.45, 0.7), (0.82, 0.95), (1.0, 1.0))
+QUESTION_SCALE: Scale = ((0.0, 0.0), (0.32, 0.5), (0.45, 0.7), (0.82, 0.95), (1.0, 1.0))
 """
 The scale of questions that are embedded with the query adapter. Their cosines with answers are some .03 lower, with
 notes that do not answer .07 to .13. On it as many loose questions have a sure answer as without the adapter.
