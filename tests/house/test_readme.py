@@ -153,7 +153,7 @@ def _anchors(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", KOREAN_PAGES, ids=name_of)
-def test_a_korean_one_promises_nothing_else(page: Path) -> None:
+def test_the_korean_one_promises_nothing_else(page: Path) -> None:
     """Each command of a Korean page is on an English page, with other words to keep or find, and so is what its tables name."""
     english = {_wordless(line) for _, _, text in blocks(*PAGES) for line in text.splitlines()}
     korean = {
