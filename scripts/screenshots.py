@@ -1,10 +1,10 @@
 """
-Make the pictures of docs/dashboard.md: eight pages of the dashboard over a small vault that this writes.
+Make the pictures of the READMEs and docs/dashboard.md: pages of the dashboard over a small vault that this writes.
 
     python scripts/screenshots.py
 
-It needs chromium and playwright. Notes, dates and the browser's window are always the same, so that a picture changes
-only if its page does, or the seconds that a search took.
+It needs chromium and playwright. Notes and the browser's window are always the same, and so are all dates but those of
+what agents kept today.
 """
 
 from __future__ import annotations
@@ -84,10 +84,17 @@ DECISIONS = (
     ("auth", "Sessions live in PostgreSQL", "A logout must survive a failover.", "Sessions live in Redis"),
     ("release", "No release on Fridays", "Nobody is here on Saturdays to see it fail.", ""),
 )
+MEMORIES = (
+    (2, "Claude", "preference", "Language of answers", "Answers in Korean; code and commit messages in English."),
+    (9, "Claude Code", "project", "Orders API", "It moves to Postgres 17 in January, as replication slots survive it."),
+    (24, "Claude", "knowledge", "Birthday of Seoyeon", "12 April. She is allergic to nuts, so a strawberry cake."),
+    (47, "Codex", "project", "Checkout test", "It fails on CI alone: the clock there is UTC. Set TZ in the workflow."),
+)
+"""What agents kept today: minutes ago, agent, category, title and text."""
 
 
 def write(vault: Path) -> None:
-    """Write the notes and decisions, each with a time of its own."""
+    """Write the notes and decisions, each with a time of its own, and the memories of today."""
     texts = dict(NOTES)
     for topic, title, reason, old in DECISIONS:
         outcome = f'supersedes: "[[{old}]]"' if old else "confidence: 0.8"
@@ -99,6 +106,13 @@ def write(vault: Path) -> None:
         path.write_text(f"{text}\n", "utf-8")
         at = (BEGUN + dt.timedelta(hours=7 * number)).timestamp()
         os.utime(path, (at, at))
+    for number, (minutes, agent, category, title, text) in enumerate(MEMORIES):
+        created = (dt.datetime.now(dt.UTC) - dt.timedelta(minutes=minutes)).isoformat(timespec="seconds")
+        labels = {"id": f"01M8DF0000000000000000000{number}", "topic": "inbox", "category": category, "agent": agent}
+        head = "".join(f"{name}: {value}\n" for name, value in {**labels, "created": created}.items())
+        path = vault / "Agent" / f"{title}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"---\n{head}---\n{text}\n", "utf-8")
 
 
 @contextmanager

@@ -35,6 +35,8 @@ KOREAN = ROOT / "README.ko.md"
 REFERENCE = ROOT / "docs" / "reference.md"
 PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
 """All pages in English, README.md first."""
+KOREAN_PAGES = (KOREAN, *sorted((ROOT / "docs" / "ko").glob("*.md")))
+"""All pages in Korean, README.ko.md first."""
 
 
 def tables() -> dict[str, str]:
