@@ -5,14 +5,21 @@ Successors: what supersedes a note stands right above it, and comes along where 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import as_of_moment, validity
 from spellbook.index.opened import Index
 from spellbook.notes.decisions import CHECKPOINT
 from spellbook.search import related, weights
 from spellbook.search.ranking import Candidate, is_superseded
 from spellbook.search.related import Superseded
+from spellbook.system.errors import MemoryNotFound
+from spellbook.text.quoting import exact
+
+_MOST_NAMED = 5
+"""Notes of a chain that an error names."""
 
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
@@ -32,16 +39,18 @@ def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded
     return wanted.difference(candidate.chunk.path for candidate in candidates)
 
 
-def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
+def supersede(
+    candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: tuple[float, float] | None
+) -> list[Candidate]:
     """
     Put what supersedes a note right above it, and return the best first, as `candidates` are.
 
     `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
-    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that only says of
-    itself that it is superseded, or whose successor is hidden, loses a share of its score.
+    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that says itself that
+    it holds at no time `during` the one that is asked about, or only that it is superseded, or whose successor is
+    hidden, loses a share of its score. With None all are known to hold, whatever they say.
     """
-    if not superseded and not any(map(is_superseded, {one.chunk.path: one.chunk for one in candidates}.values())):
-        return [*candidates]
+    low, high = during or (0.0, 0.0)
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         of_note.setdefault(candidate.chunk.path, []).append(candidate)
@@ -58,9 +67,11 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             else:
                 new.replaces |= {path}
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
-    for candidate in candidates:
-        if candidate.chunk.path not in superseded and is_superseded(candidate.chunk):
-            candidate.add("superseded", -weights.SUPERSEDED * candidate.score)
+    for candidate in candidates if during else ():
+        first, last, words = validity(candidate.chunk.meta)
+        is_lapsed = last < low or high < first
+        if is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
+            candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
         for candidate in of_note.get(path, ()) if path not in others else ():
@@ -103,3 +114,15 @@ def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[st
             by = known.by if known else None
             marked[chunk.path] = dict(zip(("path", "id", "title"), by or (), strict=False))
     return marked
+
+
+def held(index: Index, chunks: list[StoredChunk], as_of: str) -> list[StoredChunk]:
+    """Return `chunks` if their note held then, else the note of its chain that did. Raises MemoryNotFound if none."""
+    notes = related.chain(index, chunks[0].path)
+    now = related.holding(index, index.visible, as_of_moment(as_of, time.time()))
+    there = index.catalog.among([each.path for each in notes], [now])
+    if not there:
+        listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in notes[-_MOST_NAMED:])
+        raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")
+    newest = [each.path for each in notes if each.path in there][-1]
+    return chunks if chunks[0].path in there else index.catalog.at(newest)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spellbook.index.filters import Condition, instant
+from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
 from spellbook.search.ranking import Candidate
+from spellbook.search.related import Superseded
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""
@@ -58,6 +59,10 @@ class When:
         high = None if self.last is None else instant(f"{self.last.isoformat()}T23:59:59.999999")
         return Condition("when", low=low, high=high)
 
+    def bounds(self, now: float) -> tuple[float, float]:
+        """Return the range in seconds since 1970, up to `now` if it is open; `now` alone if the newest is asked for."""
+        return (now, now) if self.newest else (self.condition.low or 0.0, self.condition.high or now)
+
 
 def read(text: str, today: dt.date) -> When | None:
     """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
@@ -91,8 +96,15 @@ def read(text: str, today: dt.date) -> When | None:
     return When(_words(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
 
 
-def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
-    """Add to the scores of the candidates whose notes' dates are as the question says; return the best first."""
+def prefer(
+    candidates: Sequence[Candidate], when: When, superseded: Mapping[str, Superseded], now: float
+) -> list[Candidate]:
+    """
+    Add to the scores of the candidates whose notes are of the time that the question says; return the best first.
+
+    They are by their dates. A note that says when it holds, or that a date joins to what supersedes it, is by the share
+    of the time in which it held, unless all notes of then are asked for.
+    """
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -100,11 +112,17 @@ def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
         for candidate in near:
             candidate.add(when.reason, weights.NEWEST * 0.5 ** days.index(candidate.chunk.day))
     else:
-        low, high = when.condition.low, when.condition.high
+        low, high, (first, last) = when.condition.low, when.condition.high, when.bounds(now)
+        dated = {path: known for path, known in superseded.items() if known.ends is not None}
+        ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
         for candidate in candidates:
             is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
-            if is_then and (candidate.score or when.is_all):
-                candidate.add(when.reason, weights.THEN)
+            share, chunk = float(is_then), candidate.chunk
+            if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
+                begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
+                share = max(0.0, min(until, last) - max(begins, first)) / max(1.0, last - first)
+            if share and (candidate.score or when.is_all):
+                candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 

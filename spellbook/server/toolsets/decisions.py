@@ -14,7 +14,16 @@ from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
 
-_OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement")
+_OF_DECISION = (
+    "topic",
+    "decision",
+    "reasoning",
+    "confidence",
+    "supersedes",
+    "user_involvement",
+    "valid_from",
+    "valid_until",
+)
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 
 
