@@ -19,7 +19,6 @@ from spellbook.cli.app import (
 )
 from spellbook.search import weights
 from spellbook.search.presentation import note_fields
-from spellbook.text.quoting import one_line
 from spellbook.verbs import table
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ min_score_option = option(table.SEARCH, "min_score")
 max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
 explain_option = option(table.SEARCH, "explain")
-as_of_option = option(table.SEARCH, "as_of")
-_NARROWED = (limit_option, filter_option, scope_option, as_of_option)
+_NARROWED = (limit_option, filter_option, scope_option, option(table.SEARCH, "as_of"))
 _SHOWN = (max_tokens_option, explain_option, json_option)
 
 
@@ -150,7 +148,7 @@ def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **opti
     output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
 
 
-@command(click.argument("id"), as_of_option, json_option)
+@command(click.argument("id"), option(table.SHOW, "as_of"), json_option)
 def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
@@ -166,7 +164,7 @@ def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
         output.as_json(note_fields(id, chunks, around, book.superseded(chunks)))
     else:
         if as_of:
-            output.say(f"On {one_line(as_of)} this held:")
+            output.say(f"On {as_of} this held:")
         output.chunks(chunks, book.superseded(chunks))
         output.around(around)
         output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])

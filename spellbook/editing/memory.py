@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,7 +175,7 @@ def check(
     defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
     meta = metadata({**defaults, **{key: value for key, value in labelled.items() if value is not None}}, findings)
     meta = {key: value for key, value in meta.items() if value is not None}
-    if operator.gt(*validity(meta)[:2]):
+    if (valid := validity(meta))[1] < valid[0]:
         findings.errors.append("valid_until is before valid_from")
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED

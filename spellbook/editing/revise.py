@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -359,7 +358,7 @@ def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) ->
     wanted = {key: _dated(value, note.meta.get(key)) for key, value in named.items()}
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
-    if not changes.keys().isdisjoint(dates.VALID) and operator.gt(*validity(after)[:2]):
+    if not changes.keys().isdisjoint(dates.VALID) and (valid := validity(after))[1] < valid[0]:
         raise InvalidInput(f"{path}: valid_until is before valid_from.", "Nothing was changed.")
     wanted |= privacy.kept_label(after, before.meta)
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text

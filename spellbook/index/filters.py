@@ -34,11 +34,9 @@ _MOST_KEY = 1_000
 _RANGE = re.compile(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)?\s*\.\.\s*(?:\d{4}|$)")
 """A range of dates, which any key takes."""
 
-_DAY = re.compile(r"\d{4}(?:-\d\d?){0,2}")
 DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
 
 Filter = Mapping[str, object]
-Meta = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,7 @@ class Condition:
 NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples", "welcome"), negated=True)
 """Leaves out Spellbook's own guides and welcome notes: notes of category `system` whose `guide` is one of these."""
 
-HELD = "as_of, what held then"
-"""Key of the condition to hold at `low`; its `values` are the paths of what was superseded then. See `validity`."""
+HELD = "as_of, what held then"  # a condition's key: to hold at `low`; `values` are the paths of what was superseded
 
 _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
@@ -206,13 +203,13 @@ def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
     return mtime_ns / 1e9 if dated is None else dated
 
 
-def validity(meta: Meta, created: str | None = None, ends: float | None = None) -> tuple[float, float, str]:
+def validity(
+    meta: Mapping[str, Any], created: str | None = None, ends: float | None = None
+) -> tuple[float, float, str]:
     """
-    Return from when until when a note holds (seconds since 1970, both included, infinite if open), and that in words.
-
-    A note begins with its `valid_from`, else its written `created`, else it always held; a file's time never counts.
-    It ends with its `valid_until`, a day, a month or a year whole, else before it `ends` by the first note that
-    supersedes it. The catalog has the same rule in SQL, for `HELD`.
+    Return from when until when a note holds (seconds since 1970, both included, infinite if open), and that in words:
+    from its `valid_from`, else its written `created`, never a file's time, until its `valid_until`, all of that day or
+    month or year, else before it `ends` by the first note that supersedes it. The catalog has this in SQL, for `HELD`.
     """
     begin, end = (str(meta.get(key) or "") for key in VALID)
     first, last = bound(begin), bound(end, True)
@@ -220,8 +217,7 @@ def validity(meta: Meta, created: str | None = None, ends: float | None = None) 
         first, begin = instant(created), (created or "")[:10]
     if last is None:
         last, end = ends and math.nextafter(ends, -math.inf), "" if ends is None else day_of(int(ends * 1e9))
-    said = [f"from {begin} until {end}", f"until {end}", f"from {begin}", ""]
-    words = said[2 * (not end) + (not begin)]
+    words = (f"from {begin} until {end}", f"until {end}", f"from {begin}", "")[2 * (not end) + (not begin)]
     return -math.inf if first is None else first, math.inf if last is None else last, words
 
 
@@ -326,7 +322,7 @@ def bound(text: str, end: bool = False) -> float | None:
     try:
         if len(text) > 10:
             return _seconds(dt.datetime.fromisoformat(text.upper()))
-        parts = [int(part) for part in text.split("-") if _DAY.fullmatch(text)]
+        parts = [int(part) for part in text.split("-") if re.fullmatch(r"\d{4}(-\d\d?){0,2}", text)]
         year, month, day = [*parts, *((12, 31) if end else (1, 1))[len(parts) - 1 :]]
         if end and len(parts) == 2:
             day = calendar.monthrange(year, month)[1]

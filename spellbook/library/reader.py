@@ -116,8 +116,7 @@ class Reader:
         Search by meaning and by words.
 
         `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
-        `min_score` (0..1), `max_tokens` (of the answer's texts, 2,000), `as_of` (a date: only notes that held then).
-        Raises InvalidInput for what makes no sense.
+        `min_score` (0..1), `max_tokens` (of texts, 2,000), `as_of` (a date). Raises InvalidInput for what is none.
         """
         return self._ask("search", query, **options)
 
@@ -176,11 +175,9 @@ class Reader:
         return newest.opened(self.index, limit)
 
     def show(self, id: str, as_of: str = "") -> list[StoredChunk]:
-        """
-        Return the chunk with this id, or all chunks of the note of this id, path or title; `as_of` a date of the note
-        that held then, of those that superseded each other. Raises MemoryNotFound.
-        """
-        chunks = self._named(id, as_of)
+        """Return the chunk, or the chunks of the note, of this id, path or title, as it held. Raises MemoryNotFound."""
+        self.refresh()
+        chunks = successors.named(self.index, id, as_of)
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(chunk.note for chunk in chunks)
@@ -188,12 +185,8 @@ class Reader:
 
     def resolve(self, id: str, as_of: str = "") -> StoredChunk:
         """Return the first of the chunks that `show` returns. Raises MemoryNotFound."""
-        return self._named(id, as_of)[0]
-
-    def _named(self, id: str, as_of: str) -> list[StoredChunk]:
         self.refresh()
-        chunks = lookup.named(self.index, id)[0]
-        return successors.held(self.index, chunks, as_of) if as_of else chunks
+        return successors.named(self.index, id, as_of)[0]
 
     def alike(
         self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75

@@ -131,8 +131,8 @@ class Decisions(Opened):
 
         `supersedes` are ids or titles of any notes, or "topic" for all living decisions of its topic.
         `user_involvement` is requested, approved or rejected. It holds from `valid_from` until `valid_until`. The log
-        names the client's `session`. Raises InvalidInput for what no decision has and what looks like a secret unless
-        `force`, and MemoryNotFound.
+        names the `session`. Raises InvalidInput for what no decision has and a likely secret unless `force`, and
+        MemoryNotFound.
         """
         topic = topic.strip()
         if not topic or not decision.strip():

@@ -74,9 +74,9 @@ class Memories(Opened):
         Write a memory and return its id; defaults are not written. What repeats another one is named instead.
 
         The `topic` is else the first tag, the project or the scope; `keywords` are else taken from the text.
-        `supersedes` are ids or titles of notes that it replaces; older ones that it may overturn are named. It holds
-        from `valid_from` until `valid_until`, dates. Raises InvalidInput for a label that no memory has or what looks
-        like a secret, unless `force`, and MemoryNotFound.
+        `supersedes` are ids or titles of notes that it replaces; older ones it may overturn are named. It holds from
+        `valid_from` until `valid_until`. Raises InvalidInput for a label that no memory has or a likely secret, unless
+        `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {

@@ -127,8 +127,7 @@ class Question:
     a filter too. `per_note` is the most chunks of one note among the hits; 0 is no bound. `also` are further texts that
     the answer may resemble, such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and
     words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score. `near`,
-    0..1, is the least score and evidence of the closest notes where there are no hits. With `as_of`, a date, only notes
-    that held then are found.
+    0..1, is the least score and evidence of the closest notes where there are no hits. `as_of` is a date.
     """
 
     text: str

@@ -110,7 +110,8 @@ class Searcher:
         limits = (*filter, *without_guides(filter), *self._index.visible, *holding)
         reasons: list[str] = []
         time_named = self._time(question)
-        low, high = time_named.bounds(now) if time_named else (at, at)
+        dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
+        low, high = dated.low or 0.0, dated.high or now
         meant = time_named.rest if time_named else question.text  # words of time are looked for as words alone
         is_cached = meant in self._vectors
         texts = [self._read(question.text, meant, question.mode, reasons)]

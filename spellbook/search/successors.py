@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.filters import as_of_moment, validity
 from spellbook.index.opened import Index
@@ -17,9 +18,6 @@ from spellbook.search.ranking import Candidate, is_superseded
 from spellbook.search.related import Superseded
 from spellbook.system.errors import MemoryNotFound
 from spellbook.text.quoting import exact
-
-_MOST_NAMED = 5
-"""Notes of a chain that an error names."""
 
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
@@ -116,13 +114,16 @@ def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[st
     return marked
 
 
-def held(index: Index, chunks: list[StoredChunk], as_of: str) -> list[StoredChunk]:
-    """Return `chunks` if their note held then, else the note of its chain that did. Raises MemoryNotFound if none."""
+def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
+    """Return what `lookup.named` does; `as_of` a date, the note of its chain that held. Raises MemoryNotFound."""
+    chunks = lookup.named(index, id)[0]
+    if not as_of:
+        return chunks
     notes = related.chain(index, chunks[0].path)
     now = related.holding(index, index.visible, as_of_moment(as_of, time.time()))
     there = index.catalog.among([each.path for each in notes], [now])
     if not there:
-        listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in notes[-_MOST_NAMED:])
+        listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in dict.fromkeys((notes[0], notes[-1])))
         raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")
     newest = [each.path for each in notes if each.path in there][-1]
     return chunks if chunks[0].path in there else index.catalog.at(newest)

@@ -59,10 +59,6 @@ class When:
         high = None if self.last is None else instant(f"{self.last.isoformat()}T23:59:59.999999")
         return Condition("when", low=low, high=high)
 
-    def bounds(self, now: float) -> tuple[float, float]:
-        """Return the range in seconds since 1970, up to `now` if it is open; `now` alone if the newest is asked for."""
-        return (now, now) if self.newest else (self.condition.low or 0.0, self.condition.high or now)
-
 
 def read(text: str, today: dt.date) -> When | None:
     """Return what a question asked on `today` says of time, None if it says nothing or contradicts itself."""
@@ -96,15 +92,8 @@ def read(text: str, today: dt.date) -> When | None:
     return When(_words(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
 
 
-def prefer(
-    candidates: Sequence[Candidate], when: When, superseded: Mapping[str, Superseded], now: float
-) -> list[Candidate]:
-    """
-    Add to the scores of the candidates whose notes are of the time that the question says; return the best first.
-
-    They are by their dates. A note that says when it holds, or that a date joins to what supersedes it, is by the share
-    of the time in which it held, unless all notes of then are asked for.
-    """
+def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
+    """Add to the scores of the candidates whose notes are of the time that the question says; return the best first."""
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -112,15 +101,18 @@ def prefer(
         for candidate in near:
             candidate.add(when.reason, weights.NEWEST * 0.5 ** days.index(candidate.chunk.day))
     else:
-        low, high, (first, last) = when.condition.low, when.condition.high, when.bounds(now)
-        dated = {path: known for path, known in superseded.items() if known.ends is not None}
+        low, high = when.condition.low, when.condition.high
+        dated = {path: known for path, known in old.items() if known.ends is not None}
         ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
         for candidate in candidates:
             is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
             share, chunk = float(is_then), candidate.chunk
+            # What says when it holds, or a date joins to a successor, is of a time by the share in which it held.
             if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
                 begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
-                share = max(0.0, min(until, last) - max(begins, first)) / max(1.0, last - first)
+                share = max(0.0, min(until, high or now) - max(begins, low or 0.0)) / max(
+                    1.0, (high or now) - (low or 0.0)
+                )
             if share and (candidate.score or when.is_all):
                 candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)
@@ -220,13 +212,8 @@ _UNITS = {"일": "day", "주": "week", "주일": "week", "달": "month", "개월
 _YEARS = {"올해": 0, "금년": 0, "작년": 1, "지난해": 1, "재작년": 2}
 _BACK = {
     **{"그저께": ("day", 2), "그제": ("day", 2), "어제": ("day", 1), "오늘": ("day", 0)},
-    **{
-        "지지난주": ("week", 2),
-        "지난주": ("week", 1),
-        "저번주": ("week", 1),
-        "이번주": ("week", 0),
-        "금주": ("week", 0),
-    },
+    **{"지지난주": ("week", 2), "지난주": ("week", 1), "저번주": ("week", 1)},
+    **{"이번주": ("week", 0), "금주": ("week", 0)},
     **{"지지난달": ("month", 2), "지난달": ("month", 1), "저번달": ("month", 1), "이번달": ("month", 0)},
     **{word: ("year", count) for word, count in _YEARS.items()},
     **{"the day before yesterday": ("day", 2), "yesterday": ("day", 1), "earlier today": ("day", 0)},

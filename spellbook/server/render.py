@@ -143,9 +143,8 @@ def topic(
 def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields]) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
     lists = (("Linked from", around.backlinks), ("Related", around.related), ("Over time,", around.timeline))
-    near = [
-        line for heading, listed in lists for line in _near(heading, listed, int(max_tokens * _AROUND / len(lists)))
-    ]
+    share = int(max_tokens * _AROUND / len(lists))
+    near = [line for heading, listed in lists for line in _near(heading, listed, share)]
     return "\n\n".join([*_read(chunks, max_tokens - tokens_of(near), "read a chunk by its id", old), *near])
 
 

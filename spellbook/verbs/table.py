@@ -157,9 +157,9 @@ REVISE = verb(
     "write",
     chunk_id=needed("Id of a section or note."),
     content=text("New text of the section; a heading is kept.", MOST_TEXT, None, of_tools=MOST_LETTERS),
-    append=text("Text to add at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
+    append=text("Added at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
     replace=mapping(
-        "Replace an exact phrase; it occurs once, unless all.",
+        "Replace a phrase that occurs once, or all.",
         2 * MOST_TEXT,
         of_tools=MOST_LETTERS,
         typed="Replace the phrase OLD, which must occur once, by NEW.",

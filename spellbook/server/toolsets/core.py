@@ -62,7 +62,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         )
 
     def rest_end(session_id: str) -> str:
-        """End a session of writing; returns the number of memories."""
+        """End a session; returns the number of memories."""
         session = book.whole.rest_end(session_id)
         return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
@@ -99,7 +99,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def remember(**memory: Any) -> str:
         """
-        Keep a fact, preference, decision or text as a note, in one call, of any length. Search finds it at once.
+        Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
         Tag a preference "preference". The answer names older notes that it may overturn or repeat.
         """
@@ -140,8 +140,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         around, old = book.around(chunks[0].path), book.superseded(chunks)
         if format == "json":
             return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
-        told = f"On {flat(as_of)} this held:\n\n" if as_of else ""
-        return told + render.shown(chunks, around, max_tokens, old)
+        return f"On {flat(as_of)} this held:\n\n" * bool(as_of) + render.shown(chunks, around, max_tokens, old)
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
