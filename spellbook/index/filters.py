@@ -27,14 +27,13 @@ from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 
 DATES = ("created", "updated", "when")
+DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
 
 _MOST_KEY = 1_000
 """Letters of a frontmatter key that can be filtered by: far more than people write."""
 
 _RANGE = re.compile(r"(?:[<>]=|\.\.)\s*\d{4}(?!\d)|\d{4}(?:-\d\d?){0,2}(?:T[\d:.+-]+)?\s*\.\.\s*(?:\d{4}|$)")
 """A range of dates, which any key takes."""
-
-DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
 
 Filter = Mapping[str, object]
 

@@ -7,7 +7,6 @@ Nothing is decided here: the search runs as always, and this reports what it did
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -157,6 +156,6 @@ def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: fl
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
-def _refused_by(index: Index, limits: Sequence[Condition], path: str) -> str:
+def _refused_by(index: Index, limits: tuple[Condition, ...], path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
     return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

@@ -132,7 +132,7 @@ class Searcher:
         ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
             ranked = when.prefer(ranked, time_named, later, now)
-        ranked = successors.supersede(ranked, superseded, None if as_of else (low, high))
+        ranked = successors.supersede(ranked, superseded, () if as_of else (low, high))
         for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
             one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)
         return replace(

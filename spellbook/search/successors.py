@@ -38,7 +38,7 @@ def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded
 
 
 def supersede(
-    candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: tuple[float, float] | None
+    candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: Sequence[float]
 ) -> list[Candidate]:
     """
     Put what supersedes a note right above it, and return the best first, as `candidates` are.
@@ -46,9 +46,8 @@ def supersede(
     `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
     lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that says itself that
     it holds at no time `during` the one that is asked about, or only that it is superseded, or whose successor is
-    hidden, loses a share of its score. With None all are known to hold, whatever they say.
+    hidden, loses a share of its score. With `during` empty all are known to hold, whatever they say.
     """
-    low, high = during or (0.0, 0.0)
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         of_note.setdefault(candidate.chunk.path, []).append(candidate)
@@ -67,7 +66,7 @@ def supersede(
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
     for candidate in candidates if during else ():
         first, last, words = validity(candidate.chunk.meta)
-        is_lapsed = last < low or high < first
+        is_lapsed = last < during[0] or during[1] < first
         if is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
             candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
@@ -125,5 +124,4 @@ def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
     if not there:
         listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in dict.fromkeys((notes[0], notes[-1])))
         raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")
-    newest = [each.path for each in notes if each.path in there][-1]
-    return chunks if chunks[0].path in there else index.catalog.at(newest)
+    return chunks if chunks[0].path in there else index.catalog.at([n.path for n in notes if n.path in there][-1])
