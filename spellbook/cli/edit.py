@@ -70,6 +70,8 @@ def scribe(book: Spellbook, file: bytes, source: str, force: bool, as_json: bool
     title_option,
     click.option("-t", "--tag", "tags", multiple=True, help="A tag; repeat for more."),
     click.option("--supersedes", multiple=True, metavar="ID", help="A note that it replaces; repeat for more."),
+    click.option("--valid-from", metavar="DATE", help="From when it holds: a day, a month or a year."),
+    click.option("--valid-until", metavar="DATE", help="Until when it holds; all of that day, month or year."),
     source_option,
     scope_option,
     force_option,

@@ -235,7 +235,8 @@ def around(near: Around) -> None:
     related = [
         (note.path, f"{flat(note.title)} ({flat('; '.join(map(translated, note.why)))})") for note in near.related
     ]
-    for heading, listed in (("Linked from", linked), ("Related", related)):
+    times = [(note.path, f"{flat(note.title)} {flat('; '.join(map(translated, note.why)))}") for note in near.timeline]
+    for heading, listed in (("Linked from", linked), ("Related", related), ("Over time", times)):
         if listed:
             click.echo(f"\n{click.style(translated(heading), bold=True)}")
         for at, text in listed[:_MOST_NEAR]:

@@ -29,7 +29,7 @@ min_score_option = option(table.SEARCH, "min_score")
 max_tokens_option = option(table.SEARCH, "max_tokens")
 also_option = option(table.SEARCH, "also")
 explain_option = option(table.SEARCH, "explain")
-_NARROWED = (limit_option, filter_option, scope_option)
+_NARROWED = (limit_option, filter_option, scope_option, option(table.SEARCH, "as_of"))
 _SHOWN = (max_tokens_option, explain_option, json_option)
 
 
@@ -93,8 +93,8 @@ def search(book: Reader, query: str | None, as_json: bool, **options: Any) -> No
         output.result(book.search(query, near=weights.FAR, **options), as_json, show)
     elif options["filter"] is None:
         raise click.UsageError("Give a QUERY to search for or --filter K=V to list notes.")
-    elif options["also"]:
-        raise click.UsageError("--also needs a QUERY.")
+    elif options["also"] or options["as_of"]:
+        raise click.UsageError("--also and --as-of need a QUERY.")
     elif options["min_score"] is not None:
         raise click.UsageError("--min-score needs a QUERY: a list of notes has no scores.")
     else:
@@ -148,8 +148,8 @@ def why(book: Reader, query: str, id: str | None, by: str, as_json: bool, **opti
     output.result(book.why(query, id, verb=by, **options), as_json, output.explanation)
 
 
-@command(click.argument("id"), json_option)
-def show(book: Reader, id: str, as_json: bool) -> None:
+@command(click.argument("id"), option(table.SHOW, "as_of"), json_option)
+def show(book: Reader, id: str, as_of: str, as_json: bool) -> None:
     """
     Print a note or one of its chunks; ID is a chunk's id, a note's id or its path.
 
@@ -158,11 +158,13 @@ def show(book: Reader, id: str, as_json: bool) -> None:
     \b
     spellbook show 01KAJ3W5V0ZT4N9GJ4X0QK8R1C
     """
-    chunks = book.show(id)
+    chunks = book.show(id, as_of)
     around = book.around(chunks[0].path)
     if as_json:
         output.as_json(note_fields(id, chunks, around, book.superseded(chunks)))
     else:
+        if as_of:
+            output.say(f"On {as_of} this held:")
         output.chunks(chunks, book.superseded(chunks))
         output.around(around)
         output.faults([fault for fault in book.index.catalog.notes.faults() if fault.path == chunks[0].path])

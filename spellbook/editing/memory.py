@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
-from spellbook.index.filters import fold
+from spellbook.index.filters import DATE_FORMS, bound, fold, validity
 from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
 from spellbook.notes import labels
+from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import title as first_sentence
-from spellbook.notes.frontmatter import compose, known_key
+from spellbook.notes.frontmatter import compose, known_key, load_value
 from spellbook.notes.markdown import heading_text, lines
 from spellbook.notes.note import LEVELS, MOST_BYTES, blocks
 from spellbook.settings.limits import MOST_LINE, MOST_SOURCE
@@ -174,6 +175,8 @@ def check(
     defaults = {"category": (category or "").strip() or CATEGORY, "source": source or None, "scope": scope or None}
     meta = metadata({**defaults, **{key: value for key, value in labelled.items() if value is not None}}, findings)
     meta = {key: value for key, value in meta.items() if value is not None}
+    if (valid := validity(meta))[1] < valid[0]:
+        findings.errors.append("valid_until is before valid_from")
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED
     for key in set(chunk) - {"text", "metadata"}:
@@ -214,6 +217,10 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
             meta[key] = None
         elif not _plain(value):
             findings.errors.append(f"metadata.{key} holds something that YAML cannot keep")
+        elif key in VALID:
+            meta[key] = load_value(str(value))
+            if bound(str(meta[key])) is None:
+                findings.errors.append(f"metadata.{key} is {value!r:.40}, which is not a date. {DATE_FORMS}")
         elif key in LISTS:
             meta[key] = _texts(key, value, findings)
         elif key == "entities":

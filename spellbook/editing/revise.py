@@ -13,6 +13,7 @@ from spellbook.editing import edits, superseding
 from spellbook.editing.memory import Findings, Memory, made_title, metadata
 from spellbook.index import embed, privacy, sync
 from spellbook.index.catalog.schema import StoredChunk, hash_of
+from spellbook.index.filters import validity
 from spellbook.index.lookup import named
 from spellbook.index.opened import Index
 from spellbook.notes import chunks, dates, relations
@@ -357,6 +358,8 @@ def _set_meta(path: str, before: Note, text: str, changes: Mapping[str, Any]) ->
     wanted = {key: _dated(value, note.meta.get(key)) for key, value in named.items()}
     wanted = {key: value for key, value in wanted.items() if key in note.meta or value is not None}
     after = {key: value for key, value in {**note.meta, **wanted}.items() if key not in wanted or value is not None}
+    if not changes.keys().isdisjoint(dates.VALID) and (valid := validity(after))[1] < valid[0]:
+        raise InvalidInput(f"{path}: valid_until is before valid_from.", "Nothing was changed.")
     wanted |= privacy.kept_label(after, before.meta)
     return edits.with_meta(note, wanted) if wanted and (changes or note.editable) else text
 

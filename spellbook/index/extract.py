@@ -21,7 +21,7 @@ from spellbook.index import privacy
 from spellbook.index.catalog.schema import NO_TEXT, QUESTION, TITLE, ChunkRow, FileEntry, KnownFile, LabelRow, LinkRow
 from spellbook.index.catalog.text_bytes import packed
 from spellbook.index.catalog.words import checksum, shared_words
-from spellbook.index.filters import flat, fold
+from spellbook.index.filters import bound, flat, fold
 from spellbook.index.scopes import category_of, scopes_of
 from spellbook.models.base import label_key, short_hash, vector_key
 from spellbook.notes import chunks, daily, dates, links, properties
@@ -180,7 +180,8 @@ def folded(text: str) -> str:
 
 def _left_out(note: Note, labels: Mapping[str, Sequence[object]]) -> Iterator[Fault]:
     """Yield a fault for each date that cannot be read, each part too large to be indexed, and callouts of a merge."""
-    for key in dates.unread(note.meta):
+    valid = (key for key in dates.VALID if note.meta.get(key) and bound(str(note.meta[key])) is None)
+    for key in (*dates.unread(note.meta), *valid):
         yield Fault(note.path, 0, f"the date {key} is not understood: {str(note.meta[key])!r:.40}")
     for name, values in labels.items():
         if len(values) > (most := _MOST_LINKS if name == "links" else _MOST_LABELS):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import fnmatch
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from spellbook.notes import labels
+from spellbook.notes.dates import VALID
 from spellbook.notes.frontmatter import LABELS
 from spellbook.notes.note import importance_of
 from spellbook.notes.relations import label_of
@@ -25,6 +27,7 @@ from spellbook.settings.limits import MOST_GLOB, MOST_GLOBS
 from spellbook.system.errors import InvalidInput
 
 DATES = ("created", "updated", "when")
+DATE_FORMS = "Dates are 2026-11-21, 2026-11, 2026, or 2026-11-21T20:15:00+09:00."
 
 _MOST_KEY = 1_000
 """Letters of a frontmatter key that can be filtered by: far more than people write."""
@@ -55,6 +58,8 @@ class Condition:
 
 NO_GUIDES = Condition("guide of Spellbook", ("chunking", "metadata", "examples", "welcome"), negated=True)
 """Leaves out Spellbook's own guides and welcome notes: notes of category `system` whose `guide` is one of these."""
+
+HELD = "as_of, what held then"  # a condition's key: to hold at `low`; `values` are the paths of what was superseded
 
 _NAMES_NOTES = frozenset({"category", "guide", "id", "path", "title", "topic"})
 """Keys of filters that name certain notes. A guide must have the value that is asked for, so no others are found."""
@@ -197,6 +202,30 @@ def moment(created: str | None, updated: str | None, mtime_ns: int) -> float:
     return mtime_ns / 1e9 if dated is None else dated
 
 
+def validity(
+    meta: Mapping[str, Any], created: str | None = None, ends: float | None = None
+) -> tuple[float, float, str]:
+    """
+    Return from when until when a note holds (seconds since 1970, both included, infinite if open), and that in words:
+    from its `valid_from`, else its written `created`, never a file's time, until its `valid_until`, all of that day or
+    month or year, else before it `ends` by the first note that supersedes it. The catalog has this in SQL, for `HELD`.
+    """
+    begin, end = (str(meta.get(key) or "") for key in VALID)
+    first, last = bound(begin), bound(end, True)
+    if first is None:
+        first, begin = instant(created), (created or "")[:10]
+    if last is None:
+        last, end = ends and math.nextafter(ends, -math.inf), "" if ends is None else day_of(int(ends * 1e9))
+    words = (f"from {begin} until {end}", f"until {end}", f"from {begin}", "")[2 * (not end) + (not begin)]
+    return -math.inf if first is None else first, math.inf if last is None else last, words
+
+
+def as_of_moment(as_of: str, now: float) -> float:
+    """Return the end of a day, a month, a year or a time; the month and the year that are not over end `now`."""
+    first, last = (_moment("as_of", as_of, is_end) for is_end in (False, True))
+    return now if len(as_of.strip()) < len("2026-3-1") and first <= now <= last else last
+
+
 def _seconds(moment: dt.datetime) -> float:
     try:
         return moment.timestamp()
@@ -280,19 +309,25 @@ def _range(key: str, value: object) -> tuple[float | None, float | None]:
 
 def _moment(key: str, value: object, end: bool) -> float:
     text = value.isoformat() if isinstance(value, dt.date) else str(value).strip()
+    if (at := bound(text, end)) is None:
+        raise InvalidInput(f"The filter {key}: {text!r:.80} is not a date.", DATE_FORMS)
+    return at
+
+
+@lru_cache(maxsize=4_000)
+def bound(text: str, end: bool = False) -> float | None:
+    """Return where a day, a month, a year or a time begins, or its `end`, in seconds since 1970; None if it is none."""
+    text = str(text).strip()
     try:
         if len(text) > 10:
-            return _seconds(dt.datetime.fromisoformat(text))
-        parts = [int(part) for part in text.split("-")]
-        year, month, day = [*parts, *((12, 31) if end else (1, 1))][: max(3, len(parts))]
+            return _seconds(dt.datetime.fromisoformat(text.upper()))
+        parts = [int(part) for part in text.split("-") if re.fullmatch(r"\d{4}(-\d\d?){0,2}", text)]
+        year, month, day = [*parts, *((12, 31) if end else (1, 1))[len(parts) - 1 :]]
         if end and len(parts) == 2:
             day = calendar.monthrange(year, month)[1]
-        time = dt.time.max if end else dt.time.min
-        return _seconds(dt.datetime.combine(dt.date(year, month, day), time))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidInput(
-            f"The filter {key}: {text!r:.80} is not a date.", "Dates are 2026-11-21, or 2026-11-21T20:15:00+09:00."
-        ) from error
+        return _seconds(dt.datetime.combine(dt.date(year, month, day), dt.time.max if end else dt.time.min))
+    except (ValueError, OverflowError):
+        return None
 
 
 def path_glob(path: str, pattern: str) -> bool:

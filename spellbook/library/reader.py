@@ -116,7 +116,7 @@ class Reader:
         Search by meaning and by words.
 
         `options` are `also` (up to 3 further texts), `limit` (1 to 100 hits, 5), `filter` (see docs/reference.md),
-        `min_score` (0..1), `max_tokens` (of the answer's texts, 2,000). Raises InvalidInput for what makes no sense.
+        `min_score` (0..1), `max_tokens` (of texts, 2,000), `as_of` (a date). Raises InvalidInput for what is none.
         """
         return self._ask("search", query, **options)
 
@@ -174,19 +174,19 @@ class Reader:
         self.refresh()
         return newest.opened(self.index, limit)
 
-    def show(self, id: str) -> list[StoredChunk]:
-        """Return the chunk with this id, or all chunks of the note of this id, path or title. Raises MemoryNotFound."""
+    def show(self, id: str, as_of: str = "") -> list[StoredChunk]:
+        """Return the chunk, or the chunks of the note, of this id, path or title, as it held. Raises MemoryNotFound."""
         self.refresh()
-        chunks = lookup.named(self.index, id)[0]
+        chunks = successors.named(self.index, id, as_of)
         if self.config.count_use:
             with contextlib.suppress(SpellbookError):  # reading works even if counting fails
                 self.index.catalog.usage.opened(chunk.note for chunk in chunks)
         return chunks
 
-    def resolve(self, id: str) -> StoredChunk:
-        """Return the chunk with this id, or the first of the note of this id, path or title. Raises MemoryNotFound."""
+    def resolve(self, id: str, as_of: str = "") -> StoredChunk:
+        """Return the first of the chunks that `show` returns. Raises MemoryNotFound."""
         self.refresh()
-        return lookup.resolve(self.index, id)
+        return successors.named(self.index, id, as_of)[0]
 
     def alike(
         self, id: str, filter: Filter | None = None, *, limit: int = 5, least: float = 0.75

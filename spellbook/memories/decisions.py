@@ -121,6 +121,8 @@ class Decisions(Opened):
         supersedes: Sequence[str] | None = None,
         confidence: float | None = None,
         user_involvement: str = "",
+        valid_from: str = "",
+        valid_until: str = "",
         session: str = "",
         force: bool = False,
     ) -> dict[str, Any]:
@@ -128,8 +130,9 @@ class Decisions(Opened):
         Write a decision as a note, and return its id, its path, what it supersedes, and living ones that are near.
 
         `supersedes` are ids or titles of any notes, or "topic" for all living decisions of its topic.
-        `user_involvement` is requested, approved or rejected. The log names the client's `session`. Raises InvalidInput
-        for what no decision has and what looks like a secret unless `force`, and MemoryNotFound.
+        `user_involvement` is requested, approved or rejected. It holds from `valid_from` until `valid_until`. The log
+        names the `session`. Raises InvalidInput for what no decision has and a likely secret unless `force`, and
+        MemoryNotFound.
         """
         topic = topic.strip()
         if not topic or not decision.strip():
@@ -137,6 +140,7 @@ class Decisions(Opened):
         living, supersedes = self.living(topic), supersedes or ()
         replaced = living if supersedes in _WHOLE_TOPIC else meant(self.index, supersedes)
         meta = {"confidence": confidence, "user_involvement": user_involvement or None, **replacing(replaced)}
+        meta |= {"valid_from": valid_from or None, "valid_until": valid_until or None}
         chunk = {
             "text": form.decision_text(decision, reasoning),
             "metadata": {"title": form.title(decision), "topic": topic, **meta},

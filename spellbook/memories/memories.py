@@ -66,14 +66,17 @@ class Memories(Opened):
         topic: str = "",
         keywords: Sequence[str] | None = None,
         questions: Sequence[str] | None = None,
+        valid_from: str = "",
+        valid_until: str = "",
         force: bool = False,
     ) -> dict[str, Any]:
         """
         Write a memory and return its id; defaults are not written. What repeats another one is named instead.
 
         The `topic` is else the first tag, the project or the scope; `keywords` are else taken from the text.
-        `supersedes` are ids or titles of notes that it replaces; older ones that it may overturn are named. Raises
-        InvalidInput for a label that no memory has or what looks like a secret, unless `force`, and MemoryNotFound.
+        `supersedes` are ids or titles of notes that it replaces; older ones it may overturn are named. It holds from
+        `valid_from` until `valid_until`. Raises InvalidInput for a label that no memory has or a likely secret, unless
+        `force`, and MemoryNotFound.
         """
         named_tags = labels.tags(tags or ())
         meta: dict[str, Any] = {
@@ -83,7 +86,7 @@ class Memories(Opened):
             "importance": "" if importance in {0.5, "medium"} else importance,
             "privacy_scope": "" if privacy_scope == "private" else privacy_scope,
             **{"title": title, "source": source, "scope": project_id, "supersedes": supersedes},
-            **{"keywords": keywords, "questions": questions},
+            **{"keywords": keywords, "questions": questions, "valid_from": valid_from, "valid_until": valid_until},
         }
         chunk = {"text": content, "metadata": {key: value for key, value in meta.items() if value or value == 0}}
         done = self._scribe(chunk, category=CATEGORY, force=force)
@@ -115,14 +118,15 @@ class Memories(Opened):
         also: Sequence[str] | None = None,
         min_score: float | None = None,
         explain: bool = False,
+        as_of: str = "",
     ) -> Answer:
         """
         Search for memories, one hit a note.
 
-        `filters` are those of a search, and type, tags, project_id, time_from and time_to. Raises InvalidInput for what
-        makes no sense.
+        `filters` are those of a search, and type, tags, project_id, time_from and time_to; `as_of` is as for `search`.
+        Raises InvalidInput for what makes no sense.
         """
-        options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens}
+        options = {"also": also or (), "limit": limit, "min_score": min_score, "max_tokens": max_tokens, "as_of": as_of}
         return self.answer("search", query, filter=filter_of(filters), per_note=1, explain=explain, **options)
 
     def newest(self, limit: int = 8, filters: object = None) -> Recent:

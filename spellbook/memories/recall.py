@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import NO_GUIDES
+from spellbook.index.filters import NO_GUIDES, validity
 from spellbook.index.opened import Index
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.memories.briefing import HEAD
@@ -114,7 +115,8 @@ def _of_text(index: Index, prompt: str) -> tuple[Passage, ...]:
         covered = sum(word.weight for word in shared)
         readable = tuple(terms.readable(word.part.text).casefold() for word in shared)
         is_sure = sum(len(word) > 1 for word in readable) >= _LEAST and covered >= _COVERED * whole
-        is_current = chunk.path not in old and chunk.meta.get("status") != "archived"
+        begins, ends, _ = validity(chunk.meta)
+        is_current = chunk.path not in old and chunk.meta.get("status") != "archived" and begins <= time.time() <= ends
         if is_current and (is_sure or _is_titled(chunk.title, content, shared)):
             best.setdefault(chunk.path, Passage(chunk, _passage(chunk.text, readable), readable))
     return tuple(best.values())[:MOST]

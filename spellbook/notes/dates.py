@@ -22,6 +22,7 @@ CREATED = ("created", "datecreated|creat(?:ed|ion)(?:at|on|date|time)|작성일|
 _CHANGED = "(?:date|last){0}(?:at|on|date|time)?|{0}(?:at|on|date|time)|{1}"
 UPDATED = ("updated", _CHANGED.format("updated?", "수정일"), _CHANGED.format("(?:mod|modifi[a-z]+|edited)", "modified"))
 """Patterns of keys without blanks, `-`, `_` and capitals, the most telling first."""
+VALID = ("valid_from", "valid_until")  # the keys that say when a note holds; see `filters.validity`
 
 _MONTHS = (
     r"jan(uary?|uari|vier|eiro)?|jänner|ene(ro)?|gen(naio)?|янв(ар[ья])?|січ(ень|ня)|sty(czeń|cznia)|led(en|na)|ocak|一月",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 from typing import Any
 
+from spellbook.notes.dates import VALID
 from spellbook.notes.frontmatter import LABELS, load_value
 from spellbook.notes.markdown import literals
 from spellbook.notes.note import Note, lines, replaced
@@ -21,7 +22,7 @@ _GUARDED = "id,importance,merged,privacy_scope,trust,pinned,guide,outcome,supers
 _RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}
 """Keys by which Spellbook knows, files and guards a note: in a text they do not count."""
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
-_KNOWN = {*_RULING, *_DATES.split(","), "language", "lang", "cssclass", "cssclasses"}
+_KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
 _WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
 _KEPT = {*_KNOWN, *_WRITTEN.split(","), "review", "source_hash"}
 """Keys of what Spellbook writes; in a person's note some of them are the person's own."""

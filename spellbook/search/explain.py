@@ -12,7 +12,7 @@ from typing import Any
 
 from spellbook.index import lookup
 from spellbook.index.catalog.schema import NO_TEXT, Place
-from spellbook.index.filters import NO_GUIDES, Unmatched, conditions, without_guides
+from spellbook.index.filters import NO_GUIDES, Condition, Unmatched
 from spellbook.index.opened import Index
 from spellbook.search import ranking, weights
 from spellbook.search.presentation import SESSION
@@ -80,7 +80,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
     wanted = [chunk.number for chunk in lookup.named(index, id)[0]] if id else []
     ranked = searcher.rank(question, wanted)
     named = [one for one in ranked.candidates if one.chunk.number in wanted]
-    refused = {one.chunk.number: _refused_by(index, question, one.chunk.path) for one in named}
+    refused = {one.chunk.number: _refused_by(index, ranked.limits, one.chunk.path) for one in named}
     may = (one for one in hits(question, ranked) if one.chunk.key != NO_TEXT or one.keyword)
     passed = [one for one in may if not refused.get(one.chunk.number)]
     chosen = ranking.choose(passed, question.limit, question.per_note, few=question.has_few_sessions)
@@ -158,8 +158,6 @@ def _refusal(question: Question, ranked: Ranked, candidate: Candidate, least: fl
     return f"its evidence {candidate.evidence():.2f} is below the minimum {least:.2f}{note}"
 
 
-def _refused_by(index: Index, question: Question, path: str) -> str:
+def _refused_by(index: Index, limits: tuple[Condition, ...], path: str) -> str:
     """Return the key of the first condition that the note at `path` does not meet, "" if it meets all."""
-    filter = conditions(question.filter)
-    limits = (*filter, *without_guides(filter), *index.visible)
     return next((limit.key for limit in limits if path not in index.catalog.paths([limit])), "")

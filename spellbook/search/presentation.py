@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spellbook.index import privacy
+from spellbook.index import filters, privacy
 from spellbook.notes.properties import own
 from spellbook.search import weights
 from spellbook.text.quoting import counted, exact, flat, json_of, one_line, shortened
@@ -209,7 +209,7 @@ def superseded(by: Mapping[str, Any]) -> str:
 
 def _marks(hit: Hit) -> str:
     """Return the same in a few words, as the end of a list."""
-    marks = (hit.outcome, "" if hit.why.get("superseded_by") is None else "superseded")
+    marks = (hit.outcome, "" if hit.why.get("superseded_by") is None else "superseded", period(hit))
     return "".join(f", {mark}" for mark in marks if mark)
 
 
@@ -253,8 +253,13 @@ def properties(chunk: StoredChunk) -> str:
 
 
 def labels(by: Hit | StoredChunk, own: str) -> list[str]:
-    """Return the lines right above a text: that it comes from outside, and its note's `own` properties."""
-    return [*filter(None, (outside(by), own and f"properties: {own}"))]
+    """Return the lines right above a text: where it comes from, when it holds, and its note's `own` properties."""
+    return [*filter(None, (outside(by), period(by), own and f"properties: {own}"))]
+
+
+def period(by: Any) -> str:
+    """Return from when until when the note of a hit or a chunk says that it holds, "" if it does not."""
+    return flat(filters.validity(getattr(by, "chunk", by).meta)[2])
 
 
 _OF_CHUNK = "id path line end_line title heading text topic category importance created updated hash"

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from spellbook.index.catalog.schema import Counts
-from spellbook.index.filters import Filter, Unmatched, conditions
+from spellbook.index.filters import Condition, Filter, Unmatched, conditions
 from spellbook.index.opened import Index
 from spellbook.models.base import Vectors
 from spellbook.search import weights
@@ -127,7 +127,7 @@ class Question:
     a filter too. `per_note` is the most chunks of one note among the hits; 0 is no bound. `also` are further texts that
     the answer may resemble, such as a guess of its sentence: a chunk's score is the mean of its best two. Quotes and
     words of time count in `text` alone. With `explain` the answer has room for the arithmetic of each score. `near`,
-    0..1, is the least score and evidence of the closest notes where there are no hits.
+    0..1, is the least score and evidence of the closest notes where there are no hits. `as_of` is a date.
     """
 
     text: str
@@ -142,6 +142,7 @@ class Question:
     also: tuple[str, ...] = ()
     explain: bool = False
     near: float = weights.NEAR
+    as_of: str = ""
 
     def __post_init__(self) -> None:
         if not (self.text.strip() or any(word.strip() for word in self.keywords)):
@@ -184,6 +185,7 @@ class SearchOptions(TypedDict, total=False):
     also: str | Sequence[str]
     explain: bool
     near: float
+    as_of: str
 
 
 def question(verb: str, query: str | Sequence[str], match: str = "any", **options: Unpack[SearchOptions]) -> Question:
@@ -246,7 +248,7 @@ class Ranked:
     not asked by words. If it `quotes`, a candidate without the quoted phrases is no hit. `vector` is the question's,
     None if it has none, and `is_cached` says whether it was cached. `when` is what the question says of time, "" if it
     says nothing; with `is_time_all` it asks for the notes of that time, whatever they say. `further` words are those of
-    the question's other texts. `guides` is the number of chunks that were left out because they are of guides.
+    the question's other texts. `guides` is the number of chunks left out because they are of guides; all meet `limits`.
     """
 
     candidates: list[Candidate]
@@ -261,3 +263,4 @@ class Ranked:
     is_time_all: bool = False
     further: tuple[QueryWord, ...] = ()
     guides: int = 0
+    limits: tuple[Condition, ...] = ()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from spellbook.index import privacy
 from spellbook.index.catalog.catalog import Catalog
 from spellbook.index.catalog.links import LABELS, Linked, Links
 from spellbook.index.catalog.schema import LinkRow, ListedNote, StoredChunk
-from spellbook.index.filters import NO_GUIDES, Condition
+from spellbook.index.filters import HELD, NO_GUIDES, Condition, validity
 from spellbook.index.opened import Index
 from spellbook.notes import sessions
 from spellbook.notes.dialogue import is_conversation
@@ -76,26 +77,30 @@ class Superseded:
     """
     What supersedes a note: the paths of the notes that do.
 
-    `by` is the path, the id and the title of the newest of them, None if it is hidden from whoever asks.
+    `by` is the path, the id and the title of the newest of them, None if it is hidden from whoever asks. `ends` is when
+    the first of them begins to hold, in seconds since 1970, None if no visible one says so.
     """
 
     above: frozenset[str]
     by: tuple[str, str, str] | None
+    ends: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """A note's links, backlinks, and related notes, the nearest first."""
+    """A note's links, backlinks, and related notes, the nearest first; and its chain if others are in it."""
 
     links: tuple[Leading, ...]
     backlinks: tuple[Backlink, ...]
     related: tuple[Related, ...]
+    timeline: tuple[Related, ...]
 
 
 def around(index: Index, path: str) -> Around:
     """Return links, backlinks and related notes of the note at `path`."""
     with index.catalog.reading():
-        return Around(links(index.catalog.links, path), backlinks(index, [path]), related(index, path))
+        near = links(index.catalog.links, path), backlinks(index, [path]), related(index, path)
+        return Around(*near, line if (line := chain(index, path))[1:] else ())
 
 
 def neighbours(catalog: Catalog, chunk: StoredChunk, hits: Collection[int]) -> dict[str, dict[str, str]]:
@@ -257,39 +262,66 @@ def vault_graph(index: Index, most: int) -> VaultGraph:
     )
 
 
-def superseded(index: Index, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+def superseded(
+    index: Index, paths: Collection[str], hiding: Sequence[Condition], at: float | None = None
+) -> dict[str, Superseded]:
     """
-    Return what is superseded, of the notes at `paths` and of what supersedes them; what supersedes comes first.
+    Return what is superseded at a time, else now, of the notes at `paths` and of what supersedes them, which is first.
 
     In a circle the newest note supersedes the others. Notes that do not meet `hiding` are not named, nor are those that
-    a part of a vault does not have.
+    a part of a vault does not have, and nothing tells when they begin.
     """
-    known = _superseded(index.catalog, paths, hiding)
+    known = _superseded(index.catalog, paths, hiding, time.time() if at is None else at)
     if index.whole is None:
         return known
-    hidden = _superseded(index.whole.catalog, paths, ()).keys() & set(paths) - known.keys()
+    hidden = _superseded(index.whole.catalog, paths, (), math.inf).keys() & set(paths) - known.keys()
     return {**dict.fromkeys(sorted(hidden), Superseded(frozenset(), None)), **known}
 
 
-def _superseded(catalog: Catalog, paths: Collection[str], hiding: Sequence[Condition]) -> dict[str, Superseded]:
+def holding(index: Index, hiding: Sequence[Condition], at: float) -> Condition:
+    """Return the condition to hold at a time (seconds since 1970), for whom notes that do not meet `hiding` are not."""
+    known = _superseded(index.catalog, None, hiding, at)
+    return Condition(HELD, tuple(path for path, each in known.items() if each.ends is not None), low=at)
+
+
+def chain(index: Index, path: str) -> tuple[Related, ...]:
+    """Return the seen notes that superseded each other before and after the one at `path`, and it, the oldest first."""
+    known, paths, notes = _superseded(index.catalog, None, index.visible, math.inf), {path}, []
+    for old in reversed(known):
+        paths.update(known[old].above if old in paths else ())
+    for old in known:
+        paths.update({old} if paths & known[old].above else ())
+    seen = {path} | index.catalog.among(paths, index.visible)
+    for each in (*(old for old in reversed(known) if old in seen), *sorted(seen - known.keys())):
+        chunk = index.catalog.at(each)[0]
+        words = validity(chunk.meta, chunk.created, known[each].ends if each in known else None)[2]
+        notes.append(Related(each, chunk.note, chunk.title, (words,), privacy.is_untrusted(chunk.meta)))
+    return tuple(notes)
+
+
+def _superseded(
+    catalog: Catalog, paths: Collection[str] | None, hiding: Sequence[Condition], at: float
+) -> dict[str, Superseded]:
     superseding = catalog.links.superseding(paths)
     if not superseding:
         return {}
     files = _files(catalog.links, _names_in(note.link for note in superseding))
     notes = {note.path: note for note in superseding}
+    shown = catalog.among(notes, hiding) if hiding else notes.keys()
+    begins = {path: note.begins for path, note in notes.items() if path in shown and note.begins is not None}
     above: dict[str, set[str]] = defaultdict(set)
     for note in superseding:
         reached = _reached(files, note.path, note.link)
-        if reached and reached.path != note.path:
+        if reached and reached.path != note.path and begins.get(note.path, at) <= at:
             above[reached.path].add(note.path)
     order = _newest_first(above, lambda path: (notes[path].when, notes[path].id))
-    shown = catalog.among(notes, hiding) if hiding else notes.keys()
     result = {}
     for path in order:
         if above.get(path):
             newest = max((notes[other] for other in above[path]), key=lambda note: (note.when, note.id))
             by = (newest.path, newest.id, newest.title) if newest.path in shown else None
-            result[path] = Superseded(frozenset(above[path]), by)
+            ends = min((begins[other] for other in above[path] if other in begins), default=None)
+            result[path] = Superseded(frozenset(above[path]), by, ends)
     return result
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import DATES, Condition, Unmatched, conditions, without_guides
+from spellbook.index.filters import DATES, Condition, Unmatched, as_of_moment, conditions, without_guides
 from spellbook.index.loaded import LoadedIndex
 from spellbook.index.opened import Index
 from spellbook.models.base import Bytes, Vectors, score
@@ -101,11 +101,17 @@ class Searcher:
         The chunks `wanted`, by number, are among them whatever their score. Raises InvalidInput for a filter that makes
         no sense.
         """
-        self.used = time.monotonic()
+        self.used, now, as_of = time.monotonic(), self._clock(), question.as_of
+        at = as_of_moment(as_of, now) if as_of else now
         filter = conditions(question.filter)
-        limits = (*filter, *without_guides(filter), *self._index.visible)
+        # A filter by privacy hides notes as the scope does.
+        hiding = (*self._index.visible, *(condition for condition in filter if condition.key in _HIDING))
+        holding = [related.holding(self._index, hiding, at)] if as_of else []
+        limits = (*filter, *without_guides(filter), *self._index.visible, *holding)
         reasons: list[str] = []
         time_named = self._time(question)
+        dated = time_named.condition if time_named and not time_named.newest else Condition("when", low=at, high=at)
+        low, high = dated.low or 0.0, dated.high or now
         meant = time_named.rest if time_named else question.text  # words of time are looked for as words alone
         is_cached = meant in self._vectors
         texts = [self._read(question.text, meant, question.mode, reasons)]
@@ -114,20 +120,25 @@ class Searcher:
         with self._catalog.reading():
             found = Gathering(self.loaded, question, texts, limits, reasons, self._written, time_named)
             listed = found.candidates(wanted)
-            superseded = self._superseded(listed, filter)
+            paths = {one.chunk.path for one in listed}
+            later = related.superseded(self._index, paths, hiding, at)
+            superseded = related.superseded(self._index, paths, hiding, high) if high < at else later
             listed += found.of(self._successors(question, listed, superseded, limits))
             notes = (one.chunk.note for one in listed)
             uses = self._catalog.usage.of(notes) if self._index.config.count_use else {}
         state = found.state()
         ranked = ranking.fuse(listed, question.mode, by_words_only=state.vector is None)
         self._rerank(question, ranked, reasons)
-        ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, self._clock())
+        ranked = ranking.adjust(ranked, self._index.config.half_lives, uses, now)
         if time_named:
-            ranked = when.prefer(ranked, time_named)
-        ranked = successors.supersede(ranked, superseded)
+            ranked = when.prefer(ranked, time_named, later, now)
+        ranked = successors.supersede(ranked, superseded, () if as_of else (low, high))
+        for one in ranked if later is not superseded else ():  # superseded since: it says so, and keeps its place
+            one.superseded = one.superseded or (later.get(one.chunk.path) if one.chunk.path not in superseded else None)
         return replace(
             state,
             candidates=ranked,
+            limits=limits,
             is_cached=is_cached,
             when=time_named.reason if time_named else "",
             is_time_all=bool(time_named and time_named.is_all),
@@ -162,8 +173,9 @@ class Searcher:
     # -- the stages
 
     def _time(self, question: Question) -> when.When | None:
-        """Return what a question says of time; it is not read for words alone, nor beside a filter by date."""
-        if question.mode == "keyword" or any(key.strip().rstrip("!") in DATES for key in question.filter or ()):
+        """Return what a question says of time; it is not read for words alone, nor beside `as_of` or such a filter."""
+        is_dated = question.as_of or any(key.strip().rstrip("!") in DATES for key in question.filter or ())
+        if question.mode == "keyword" or is_dated:
             return None
         return when.read(question.text, dt.datetime.fromtimestamp(self._clock()).date())
 
@@ -216,13 +228,6 @@ class Searcher:
     def _vectors_of(self, keys: Iterable[str]) -> dict[str, Vectors]:
         listed = list(keys)
         return self.loaded.nearest.vectors(listed, len(listed))
-
-    def _superseded(
-        self, candidates: Sequence[Candidate], filter: Sequence[Condition]
-    ) -> Mapping[str, related.Superseded]:
-        """Return what supersedes the candidates' notes; a filter by privacy hides notes as the scope does."""
-        hiding = (*self._index.visible, *(condition for condition in filter if condition.key in _HIDING))
-        return related.superseded(self._index, {one.chunk.path for one in candidates}, hiding)
 
     def _successors(
         self,
@@ -310,8 +315,8 @@ def hits(question: Question, ranked: Ranked) -> list[Candidate]:
 
 def compared(question: Question, ranked: Ranked) -> int:
     """Return among how many chunks the best candidate was found: where a filter leaves few, all are candidates."""
-    count = len(ranked.candidates)
-    return count if question.filter and count < weights.POOL else ranked.counts.chunks - ranked.guides
+    count, is_narrowed = len(ranked.candidates), question.filter or question.as_of
+    return count if is_narrowed and count < weights.POOL else ranked.counts.chunks - ranked.guides
 
 
 def nearly(question: Question, ranked: Ranked) -> list[Candidate]:

@@ -5,14 +5,19 @@ Successors: what supersedes a note stands right above it, and comes along where 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Mapping, Sequence
 
+from spellbook.index import lookup
 from spellbook.index.catalog.schema import StoredChunk
+from spellbook.index.filters import as_of_moment, validity
 from spellbook.index.opened import Index
 from spellbook.notes.decisions import CHECKPOINT
 from spellbook.search import related, weights
 from spellbook.search.ranking import Candidate, is_superseded
 from spellbook.search.related import Superseded
+from spellbook.system.errors import MemoryNotFound
+from spellbook.text.quoting import exact
 
 
 def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], limit: int) -> set[str]:
@@ -32,16 +37,17 @@ def missing(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded
     return wanted.difference(candidate.chunk.path for candidate in candidates)
 
 
-def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Superseded]) -> list[Candidate]:
+def supersede(
+    candidates: Sequence[Candidate], superseded: Mapping[str, Superseded], during: Sequence[float]
+) -> list[Candidate]:
     """
     Put what supersedes a note right above it, and return the best first, as `candidates` are.
 
     `superseded` maps paths of notes, those that supersede before those that they do. A successor that scores less is
-    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that only says of
-    itself that it is superseded, or whose successor is hidden, loses a share of its score.
+    lifted to its predecessor's score; what is superseded loses no more than puts it below. A note that says itself that
+    it holds at no time `during` the one that is asked about, or only that it is superseded, or whose successor is
+    hidden, loses a share of its score. With `during` empty all are known to hold, whatever they say.
     """
-    if not superseded and not any(map(is_superseded, {one.chunk.path: one.chunk for one in candidates}.values())):
-        return [*candidates]
     of_note: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         of_note.setdefault(candidate.chunk.path, []).append(candidate)
@@ -58,9 +64,11 @@ def supersede(candidates: Sequence[Candidate], superseded: Mapping[str, Supersed
             else:
                 new.replaces |= {path}
                 new.add(f"supersedes {path}", max(0.0, old.score - new.score))
-    for candidate in candidates:
-        if candidate.chunk.path not in superseded and is_superseded(candidate.chunk):
-            candidate.add("superseded", -weights.SUPERSEDED * candidate.score)
+    for candidate in candidates if during else ():
+        first, last, words = validity(candidate.chunk.meta)
+        is_lapsed = last < during[0] or during[1] < first
+        if is_lapsed or (candidate.chunk.path not in superseded and is_superseded(candidate.chunk)):
+            candidate.add(words if is_lapsed else "superseded", -weights.SUPERSEDED * candidate.score)
     for path, known in superseded.items():
         bound = min((best[by].score - 0.0001 for by in above[path]), default=math.inf)
         for candidate in of_note.get(path, ()) if path not in others else ():
@@ -103,3 +111,17 @@ def standing(index: Index, chunks: Collection[StoredChunk]) -> dict[str, dict[st
             by = known.by if known else None
             marked[chunk.path] = dict(zip(("path", "id", "title"), by or (), strict=False))
     return marked
+
+
+def named(index: Index, id: str, as_of: str) -> list[StoredChunk]:
+    """Return what `lookup.named` does; `as_of` a date, the note of its chain that held. Raises MemoryNotFound."""
+    chunks = lookup.named(index, id)[0]
+    if not as_of:
+        return chunks
+    notes = related.chain(index, chunks[0].path)
+    now = related.holding(index, index.visible, as_of_moment(as_of, time.time()))
+    there = index.catalog.among([each.path for each in notes], [now])
+    if not there:
+        listed = "; ".join(f"{exact(each.id)} {each.why[0]}" for each in dict.fromkeys((notes[0], notes[-1])))
+        raise MemoryNotFound(f"Nothing of this held on {as_of}.", f"Over time: {listed}.")
+    return chunks if chunks[0].path in there else index.catalog.at([n.path for n in notes if n.path in there][-1])

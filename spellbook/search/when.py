@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spellbook.index.filters import Condition, instant
+from spellbook.index.filters import Condition, instant, validity
 from spellbook.search import weights
 from spellbook.search.ranking import Candidate
+from spellbook.search.related import Superseded
 
 Days = tuple[dt.date, dt.date]
 """The first and the last day of a range."""
@@ -91,8 +92,8 @@ def read(text: str, today: dt.date) -> When | None:
     return When(_words(text, spans), _without(text, spans), first, last, is_all=_is_all(text, spans))
 
 
-def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
-    """Add to the scores of the candidates whose notes' dates are as the question says; return the best first."""
+def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Superseded], now: float) -> list[Candidate]:
+    """Add to the scores of the candidates whose notes are of the time that the question says; return the best first."""
     if when.newest:
         best = max((candidate.score for candidate in candidates), default=0.0)
         near = [one for one in candidates if one.score and one.score >= best - weights.NEWEST_AMONG]
@@ -101,10 +102,19 @@ def prefer(candidates: Sequence[Candidate], when: When) -> list[Candidate]:
             candidate.add(when.reason, weights.NEWEST * 0.5 ** days.index(candidate.chunk.day))
     else:
         low, high = when.condition.low, when.condition.high
+        dated = {path: known for path, known in old.items() if known.ends is not None}
+        ends = {by: None for known in dated.values() for by in known.above} | {path: dated[path].ends for path in dated}
         for candidate in candidates:
             is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
-            if is_then and (candidate.score or when.is_all):
-                candidate.add(when.reason, weights.THEN)
+            share, chunk = float(is_then), candidate.chunk
+            # What says when it holds, or a date joins to a successor, is of a time by the share in which it held.
+            if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
+                begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
+                share = max(0.0, min(until, high or now) - max(begins, low or 0.0)) / max(
+                    1.0, (high or now) - (low or 0.0)
+                )
+            if share and (candidate.score or when.is_all):
+                candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)
 
 
@@ -202,13 +212,8 @@ _UNITS = {"일": "day", "주": "week", "주일": "week", "달": "month", "개월
 _YEARS = {"올해": 0, "금년": 0, "작년": 1, "지난해": 1, "재작년": 2}
 _BACK = {
     **{"그저께": ("day", 2), "그제": ("day", 2), "어제": ("day", 1), "오늘": ("day", 0)},
-    **{
-        "지지난주": ("week", 2),
-        "지난주": ("week", 1),
-        "저번주": ("week", 1),
-        "이번주": ("week", 0),
-        "금주": ("week", 0),
-    },
+    **{"지지난주": ("week", 2), "지난주": ("week", 1), "저번주": ("week", 1)},
+    **{"이번주": ("week", 0), "금주": ("week", 0)},
     **{"지지난달": ("month", 2), "지난달": ("month", 1), "저번달": ("month", 1), "이번달": ("month", 0)},
     **{word: ("year", count) for word, count in _YEARS.items()},
     **{"the day before yesterday": ("day", 2), "yesterday": ("day", 1), "earlier today": ("day", 0)},

@@ -143,10 +143,10 @@ def topic(
 
 def shown(chunks: Sequence[StoredChunk], around: Around, max_tokens: int, old: Mapping[str, Fields]) -> str:
     """Return a note or one chunk of it, backlinks, related notes, and pointers to chunks that do not fit."""
-    linked = _near("Linked from", around.backlinks, int(max_tokens * _AROUND / 2))
-    related = _near("Related", around.related, int(max_tokens * _AROUND / 2))
-    room = max_tokens - tokens_of([*linked, *related])
-    return "\n\n".join([*_read(chunks, room, "read a chunk by its id", old), *linked, *related])
+    lists = (("Linked from", around.backlinks), ("Related", around.related), ("Over time,", around.timeline))
+    share = int(max_tokens * _AROUND / len(lists))
+    near = [line for heading, listed in lists for line in _near(heading, listed, share)]
+    return "\n\n".join([*_read(chunks, max_tokens - tokens_of(near), "read a chunk by its id", old), *near])
 
 
 def _read(chunks: Sequence[StoredChunk], room: int, instead: str, old: Mapping[str, Fields]) -> list[str]:
@@ -190,10 +190,8 @@ def shown_json(
     id: str, chunks: Sequence[StoredChunk], near: Around, max_tokens: int, old: Mapping[str, Fields]
 ) -> Fields:
     """Return what `shown` returns, for JSON, with the note's frontmatter and links, as much of each as fits."""
-    lists = (near.links, near.backlinks, near.related)
-    share = int(max_tokens * _AROUND / len(lists))
-    links, backlinks, related = (_first_that_fit(map(asdict, each), share) for each in lists)
-    around = {"links": links, "backlinks": backlinks, "related": related}
+    lists = {name: asdict(near)[name] for name in ("links", "backlinks", "related", "timeline")}
+    around = {name: _first_that_fit(rows, int(max_tokens * _AROUND / len(lists))) for name, rows in lists.items()}
     meta = dict(_first_that_fit(chunks[0].meta.items(), int(max_tokens * _AROUND)))
     room = max_tokens - _size(around) - _size(meta)
     return {"id": id, "path": chunks[0].path, "meta": meta, **_read_json(chunks, room, old), **around}

@@ -14,9 +14,9 @@ MOST_CHUNKS = 100
 
 QUERY = needed("A question or sentence.", MOST_QUERY)
 ID = needed("Id, path or title.")
-LIMIT = number("Maximum number of hits.", 5, 1, MOST_HITS)
+LIMIT = number("Maximum hits.", 5, 1, MOST_HITS)
 FILTER = mapping(
-    'As {"tags": ["db"]}; any frontmatter key.',
+    'As {"tags": ["db"]}.',
     20_000,
     additionalProperties=True,
     typed="Only notes with this: category, topic, tags, path (a glob), importance (at least), created, updated, when, "
@@ -46,4 +46,5 @@ ALSO = texts(
 MIN_SCORE = share(
     "Minimum score.", typed="Leave out hits below this score (0 to 1), instead of using the built-in limit."
 )
+AS_OF = text("What held then: a date.", 40)
 PER_NOTE = number("Maximum chunks of one note; 0 is no bound.", 0, 0, 100)

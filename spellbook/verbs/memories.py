@@ -8,6 +8,7 @@ from spellbook.notes.labels import TAGS_APART
 from spellbook.settings.limits import MOST_LINE
 from spellbook.verbs.arguments import (
     ALSO,
+    AS_OF,
     EXPLAIN,
     FORCE,
     FORCE_SECRET,
@@ -27,27 +28,29 @@ _SHOWN: dict[str, Any] = {"max_tokens": MAX_TOKENS, "format": FORM}
 
 # -- memento
 
+_VALID = {"valid_from": text("A date.", 40), "valid_until": text("A date.", 40)}
 _MEMORY = needed("The id of a memory, or of a chunk of it.")
 REMEMBER = verb(
     "remember",
     "write",
     content=needed("Markdown, with names, date and reason.", MOST_TEXT),
-    title=text("By default the first sentence.", MOST_LINE),
+    title=text("Else the first sentence.", MOST_LINE),
     type=choice(
         "semantic lasts: a fact, preference, decision; episodic: what happened, for a year; procedural: how to do it; "
         "working fades in days.",
         "working episodic semantic procedural",
         "episodic",
     ),
-    topic=text("By default the first tag.", MOST_LINE),
+    topic=text("Else the first tag.", MOST_LINE),
     tags=texts("Tags.", 300, apart=TAGS_APART),
-    keywords=texts("Exact search terms; by default from the text.", MOST_LINE, apart=","),
+    keywords=texts("Exact search terms; else from the text.", MOST_LINE, apart=","),
     questions=texts("Questions it answers.", MOST_LINE),
-    supersedes=texts("Ids or titles of notes it replaces.", 5_000),
-    importance=share("0 to 1, or high, medium, low.", default=0.5, choices=("high", "medium", "low")),
+    supersedes=texts("Ids or titles it replaces.", 5_000),
+    **_VALID,
+    importance=share("0 to 1, or a word.", default=0.5, choices=("high", "medium", "low")),
     source=text("A path, a URL, a person.", 300),
-    privacy_scope=choice("Who may read it.", "private team public", "private"),
-    project_id=text("Its project; by default the server's scope.", 200),
+    privacy_scope=choice("Its readers.", "private team public", "private"),
+    project_id=text("Its project; else the server's scope.", 200),
     force=FORCE,
 )
 RECALL = verb(
@@ -63,6 +66,7 @@ RECALL = verb(
     min_score=MIN_SCORE,
     **_SHOWN,
     explain=EXPLAIN,
+    as_of=AS_OF,
 )
 PIN = verb("pin", "write", memory_id=_MEMORY)
 FORGET = verb("forget", "write", memory_id=_MEMORY, hard=HARD)
@@ -83,6 +87,7 @@ SAVE_DECISION = verb(
     reasoning=text("Why.", 100_000),
     confidence=share("How sure it is, 0 to 1."),
     supersedes=_REPLACED,
+    **_VALID,
     user_involvement=choice("What the person did about it.", "requested approved rejected"),
     summary=text("Where the work of a checkpoint stands.", 20_000),
     next_steps=texts("Tasks that come next.", apart=r"\n"),

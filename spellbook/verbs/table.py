@@ -12,6 +12,7 @@ from spellbook.settings.limits import MOST_LISTED, MOST_VERSIONS
 from spellbook.verbs import labels
 from spellbook.verbs.arguments import (
     ALSO,
+    AS_OF,
     DRY_FIRST,
     DRY_RUN,
     EXPLAIN,
@@ -52,6 +53,7 @@ _AS_SHOWN: dict[str, Argument] = {
     "per_note": PER_NOTE,
     "format": FORM,
     "explain": EXPLAIN,
+    "as_of": AS_OF,
 }
 _READ: dict[str, Argument] = {"max_tokens": MAX_TOKENS.but(default=4_000), "format": FORM}
 
@@ -67,7 +69,7 @@ FIND = verb(
     "find",
     "read",
     keywords=texts('Phrases: ["Qdrant", "embedded mode"].', 200, 32, default=NEEDED),
-    match=choice("Whether any or all must match.", "any all", "any"),
+    match=choice("How many must match.", "any all", "any"),
     **_IN_ORDER,
     **_AS_SHOWN,
 )
@@ -81,11 +83,12 @@ WHY = verb(
     limit=LIMIT,
     filter=FILTER,
     min_score=MIN_SCORE,
+    as_of=AS_OF,
 )
 RECENT = verb(
     "recent",
     "read",
-    limit=number("Maximum number of notes.", 20, 1, MOST_LISTED),
+    limit=number("Maximum notes.", 20, 1, MOST_LISTED),
     offset=SKIPPED,
     filter=FILTER,
     format=FORM,
@@ -104,7 +107,7 @@ WHOLE_CONTENTS = verb(
     max_tokens=MAX_TOKENS.but(default=1_000_000, most=1_000_000),
 )
 TOPIC = verb("topic", "read", topic=needed("topic or category/topic.", 2_000), **_READ)
-SHOW = verb("show", "read", id=ID, **_READ)
+SHOW = verb("show", "read", id=ID, as_of=AS_OF, **_READ)
 HISTORY = verb("history", "read", id=ID, limit=number("Maximum number of versions.", 20, 1, MOST_VERSIONS))
 VAULT_GRAPH = verb("vault_graph", "read", limit=number("Maximum number of notes, the most linked.", 5_000, 1, 5_000))
 STATUS = verb("status", "read")
@@ -154,9 +157,9 @@ REVISE = verb(
     "write",
     chunk_id=needed("Id of a section or note."),
     content=text("New text of the section; a heading is kept.", MOST_TEXT, None, of_tools=MOST_LETTERS),
-    append=text("Text to add at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
+    append=text("Added at the end.", MOST_TEXT, None, of_tools=MOST_LETTERS),
     replace=mapping(
-        "Replace an exact phrase; it occurs once, unless all.",
+        "Replace a phrase that occurs once, or all.",
         2 * MOST_TEXT,
         of_tools=MOST_LETTERS,
         typed="Replace the phrase OLD, which must occur once, by NEW.",
@@ -206,7 +209,7 @@ LOG = verb(
 UNDO = verb(
     "undo",
     "write",
-    entry=number("Number in the log; by default the latest.", None, 1, 2**53),
+    entry=number("Number in the log; else the latest.", None, 1, 2**53),
     dry_run=DRY_RUN,
 )
 RESTORE = verb("restore", "write", name=needed("A path in .trash, or the id, path or topic erased."))

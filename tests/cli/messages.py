@@ -118,7 +118,7 @@ SENTENCES = {
     "cli/install.py": {"_question"},
     "server/http/container.py": {"embedding"},
     "search/explain.py": {"_refusal", "why"},
-    "index/filters.py": {"__str__", "with_suggestions"},
+    "index/filters.py": {"__str__", "validity", "with_suggestions"},
     "search/ranking.py": {"costs", "_old"},
     "search/presentation.py": {
         "why",

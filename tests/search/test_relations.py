@@ -222,10 +222,12 @@ def test_a_successor_comes_along(book: Spellbook, write_note: Write) -> None:
 
 
 @pytest.mark.usefixtures("chain")
-def test_a_date_in_the_question_does_not_lift_what_is_superseded(book: Spellbook) -> None:
-    """A question for January finds the decision of January below the one that replaced it."""
-    found = [hit.path for hit in book.search("door in January 2026", min_score=0).hits]
-    assert found.index("c.md") < found.index("b.md") < found.index("a.md")
+def test_a_date_in_the_question_lifts_what_held_then(book: Spellbook) -> None:
+    """A question for January finds the decision of January first, which says what replaced it; one for May the newest."""
+    found = book.search("door in January 2026", min_score=0).hits
+    assert (found[0].path, found[0].why["superseded_by"]["path"]) == ("a.md", "b.md")
+    found = book.search("door in May 2026", min_score=0).hits
+    assert [hit.path for hit in found][:3] == ["c.md", "b.md", "a.md"]
 
 
 def test_a_long_chain(book: Spellbook, write_note: Write) -> None:

@@ -33,7 +33,7 @@ from spellbook.index.catalog.sessions import Sessions
 from spellbook.index.catalog.tables import FORM, WEIGHTS, build
 from spellbook.index.catalog.usage import DAY, Usage
 from spellbook.index.catalog.vectors import Vectors
-from spellbook.index.filters import NO_GUIDES, Condition, instant, moment, path_glob, spelled
+from spellbook.index.filters import NO_GUIDES, Condition, bound, instant, moment, path_glob, spelled
 from spellbook.models.base import label_key
 from spellbook.notes.links import key
 from spellbook.system.errors import StorageError
@@ -45,6 +45,7 @@ FILE = "catalog.db"
 FUNCTIONS: Mapping[str, tuple[int, Callable[..., Any]]] = {
     "path_glob": (2, path_glob),
     "instant": (1, instant),
+    "bound": (2, bound),
     "moment": (3, moment),
     "label_key": (3, label_key),
     **text_bytes.FUNCTIONS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from spellbook.index.filters import NO_GUIDES, Condition, Unmatched, alike
+from spellbook.index.filters import HELD, NO_GUIDES, Condition, Unmatched, alike
 from spellbook.settings.limits import MOST_KEYS
 from spellbook.system.errors import InvalidInput
 from spellbook.system.sqlite import Database
@@ -74,6 +74,10 @@ def _condition(database: Database, condition: Condition, name: str, values: dict
     bounds = [f">= :{name}low"] * (condition.low is not None) + [f"<= :{name}high"] * (condition.high is not None)
     if key == "path":
         return f"EXISTS (SELECT 1 FROM json_each(:{name}any) AS pattern WHERE path_glob(notes.path, pattern.value))"
+    if key == HELD:
+        begun = f"coalesce(bound(json_extract(meta, '$.valid_from'), 0), instant(created), :{name}low) <= :{name}low"
+        ends = f"bound(json_extract(meta, '$.valid_until'), 1) >= :{name}low"
+        return f"{begun} AND coalesce({ends}, path NOT IN (SELECT value FROM json_each(:{name}any)))"
     has_value = f"value IN (SELECT value FROM json_each(:{name}any))"
     if key == NO_GUIDES.key:
         guides = f"SELECT note FROM fields WHERE key = 'guide' AND {has_value}"

@@ -49,12 +49,13 @@ class Linked:
 
 
 class Superseding(NamedTuple):
-    """A note that supersedes another, by the link in it; `when` is its date in seconds since 1970."""
+    """A note that supersedes another, by the link in it; its date, and when it says that it begins, since 1970."""
 
     path: str
     id: str
     title: str
     when: float
+    begins: float | None
     link: LinkRow
 
 
@@ -141,9 +142,9 @@ class Links:
             for path, name, target, fragment, is_markdown, line, relation in rows
         ]
 
-    def superseding(self, paths: Collection[str]) -> list[Superseding]:
+    def superseding(self, paths: Collection[str] | None) -> list[Superseding]:
         """
-        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps.
+        Return what may supersede the notes at `paths`, what may supersede that, and so on for a few steps; or any note.
 
         May: the links were found by a name of the note; where each leads is for `links.Files` to say.
         """
@@ -163,14 +164,15 @@ class Links:
                 WHERE step < {_STEPS} LIMIT :most
             )
             SELECT DISTINCT notes.path, id, title, coalesce(instant(created), instant(updated), mtime_ns / 1e9),
-                links.name, target, markdown
-            FROM above CROSS JOIN links USING (note, ordinal) CROSS JOIN notes USING (note)
+                coalesce(bound(json_extract(meta, '$.valid_from'), 0), instant(created)), links.name, target, markdown
+            FROM {"links" if paths is None else "above CROSS JOIN links USING (note, ordinal)"}
+            CROSS JOIN notes USING (note) WHERE relation = '{SUPERSEDES}'
             """,
-            {"paths": json.dumps(list(paths)), "most": 2 * len(paths) + _MOST_BETWEEN},
+            {"paths": json.dumps(list(paths or ())), "most": 2 * len(paths or ()) + _MOST_BETWEEN},
         )
         return [
-            Superseding(path, id, title, when, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))
-            for path, id, title, when, name, target, markdown in rows
+            Superseding(path, id, title, when, begins, LinkRow(name, target, "", bool(markdown), 0, SUPERSEDES))
+            for path, id, title, when, begins, name, target, markdown in rows
         ]
 
     def named(self, names: Iterable[str]) -> list[str]:

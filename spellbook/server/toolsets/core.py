@@ -47,7 +47,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def rest(language: str) -> str:
         """
-        Begin a session of writing, of one hour: returns its id, and principles and rules for dividing a long text.
+        Begin an hour of writing: returns a session's id, and rules for dividing a long text.
 
         Then scribe each chunk, and rest_end.
         """
@@ -62,15 +62,15 @@ def register(mcp: MCPServer, book: Reader) -> None:
         )
 
     def rest_end(session_id: str) -> str:
-        """End a session when everything is written; returns the number of memories."""
+        """End a session; returns the number of memories."""
         session = book.whole.rest_end(session_id)
         return as_json(status=_STATUS_ENDED[session.language], scribed_count=session.scribed)
 
     def scribe(chunk: Any, session_id: str, **options: Any) -> str:
         """
-        Keep one chunk as a note, in a session: needs rest(). Without a session remember(content) keeps a text.
+        Keep one chunk as a note, in a session of rest(). remember(content) needs none.
 
-        A duplicate is not written but named: revise the older note.
+        A duplicate is named, not written: revise the older note.
         """
         return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
@@ -99,14 +99,14 @@ def register(mcp: MCPServer, book: Reader) -> None:
 
     def remember(**memory: Any) -> str:
         """
-        Keep a fact, preference, decision or text as a note, in one call, of any length. Search finds it at once.
+        Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
-        Tag a preference "preference". The answer names older notes that it may overturn, or that say the same.
+        Tag a preference "preference". The answer names older notes that it may overturn or repeat.
         """
         return as_json(**book.memories.remember(**memory))
 
     def memorize(**question: Any) -> str:
-        """Search by meaning alone: a question in any language. Keeps nothing. To keep a text: remember(content)."""
+        """Search by meaning alone, in any language. It keeps nothing: remember(content) does."""
         return _answer(book, "memorize", here, **question)
 
     def find(**question: Any) -> str:
@@ -114,11 +114,11 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return _answer(book, "find", here, **question)
 
     def search(also: list[str] | None, **question: Any) -> str:
-        """Search by meaning and words together; the best first choice, surest with two guesses in `also`."""
+        """Search by meaning and words; the best first choice, surest with two guesses in `also`."""
         return _answer(book, "search", here, also=also or (), **question)
 
     def get_index(scope: str, max_tokens: int, format: str) -> str:
-        """Call first: the person's preferences, what is due for review, and the contents, by category and topic."""
+        """Call first: the person's preferences, what is due, and the contents by category and topic."""
         listed = book.contents(scope)
         if format == "json":
             return as_json(**render.contents_json(listed, max_tokens, book.about))
@@ -134,13 +134,13 @@ def register(mcp: MCPServer, book: Reader) -> None:
             return as_json(**render.topic_json(topic_id, chunks, max_tokens, linking, old))
         return render.topic(topic_id, chunks, max_tokens, linking, old)
 
-    def show(id: str, max_tokens: int, format: str) -> str:
-        """Read a note or section whole, by the id of a hit, with its hash, backlinks and related notes."""
-        chunks = book.show(id)
+    def show(id: str, as_of: str, max_tokens: int, format: str) -> str:
+        """Read a whole note or section by a hit's id, with its hash, backlinks and related notes."""
+        chunks = book.show(id, as_of)
         around, old = book.around(chunks[0].path), book.superseded(chunks)
         if format == "json":
             return as_json(**render.shown_json(id, chunks, around, max_tokens, old))
-        return render.shown(chunks, around, max_tokens, old)
+        return f"On {flat(as_of)} this held:\n\n" * bool(as_of) + render.shown(chunks, around, max_tokens, old)
 
     def revise(
         chunk_id: str, content: str, append: str, replace: Any, metadata: Any, expected_hash: str, force: bool
@@ -148,7 +148,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Change a memory: one section (content, append or replace), frontmatter keys, or both. Returns the difference.
 
-        For append and replace a note's id means the whole note. CONFLICT: it changed since you read it.
+        For append and replace a note's id means the whole note.
         """
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidInput("metadata must be an object.", 'For example {"importance": "high"}.')
@@ -208,7 +208,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
-        """List notes by date, newest first, one a line."""
+        """List notes by date, newest first."""
         listed = book.recent(limit, offset, filter)
         return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
@@ -236,8 +236,8 @@ def register(mcp: MCPServer, book: Reader) -> None:
     add(scribe, "Write a chunk", ADD, table.SCRIBE.unlisted("force"))
     add(scribe_chunk, "Write finished chunks", ADD, table.SCRIBE_ALL.unlisted("force"))
     add(scribe_validate, "Check a chunk", READ, table.VALIDATE)
-    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE))
-    add(find, "Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE))
+    add(memorize, "Search by meaning", READ, table.MEMORIZE.without("per_note").unlisted(*_ASIDE, "as_of"))
+    add(find, "Search by words", READ, table.FIND.without("per_note").unlisted(*_ASIDE, "as_of"))
     add(search, "Search", READ, table.SEARCH.without("mode", "per_note").unlisted(*_ASIDE))
     add(get_index, "Table of contents", READ, table.CONTENTS.unlisted(*_ASIDE))
     add(get_topic, "Read a topic", READ, table.TOPIC.unlisted(*_ASIDE), topic_id="topic")

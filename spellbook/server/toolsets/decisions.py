@@ -8,13 +8,14 @@ from mcp.server.mcpserver import MCPServer
 
 from spellbook.library.reader import Reader
 from spellbook.memories.decisions import FoundDecisions
+from spellbook.notes.dates import VALID
 from spellbook.notes.decisions import DECISION
 from spellbook.server.base import ADD, CHANGE, READ, adder, as_json
 from spellbook.system.errors import InvalidInput
 from spellbook.text.quoting import exact, flat, quoted, shortened
 from spellbook.verbs import memories
 
-_OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement")
+_OF_DECISION = ("topic", "decision", "reasoning", "confidence", "supersedes", "user_involvement", *VALID)
 _OF_CHECKPOINT = ("summary", "next_steps", "open_files")
 
 

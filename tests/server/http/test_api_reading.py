@@ -247,7 +247,7 @@ def test_the_document(api):
 
 
 def test_history(api, book, vault):
-    """The versions of a note and where each is kept, as on the command line; no route answers for another time."""
+    """The versions of a note and where each is kept, as on the command line."""
     old = KEYS.replace("ninety", "thirty")
     first, second = repositories.write(vault, [{"ops/keys.md": old.encode()}, {"ops/keys.md": KEYS.encode()}])
     book.reindex()
@@ -258,4 +258,19 @@ def test_history(api, book, vault):
     printed = CliRunner().invoke(main, ["--vault", str(vault), "history", "ops/keys"]).output
     assert printed.index(f"commit {second[:12]}") < printed.index(f"commit {first[:12]}")
     assert "-Keys are rotated every thirty days." in printed
-    assert code(api.get("/api/search", params={"q": "keys", "as_of": "2026-01-01"})) == (400, "INVALID_INPUT")
+
+
+def test_another_time(api, book, write_note):
+    """`as_of` finds what held then, and reads the version of a note that did, with all of them; other text is refused."""
+    write_note("old.md", "# Old\n\nKeys are kept in a drawer.\n", created="2025-01-01")
+    write_note("new.md", "# New\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
+    asked = {"q": "keys", "min_score": 0, "as_of": "2025-03"}
+    assert [hit["path"] for hit in api.get("/api/search", params=asked).json()["hits"]] == ["old.md"]
+    told = api.get("/api/notes/new", params={"as_of": "2025-03"}).json()
+    assert (told["note"], told["text"].split()[-1]) == ("old", "drawer.")
+    assert [(each["id"], each["why"]) for each in told["timeline"]] == [
+        ("old", ["from 2025-01-01 until 2025-06-01"]),
+        ("new", ["from 2025-06-01"]),
+    ]
+    assert code(api.get("/api/notes/new", params={"as_of": "2024"})) == (404, "MEMORY_NOT_FOUND")
+    assert code(api.get("/api/search", params={**asked, "as_of": "soon"})) == (400, "INVALID_INPUT")

@@ -23,16 +23,16 @@ _LOOKED_BACK = 50
 """Latest entries that are searched for one just made: other processes may have added some since."""
 
 
-def note(call: Call) -> Reply:
+def note(call: Call, as_of: str) -> Reply:
     """Read a note, or one chunk of it, with its file's text, links, relations, use and changes."""
     id, book = call.id, call.book
-    path = book.resolve(id).path
+    path = book.resolve(id, as_of).path
     data = book.index.vault.read(path)[0]
     etag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     headers = {"ETag": etag}
     if _matches(call.request.headers.get("if-none-match", ""), etag):
         return Reply(None, 304, headers)
-    chunks = book.show(id)
+    chunks = book.show(id, as_of)
     around = book.around(path)
     use = book.index.catalog.usage.of([chunks[0].note]).get(chunks[0].note)
     fields = {

@@ -77,6 +77,7 @@ def note(shown: View) -> Response:
         stored=stored,
         writes=shown.may("write"),
         outside=presentation.outside(stored),
+        period=presentation.period(stored),
         sections=pages[part - 1],
         part_number=part,
         parts=len(pages),

@@ -35,14 +35,15 @@ _DATE = re.compile(r"^\W*\d{4}[-.]\d\d[-.]\d\d\W*")
 
 def search(shown: View) -> Response:
     """Ask, narrow, and see why something was found, or was not."""
-    wanted = {key: shown.query.get(key, "").strip() for key in ("q", "mode", "category", "days", "tag", "missing")}
+    asked = ("q", "mode", "category", "days", "tag", "as_of", "missing")
+    wanted = {key: shown.query.get(key, "").strip() for key in asked}
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
     is_brief = shown.is_part and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     values |= {"offset": offset, "examples": []}
     if wanted["q"]:
-        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"]}
+        options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "as_of": wanted["as_of"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
         if limits := _filter(wanted):
             options["filter"] = limits

@@ -212,3 +212,25 @@ def test_what_is_no_date_stays_text() -> None:
     meta = {"a": "0001-01-01T00:00:00+14:00", "b": "2026-13-01", "c": "9999-12-31 23:59:59-12:00", "d": "2026-05-02x"}
     assert {each.kind for each in properties.read(meta, (), lambda text, *_: text)} <= {"text", "date"}
     assert [each.kind for each in properties.read({"b": "2026-13-01"}, (), lambda text, *_: text)] == ["text"]
+
+
+def test_a_fact_over_time(browser: Browser, book: Spellbook, vault: Path) -> None:
+    """Its page lists each state with its dates, a search takes a date, and a note without either says nothing of it."""
+    write = note_writer(vault)
+    write("old.md", "# Drawer\n\nKeys are kept in a drawer.\n", created="2025-01-01")
+    write("new.md", "# Safe\n\nKeys are kept in a safe.\n", valid_from="2025-06-01", supersedes="old")
+    write("alone.md", "# Alone\n\nKeys are cut on Mondays.\n", valid_until="2025-12-31")
+    write("plain.md", "# Plain\n\nKeys.\n")
+    book.reindex()
+    page = browser.open("/note/new").partition('<aside class="aside"')[2]
+    assert page.index("Over time") < page.index(">Drawer</a>") < page.index('<strong aria-current="true">Safe</strong>')
+    assert "from 2025-01-01 until 2025-06-01" in page
+    assert "until 2025-12-31" in browser.open("/note/alone")
+    assert "Over time" not in browser.open("/note/alone") + browser.open("/note/plain")
+    found = browser.open("/search?q=keys+drawer+safe&mode=find&as_of=2025-03-01")
+    assert ("/note/old" in found, "/note/new" in found, 'type="date" name="as_of" value="2025-03-01"' in found) == (
+        True,
+        False,
+        True,
+    )
+    assert "is not a date" in browser.open("/search?q=keys&as_of=soon", code=400)
