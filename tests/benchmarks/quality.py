@@ -286,13 +286,11 @@ class Bench:
     def validity(self) -> Iterator[Row]:
         """Facts that changed, asked with a date beside the question, with a time in it, and with neither: the state that held is first."""
         given = validity()
-        # A product without `as_of` is asked the other questions.
-        known = [each for each in given.questions if not each.as_of or hasattr(Question, "as_of")]
-        for row in self._dated("validity", replace(given, questions=known)):
+        for row in self._dated("validity", given):
             aims = row.figure == "hit@1"
             yield replace(row, aim=f">= {LEAST_HELD:.2f}", met=row.values[PRODUCT] >= LEAST_HELD) if aims else row
-        for way in dict.fromkeys(_way(each, given.today) for each in known):
-            asked = [each for each in known if _way(each, given.today) == way]
+        for way in dict.fromkeys(_way(each, given.today) for each in given.questions):
+            asked = [each for each in given.questions if _way(each, given.today) == way]
             yield from self._dated(f"validity, {way}", replace(given, questions=asked))
 
     def _dated(self, name: str, given: Dated) -> Iterator[Row]:
