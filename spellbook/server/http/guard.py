@@ -27,6 +27,7 @@ from spellbook.server.http.callers import Caller
 from spellbook.server.http.doors import MOST_BYTES, is_mcp
 from spellbook.server.http.faults import fault
 from spellbook.server.http.tokens import Tokens
+from spellbook.settings.config import is_loopback
 from spellbook.system.errors import PermissionDenied, StorageError
 from spellbook.text.quoting import one_line
 
@@ -259,7 +260,7 @@ class Guard:
                 if digest not in self._accepted:  # others' mistakes do not lock out who was let in before
                     self._check_failures(address)
                 caller = self._tokens.caller(token) if token else self._tokens.caller_by_cookie(cookie)
-            if caller is None and rules.is_local and self._tokens.is_empty:
+            if caller is None and rules.is_local and is_loopback(scope["server"][0]) and self._tokens.is_empty:
                 if any(name in headers for name in _FORWARDED):
                     raise _refusal(
                         401,
@@ -327,7 +328,7 @@ def _address(scope: Scope) -> str:
 
 def is_action(scope: Scope) -> bool:
     """Return whether a request is a page's form, whose route checks that the page was ours; see `pages.view`."""
-    return bool(scope["path"] == "/logout" or scope["path"].startswith("/do/"))
+    return bool(scope["path"] in {"/logout", "/look"} or scope["path"].startswith("/do/"))
 
 
 def _is_page(scope: Scope, headers: Headers) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import signal
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _FILES = 4_096
 """Open files of this process: a connection is one, and macOS allows 256 at first."""
 
+_HOMES = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+"""The networks of RFC 1918, which nobody outside of a home or an office reaches."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IDLE_SECONDS = 75
 """Seconds for which a connection without a request is kept. Clients keep one shorter, so that they end it first."""
@@ -45,13 +49,8 @@ class Address:
     @property
     def url(self) -> str:
         """The address for a client on this machine."""
-        shown = self.host if self.is_loopback else "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        shown = self.host if is_loopback(self.host) else "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
         return f"{self.scheme}://{f'[{shown}]' if ':' in shown else shown}:{self.socket.getsockname()[1]}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only programs on this machine can connect."""
-        return is_loopback(self.host)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -78,15 +77,26 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
+def home() -> str:
+    """Return this machine's address in its home network. Nothing is sent. Raises InvalidInput if it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # nobody's (RFC 5737); UDP only chooses the address to send from
+        own = ipaddress.ip_address(probe.getsockname()[0])
+        if any(own in network for network in _HOMES):
+            return str(own)
+    raise InvalidInput("This machine has no address in a home network.", "Join the Wi-Fi of the phone and try again.")
+
+
 def serve(
     app: ASGIApp,
     address: Address,
     ready: Callable[[], object],
     proxies: Sequence[str] = (),
     tls: tuple[str, str] | None = None,
+    others: Sequence[Address] = (),
 ) -> None:
     """
-    Serve until SIGINT or SIGTERM; `ready` is called before.
+    Serve until SIGINT or SIGTERM, at `others` as well; `ready` is called before.
 
     `proxies` are the addresses whose X-Forwarded headers are believed; `tls` are the files of certificate and key.
     Raises InvalidInput if these cannot be read.
@@ -136,7 +146,7 @@ def serve(
         handler.addFilter(lambda record: not server.should_exit or record.name.startswith("spellbook"))
     _allow_files()
     ready()
-    server.run([address.socket])
+    server.run([each.socket for each in (address, *others)])
 
 
 def _allow_files() -> None:

@@ -41,6 +41,8 @@ class Served:
     started: float = field(default_factory=time.monotonic)
     log: Write | None = None
     """Is told of each call of a tool."""
+    phone: str = ""
+    """The address that logs a phone in, "" unless the server is open to the home network."""
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -53,6 +55,8 @@ class Served:
         """The long work of this process."""
         self.noticed: dict[str, float] = {}
         """When each present alert was first seen, in seconds since 1970."""
+        self.clients: dict[str, float] = {}
+        """When each MCP client called last, in seconds since 1970."""
 
     def book_of(self, caller: Caller) -> Reader:
         """Return a reader of the notes that a caller may see."""

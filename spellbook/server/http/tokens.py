@@ -34,6 +34,7 @@ from spellbook.system import disk
 from spellbook.system.errors import InvalidInput, StorageError
 
 FILE = "tokens.json"
+PHONE = "phone"  # the token of `spellbook serve --phone`
 VARIABLE = "SPELLBOOK_TOKEN"
 """Names a token that is in no file; it may write and sees all notes."""
 
@@ -105,6 +106,7 @@ class Tokens:
                 "Give a random one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
             )
         self._own = (_token(VARIABLE, "write", "private", "", token),) if token else ()
+        self._lent: tuple[Token, ...] = ()
         self._guard = threading.Lock()
         self._read: tuple[object, tuple[Token, ...], Ended] = (None, (), {})
 
@@ -164,11 +166,11 @@ class Tokens:
             name, expiry, proof = _bytes(parts[0]).decode(), int(parts[1]), sha256(_bytes(parts[2])).digest()
         except ValueError:
             return None
-        holder = next((each for each in self.all() if each.name == name), None)
-        if holder is None:
-            return None
-        is_true = hmac.compare_digest(_signature(holder, body), signature) & hmac.compare_digest(holder.proof, proof)
-        return (holder, expiry) if is_true and time.time() < expiry else None
+        for holder in (each for each in self.all() if each.name == name):
+            is_true = hmac.compare_digest(_signature(holder, body), signature)
+            if is_true & hmac.compare_digest(holder.proof, proof) and time.time() < expiry:
+                return holder, expiry
+        return None
 
     @staticmethod
     def csrf(cookie: str) -> str:
@@ -191,17 +193,22 @@ class Tokens:
     # -- which there are
 
     def all(self) -> tuple[Token, ...]:
-        """Return all tokens by name, that of the environment first. Raises StorageError for a damaged file."""
+        """Return all tokens by name, those in no file first. Raises StorageError for a damaged file."""
         with self._guard:
             stamp = self._stamp()
             if stamp != self._read[0]:
                 self._read = (stamp, *self._in_file())
-            return (*self._own, *self._read[1])
+            return (*self._own, *self._lent, *self._read[1])
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no token at all."""
-        return not self.all()
+        """Whether nobody has made a token; one that this process lends opens and closes nothing else."""
+        return set(self.all()) <= set(self._lent)
+
+    def lend(self) -> str:
+        """Make the token of a phone, which may write, is in no file and ends with this process, and return it."""
+        self._lent = (_token(PHONE, "write", "private", "", secret := _PREFIX + secrets.token_urlsafe(32)),)
+        return secret
 
     def add(self, name: str, may: May | None = None, sees: Sees = "private") -> str:
         """
@@ -233,6 +240,9 @@ class Tokens:
 
     def remove(self, name: str) -> Token:
         """Remove a token and return it. It is refused from now on, and so are its cookies. Raises InvalidInput."""
+        if name == PHONE and self._lent:
+            lent, self._lent = self._lent, ()
+            return lent[0]
         with self._changing() as (tokens, _):
             removed = next((each for each in tokens if each.name == name), None)
             if removed is None:
@@ -253,7 +263,7 @@ class Tokens:
                 there, ended = self._in_file()
                 tokens = list(there)
                 yield tokens, ended
-                known, now = {each.id for each in (*self._own, *tokens)}, time.time()
+                known, now = {each.id for each in (*self._own, *self._lent, *tokens)}, time.time()
                 ended = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id in known}
                 kept = [
                     {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens

@@ -31,8 +31,10 @@ def code(answer: httpx.Response) -> tuple[int, str]:
 class Server:
     """A running server: its address, its process, and what it wrote to stderr."""
 
-    def __init__(self, vault: Path, *options: str, **environment: str) -> None:
-        self.arguments = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
+    def __init__(self, vault: Path, *options: str, code: str = "", **environment: str) -> None:
+        """Start `spellbook serve`, after some Python `code`."""
+        program = ["-c", f"{code}\nfrom spellbook.__main__ import main\nmain()"] if code else ["-m", "spellbook"]
+        self.arguments = [sys.executable, *program, "--vault", str(vault), "serve", "--port", "0", *options]
         env = {**os.environ, "SPELLBOOK_EMBEDDER": "hash", **environment}
         self.process = subprocess.Popen(
             self.arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", env=env

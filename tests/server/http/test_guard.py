@@ -266,6 +266,20 @@ def test_beyond_this_machine(served):
         assert client.get("/api/jobs").status_code == 200
 
 
+@pytest.mark.parametrize("host", ["192.168.0.7", "10.1.2.3", "[fd00::7]", "8.8.8.8"])
+def test_what_comes_by_another_address_needs_a_token(served, host):
+    """Whatever name it asks for: --phone opens an address in the home network beside that of this machine alone."""
+    app = make(served, AccessRules((*LOOPBACK, host)), live=False)
+    with TestClient(app, f"http://{host}:17950") as client:
+        for named in (f"{host}:17950", "localhost", "127.0.0.1:17950"):
+            assert client.get("/api/jobs", headers={"host": named}).status_code == 401
+        headers = {"authorization": f"Bearer {served.tokens.lend()}"}
+        assert client.get("/api/jobs", headers=headers).status_code == 200
+        assert client.get("/api/jobs").status_code == 401
+    with asked(served) as client:
+        assert client.get("/api/jobs").status_code == 200
+
+
 def test_a_damaged_file_of_tokens_lets_nobody_in(served):
     """An error that names the file's fault, not an open door."""
     served.tokens.add("ada")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
+import os
+import re
 import select
 import shlex
 import signal
@@ -20,7 +23,11 @@ import pytest
 from mcp import Client, ClientSession
 from mcp.client.sse import sse_client
 
-from tests.helpers import PATIENCE, finished, python
+from spellbook.server.http import run
+from spellbook.server.http.guard import COOKIE
+from spellbook.server.http.tokens import Tokens
+from spellbook.system.errors import InvalidInput
+from tests.helpers import PATIENCE, finished, python, until
 from tests.server.agent import Agent, stdio
 
 pytestmark = pytest.mark.slow
@@ -43,6 +50,11 @@ def test_real_clients(serving, write_note):
     for mode in ("auto", "legacy"):
         for path in ("", "/", "/mcp"):
             anyio.run(talk, mode, path)
+    page = httpx.get(f"{server.url}/settings", headers={"accept": "text/html"}).text
+    now = dt.datetime.now() - dt.timedelta(minutes=30)
+    [(name, at)] = re.findall(r'<li class="row apart"><span>(\w[^<]*)</span><span class="small">([^<]*)</span>', page)
+    assert name.startswith("mcp ")
+    assert dt.datetime.strptime(at, "%Y-%m-%d %H:%M") > now
 
 
 @posix
@@ -141,6 +153,17 @@ def test_a_taken_port(serving):
     assert "choose another --port" in done.stderr.lower()
 
 
+AT_HOME = """
+import sys
+import segno
+from spellbook.server.http import run
+run.home = lambda: "127.0.0.2"  # no test uses the network
+make = segno.make_qr
+segno.make_qr = lambda text: print("code:", text, file=sys.stderr) or make(text)
+"""
+"""A machine whose address at home is another one of its own, and that says what its code holds."""
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "said"),
     [
@@ -149,6 +172,9 @@ def test_a_taken_port(serving):
         (("--certfile", "x.pem", "--keyfile", "y.pem"), {}, "Give a certificate and its key"),
         (("--toolsets", "cores"), {}, "There is no toolset 'cores'"),
         (("--host", "0.0.0.0"), {"SPELLBOOK_AUTH": "none"}, "needs SPELLBOOK_ALLOWED_HOSTS"),
+        (("--phone", "--host", "0.0.0.0"), {}, "--phone chooses the address itself"),
+        (("--phone",), {"SPELLBOOK_HOST": "192.168.0.2"}, "--phone chooses the address itself"),
+        (("--phone",), {"SPELLBOOK_AUTH": "none", "code": "AT_HOME"}, "--phone needs tokens"),
         ((), {"SPELLBOOK_AUTH": "off"}, "neither token nor none"),
         ((), {"SPELLBOOK_RATE": "many"}, "not a whole number"),
         ((), {"SPELLBOOK_TOKEN": "short"}, "SPELLBOOK_TOKEN"),
@@ -157,6 +183,7 @@ def test_a_taken_port(serving):
 )
 def test_wrong_settings(serving, options, environment, said):
     """Each is an error with the next step, and nothing listens."""
+    environment = {name: AT_HOME if value == "AT_HOME" else value for name, value in environment.items()}
     server = serving(*options, **environment)
     assert server.process.wait(PATIENCE) in {1, 2}
     server.end()
@@ -181,6 +208,101 @@ def test_beyond_this_machine(serving):
     again = serving("--host", "0.0.0.0")
     assert token not in " ".join(again.said)
     assert httpx.get(f"{again.url}/api/jobs", headers=entry["headers"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("own", "is_home"),
+    [
+        *(("192.168.1.5", True), ("10.0.0.3", True), ("172.31.9.9", True), ("172.32.0.1", False), ("8.8.8.8", False)),
+        *(("100.64.0.1", False), ("169.254.7.7", False), ("127.0.0.1", False), ("0.0.0.0", False), (None, False)),
+    ],
+)
+def test_the_address_at_home(monkeypatch, own, is_home):
+    """It is one of RFC 1918, found without sending anything; a machine without one is told what to do."""
+
+    class Probe(socket.socket):
+        def connect(self, place):
+            assert self.type == socket.SOCK_DGRAM
+            if own is None:
+                raise OSError(101, "Network is unreachable")
+
+        def getsockname(self):
+            return own, 1
+
+    monkeypatch.setattr(socket, "socket", Probe)
+    if is_home:
+        assert run.home() == own
+        return
+    with pytest.raises(InvalidInput, match="Join the Wi-Fi"):
+        run.home()
+
+
+def test_a_phone_is_let_in_until_the_end(serving, vault):
+    """
+    The code holds a token that may write and is in no file; it ends with the server, and with it what it opened.
+
+    Programs of this machine go on without one, and no line has the token.
+    """
+    server = serving("--phone", code=AT_HOME)
+    said = [line for line in server.said if not line.startswith("code:")]
+    [login] = {line.partition(" ")[2] for line in server.said if line.startswith("code:")}
+    place, _, token = login.partition("/login#")
+    assert place == server.url.replace("127.0.0.1", "127.0.0.2")
+    assert len([line for line in said if re.fullmatch("[█▀▄ ]{30,}", line)]) > 15
+    assert "Everybody in it who has the code can read and write your notes, over http." in said
+    assert token not in "".join(said)
+    headers = {"authorization": f"Bearer {token}"}
+    assert httpx.get(f"{place}/api/jobs", headers=headers).status_code == 200
+    assert httpx.get(f"{place}/admin/links", headers=headers).status_code == 403
+    cookie = {"cookie": f"{COOKIE}={httpx.post(f'{place}/login', json={'token': token}).cookies[COOKIE]}"}
+    assert httpx.get(f"{place}/api/jobs", headers=cookie).status_code == 200
+    assert httpx.get(f"{server.url}/admin/links").status_code == 200
+    assert not Tokens.of(vault).all()
+    assert server.end() == 0
+    Tokens.of(vault).add("me")
+    again = serving("--phone", code=AT_HOME)
+    for old in (headers, cookie):
+        assert httpx.get(f"{again.url}/api/jobs", headers=old).status_code == 401
+    assert login not in " ".join(again.said)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("options", "changed", "is_opened"),
+    [
+        pytest.param((), {}, True, id="at a terminal"),
+        pytest.param(("--no-open",), {}, False, id="told not to"),
+        pytest.param((), {"SSH_TTY": "/dev/pts/9"}, False, id="over SSH"),
+        pytest.param((), {"CI": "true"}, False, id="in CI"),
+        pytest.param((), {"SPELLBOOK_CONTAINER": "1"}, False, id="in a container"),
+        pytest.param((), {"DISPLAY": "", "BROWSER": ""}, False, id="without a screen"),
+        pytest.param((), {"BROWSER": "w3m %s"}, False, id="in the terminal itself"),
+    ],
+)
+def test_a_browser_is_opened(vault, tmp_path, options, changed, is_opened):
+    """Where a person sits before it, and nowhere else; the line says how to go on."""
+    import pty
+
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
+    browser.chmod(0o700)
+    own = {"DISPLAY": ":9", "BROWSER": f"{browser} %s &", "SPELLBOOK_EMBEDDER": "hash", "WAYLAND_DISPLAY": ""}
+    none = dict.fromkeys(("SSH_CONNECTION", "SSH_TTY", "CI", "SPELLBOOK_CONTAINER"), "")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "spellbook", "--vault", str(vault), "serve", "--port", "0", *options]
+    environment = {**os.environ, **none, **own, **changed}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with open(ours, encoding="utf-8") as terminal:
+            line = next(line.strip() for line in terminal if "Open " in line)
+            url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+) in a browser\. Stop with Ctrl-C\.", line)[1]
+            assert httpx.get(f"{url}/health").status_code == 200
+            if is_opened:
+                until(opened.exists)
+                assert opened.read_text() == f"{url}\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+    assert opened.exists() is is_opened
 
 
 def test_https(serving, tmp_path):

@@ -120,6 +120,28 @@ def test_a_logout_ends_a_cookie(file: Path) -> None:
     assert len(json.loads(file.read_text())["ended"]) == 1
 
 
+def test_a_lent_token_is_of_this_process_alone(file: Path) -> None:
+    """It is in no file, closes nothing for others, stands beside one of its name, and a new one replaces it."""
+    tokens = Tokens(file, {})
+    first, second = tokens.lend(), tokens.lend()
+    assert tokens.caller(first) is None
+    assert (tokens.caller(second).name, tokens.caller(second).may) == ("phone", "write")
+    assert tokens.is_empty
+    assert not file.exists()
+    assert Tokens(file, {}).caller(second) is None
+    own = tokens.add("phone", "read")
+    assert not tokens.is_empty
+    cookies = {secret: tokens.cookie(secret) or "" for secret in (second, own)}
+    for secret, may in ((second, "write"), (own, "read")):
+        assert tokens.caller_by_cookie(cookies[secret]).may == may
+    tokens.log_out(cookies[second])
+    assert tokens.caller_by_cookie(cookies[second]) is None
+    assert tokens.remove("phone").may == "write"
+    assert tokens.caller(second) is None
+    assert tokens.caller(own).may == "read"
+    assert tokens.remove("phone").may == "read"
+
+
 def test_the_value_against_forged_forms_is_of_one_cookie(file: Path) -> None:
     """A page's hidden value fits its own cookie alone, and is not the cookie."""
     tokens = Tokens(file, {})

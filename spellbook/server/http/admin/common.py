@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
+
 from spellbook.server.http.endpoints import Call
 from spellbook.settings import translate
 
 
 def say(call: Call, message: str) -> str:
-    """Return a message in Korean or English, as the request's Accept-Language asks; English without one."""
-    return translate.translated(message, language(call.request.headers.get("accept-language", "")))
+    """Return a message in Korean or English, as the request asks; English if it does not."""
+    return translate.translated(message, language(call.request))
 
 
-def language(header: str) -> str:
-    """Return "ko" or "en": the one that an Accept-Language header likes best."""
+def language(request: Request) -> str:
+    """Return "ko" or "en": what a person chose in this browser, else what its Accept-Language likes best."""
+    if (chosen := request.cookies.get("spellbook-lang", "")) in {"en", "ko"}:
+        return chosen
     liked: dict[str, float] = {}
-    for each in header[:1_000].split(","):
+    for each in request.headers.get("accept-language", "")[:1_000].split(","):
         name, _, quality = each.strip().lower().partition(";")
         try:
             share = float(quality.partition("=")[2] or 1)

@@ -10,10 +10,9 @@ from starlette.responses import Response
 
 from spellbook.memories.decisions import DecisionItem
 from spellbook.notes import decisions as form
-from spellbook.server.http.api import changes, notes
+from spellbook.server.http.api import changes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
-from spellbook.system.errors import Conflict
 
 _MOST = 100
 _CHECKPOINTS = 3
@@ -56,25 +55,4 @@ def outcome(shown: View) -> Response:
     return shown.back(shown.entry("revise", done["path"]))
 
 
-def tick(shown: View) -> Response:
-    """Tick a step of a checkpoint, or take the tick back."""
-    step, was = shown.form.get("step", ""), shown.form.get("done") == "yes"
-    id = shown.form.get("id", "")
-    body = "\n".join(chunk.text for chunk in shown.book.show(id))
-    lines = [line for line in body.splitlines() if line.rstrip().endswith(step) and _box(line) == was]
-    if len(set(lines)) != 1:
-        raise Conflict(f"The step is not there any more: {step[:100]}", "Look at the page again.")
-    (old,) = set(lines)
-    at = old.index("[")
-    new = f"{old[: at + 1]}{' ' if was else 'x'}{old[at + 2 :]}"
-    done = shown.ask(notes.change, id, replace={"old": old, "new": new})
-    return shown.back(shown.entry("revise", done["path"]))
-
-
-def _box(line: str) -> bool | None:
-    """Return whether the box of a line is ticked, None if it has none."""
-    text = line.lstrip(" \t>-*+0123456789.)")
-    return {"[ ]": False, "[x]": True, "[X]": True}.get(text[:3])
-
-
-ROUTES = [view.page("/decisions", page), view.action("/do/outcome", outcome), view.action("/do/tick", tick)]
+ROUTES = [view.page("/decisions", page), view.action("/do/outcome", outcome)]

@@ -20,10 +20,12 @@ from spellbook.server.http.tokens import COOKIE_SECONDS
 
 
 def _form(request: Request, to: str, status: int = 200, message: str = "") -> HTMLResponse:
-    spoken = language(request.headers.get("accept-language", ""))
-    shown = view.environment().get_template("login.html")
-    say = partial(view.say, spoken)
-    return HTMLResponse(shown.render(_=say, language=spoken, to=to, message=message), status)
+    own = {
+        "_": partial(view.say, language(request)),
+        "language": language(request),
+        "theme": request.cookies.get("spellbook-theme"),
+    }
+    return HTMLResponse(view.environment().get_template("login.html").render(own, to=to, message=message), status)
 
 
 async def page(request: Request) -> Response:
@@ -43,9 +45,13 @@ async def enter(request: Request) -> Response:
         if is_json:
             return fault(401, "AUTHENTICATION_ERROR", "The token is wrong.")
         return _form(request, to, 401, "The token is wrong.")
-    answer = JSONResponse({"status": "ok"}) if is_json else RedirectResponse(to, 303)
+    return keep(request, JSONResponse({"status": "ok"}) if is_json else RedirectResponse(to, 303), COOKIE, cookie)
+
+
+def keep(request: Request, answer: Response, name: str, value: str, seconds: int = COOKIE_SECONDS) -> Response:
+    """Return an answer that gives the browser a cookie, which no script and no other site can use."""
     is_https = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, cookie, COOKIE_SECONDS, secure=is_https, httponly=True, samesite="strict")
+    answer.set_cookie(name, value, seconds, secure=is_https, httponly=True, samesite="strict")
     return answer
 
 

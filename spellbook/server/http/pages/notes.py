@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from spellbook.editing import moves
 from spellbook.notes import frontmatter, markdown
+from spellbook.notes.note import parse
 from spellbook.search import presentation
 from spellbook.server.http import faults
 from spellbook.server.http.admin import memory
@@ -21,7 +22,8 @@ from spellbook.server.http.api import changes, finding, notes
 from spellbook.server.http.pages import properties, rendering, view
 from spellbook.server.http.pages.activity import VERBS
 from spellbook.server.http.pages.view import View
-from spellbook.system.errors import InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, SpellbookError
+from spellbook.text.unicode import digest_of
 
 _MOST_AT_ONCE = 200_000
 """Letters of a note on one page; a longer one has several."""
@@ -33,14 +35,17 @@ _FEW = 8
 _MOST_FIELDS = 60
 _MOST_VERSIONS = 50
 _MOST_FOLDERS = 500
+_RECENT = 8
+"""Folders of the newest notes that one tap moves a note to. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
     """
-    A section of a note as it stands in the file.
+    A section of a note as it stands in the file, without blank lines around it.
 
-    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several.
+    `id` is that of its first chunk, and `hash` that chunk's, "" if the section is cut into several. The whole note is
+    one, too, with its own id.
     """
 
     id: str
@@ -53,13 +58,26 @@ class ShownSection:
         """Its name on the page."""
         return view.anchor(self.id.rpartition("#")[2])
 
+    @property
+    def seen(self) -> str:
+        """What its boxes are ticked by: another text has another one."""
+        return digest_of(self.text, 16)
+
+    def change(self, new: str) -> dict[str, Any]:
+        """Return the arguments of a change that puts `new` in its place, if it is still there as it is."""
+        if self.text and not self.hash and new.strip():
+            return {"replace": {"old": self.text, "new": new.strip("\n")}}
+        return {"content": new, "expected_hash": self.hash}
+
 
 def note(shown: View) -> Response:
-    """Show a note; `edit` in the address names the chunk whose text is edited in place, `part` counts pages from 1."""
+    """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
-    if shown.is_part and "edit" in shown.query:
-        return shown.page("edit.html", section=section(reply, shown.query["edit"]), title=reply["chunks"][0]["title"])
-    pages = list(_pages(_sections(reply)))
+    editing = shown.query.get("edit", "")
+    if shown.is_part and editing:
+        return shown.page("edit.html", section=section(reply, editing), reply=reply)
+    whole = [section(reply, editing)] if editing == reply["note"] else None
+    pages = list(_pages(whole or _sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
     linked = (*reply["links"], *reply["backlinks"])
     known = {each["id"] for each in linked}
@@ -68,21 +86,21 @@ def note(shown: View) -> Response:
     address = partial(_image_address, reply["note"])
     show = rendering.pictures(embedded, address, shown.say)
     stored = shown.book.resolve(shown.id)
-    title = stored.title
+    title, form = stored.title, "tick-{}" if shown.may("write") else ""
     return shown.page(
         "note.html",
         reply=reply,
         verbs=VERBS,
         title=title,
         stored=stored,
-        writes=shown.may("write"),
+        writes=bool(form),
         outside=presentation.outside(stored),
         period=presentation.period(stored),
         sections=pages[part - 1],
         part_number=part,
         parts=len(pages),
-        editing=shown.query.get("edit", ""),
-        rendered=lambda section: rendering.rendered(section.text, reach, show, title),
+        editing=editing,
+        rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
         properties=properties.read(reply["meta"], stored.tags, shown.say),
@@ -140,12 +158,10 @@ def _sections(reply: Mapping[str, Any]) -> Iterator[ShownSection]:
         chunks = tuple(group)
         first, last = chunks[0], max(each["end_line"] for each in chunks)
         text = first["text"] if len(chunks) == 1 else "".join(lines[first["line"] - 1 : last])
-        yield ShownSection(
-            first["id"], first["heading"], text.replace("\r\n", "\n"), "" if chunks[1:] else first["hash"]
-        )
+        yield ShownSection(first["id"], first["heading"], _lines(text), "" if chunks[1:] else first["hash"])
 
 
-def _pages(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
+def _pages(sections: Iterable[ShownSection]) -> Iterator[list[ShownSection]]:
     """Yield the sections of one page at a time."""
     page: list[ShownSection] = []
     letters = 0
@@ -159,35 +175,67 @@ def _pages(sections: Iterator[ShownSection]) -> Iterator[list[ShownSection]]:
 
 
 def section(reply: Mapping[str, Any], id: str) -> ShownSection:
-    """Return a section of a note. Raises MemoryNotFound."""
+    """Return a section of a note, or the whole note by its id. Raises MemoryNotFound."""
+    if id == reply["note"]:
+        return ShownSection(id, "", _lines(parse(reply["path"], reply["text"].encode()).body), "")
     if (found := next((each for each in _sections(reply) if each.id == id), None)) is None:
         raise MemoryNotFound("This section is not there any more.", "Open the note again.")
     return found
 
 
 def edit(shown: View) -> Response:
-    """Save a section. If it was changed meanwhile, nothing is written, and both texts are shown."""
+    """Save a section or a note, or `add` a section. If it was changed meanwhile, nothing is written, both are shown."""
     id, old, new = (_lines(shown.form.get(key, "")) for key in ("id", "old", "content"))
+    heading = " ".join(shown.form.get("heading", "").split())
+    new = f"## {heading}\n\n{new}" if heading and new.strip() else new
+    seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
+    theirs = None if is_new else _now(shown, id)
     try:
-        change = {"replace": {"old": old, "new": new}} if old else {"content": new}
-        done = shown.ask(notes.change, id, **change, expected_hash=shown.form.get("hash", ""))
+        if not is_new and (theirs is None or (old and theirs.text != old)):
+            raise Conflict("This text was changed meanwhile.", "Keep one of the two, or copy what you need.")
+        done = shown.ask(notes.change, id, **({"append": new} if is_new else seen.change(new)))
     except SpellbookError as error:
-        theirs = _now(shown, id)
-        return shown.page("conflict.html", faults.status_of(error), error=error, mine=new, theirs=theirs, id=id)
-    return shown.back(shown.entry("revise", done["path"]), view.chunk_address(id))
+        values = {"mine": new, "theirs": theirs, "id": id, "note": shown.form.get("note", ""), "is_new": is_new}
+        return shown.page("conflict.html", faults.status_of(error), error=error, **values)
+    return shown.back(shown.entry("revise", done["path"]))
 
 
 def _lines(text: str) -> str:
-    """Return a field of a form, which browsers send with CRLF."""
-    return text.replace("\r\n", "\n")
+    """Return a text with the line ends of forms and pages, and without empty lines around it."""
+    return text.replace("\r\n", "\n").strip("\r\n")
 
 
 def _now(shown: View, id: str) -> ShownSection | None:
     """Return a section as it is now, None if it is gone."""
     try:
-        return section(shown.ask(notes.note, id.rpartition("#")[0]), id)
+        return section(shown.ask(notes.note, shown.form.get("note", "")), id)
     except SpellbookError:
         return None
+
+
+def tick(shown: View) -> Response:
+    """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
+    at, step = shown.form.get("at", ""), shown.form.get("step", "")
+    found = section(shown.ask(notes.note, shown.form.get("note", "")), shown.form.get("id", ""))
+    lines = found.text.split("\n")
+    is_same = found.seen == shown.form.get("seen")
+    named = [
+        number
+        for number, line in enumerate(lines)
+        if _box(line) and (is_same and at == str(number) if at else line.rstrip().endswith(step))
+    ]
+    if len(named) != 1:
+        raise Conflict("The box is not there any more, or its text was changed.", "Look at the page again.")
+    line = lines[named[0]]
+    box = line.index("[") + 1
+    lines[named[0]] = f"{line[:box]}{'x' if line[box] == ' ' else ' '}{line[box + 1 :]}"
+    done = shown.ask(notes.change, found.id, **found.change("\n".join(lines)))
+    return shown.back(shown.entry("revise", done["path"]))
+
+
+def _box(line: str) -> bool:
+    """Return whether a line is a task with a box."""
+    return line.lstrip(" \t>-*+0123456789.)")[:3] in {"[ ]", "[x]", "[X]"}
 
 
 def set_properties(shown: View) -> Response:
@@ -237,19 +285,22 @@ def erase(shown: View) -> Response:
 
 
 def move(shown: View) -> Response:
-    """Ask where to, show what the move changes, then do it."""
-    old, new = shown.form.get("id", ""), shown.form.get("new", "").strip()
-    if not new:
-        folder, _, name = old.rpartition("/")
-        folders = sorted({folder, *shown.book.folders()} - {""})[:_MOST_FOLDERS]
-        name = name.removesuffix(".md")
-        return shown.page("move.html", done=None, id=old, folder=folder, name=name, folders=folders)
-    if "folder" in shown.form:
-        new = "/".join(filter(None, (shown.form["folder"], f"{new.removesuffix('.md')}.md")))
+    """Ask where to, and move there at once; if links follow, show them first."""
+    old, name = shown.form.get("id", ""), shown.form.get("name", "").strip()
+    folder, _, own_name = old.rpartition("/")
+    if not name:
+        newest = dict.fromkeys(each.path.rpartition("/")[0] for each in shown.book.recent(_MOST_VERSIONS).notes)
+        folders = sorted({*shown.book.folders()} - {""})[:_MOST_FOLDERS]
+        recent = [each for each in dict.fromkeys((*newest, *folders, "")) if each != folder][:_RECENT]
+        lists, name = {"folders": folders, "recent": recent}, own_name.removesuffix(".md")
+        return shown.page("move.html", done=None, id=old, folder=folder, name=name, lists=lists)
+    folder = shown.form.get("folder", "").strip().strip("/")
+    new = "/".join(filter(None, (folder, f"{name.removesuffix('.md')}.md")))
     is_sure = shown.form.get("sure") == "yes"
-    done = shown.ask(changes.move, old=old, new=new, dry_run=not is_sure)
-    if not is_sure:
-        return shown.page("move.html", done=done, id=old, new=new)
+    done = {} if is_sure else shown.ask(changes.move, old=old, new=new, dry_run=True)
+    if done.get("changed") or done.get("left"):
+        return shown.page("move.html", done=done, id=old, folder=folder, name=name)
+    done = shown.ask(changes.move, old=old, new=new, dry_run=False)
     return shown.back(shown.entry(moves.VERB), view.note_address(shown.book.resolve(done["new"]).note))
 
 
@@ -264,6 +315,7 @@ ROUTES = [
     view.page("/image/{id:path}", image),
     view.page("/graph", graph),
     view.action("/do/edit", edit),
+    view.action("/do/tick", tick),
     view.action("/do/properties", set_properties),
     view.action("/do/pin", pin),
     view.action("/do/review", review, "admin"),

@@ -20,14 +20,8 @@ NAMES = (
 )
 """Keys that the page calls by a name of its own."""
 
-DATES = tuple(
-    f"{{0}} {month} {{1}}"
-    for month in (
-        *("January", "February", "March", "April", "May", "June"),
-        *("July", "August", "September", "October", "November", "December"),
-    )
-)
-"""A date in each month, as it is said: the day and the year."""
+DATE = "DAY MONTH YEAR"
+"""A date as it is said; the Korean has NUMBER for the month."""
 
 _ELSEWHERE = {"id", "title", "pinned", *RELATIONS}
 """Keys that the page says in another place."""
@@ -83,7 +77,8 @@ def edited(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def date(day: dt.date, phrase: Callable[..., str]) -> str:
     """Return a day as a person writes it."""
-    return phrase(DATES[day.month - 1], day.day, day.year)
+    values = {"DAY": day.day, "MONTH": f"{day:%B}", "YEAR": day.year, "NUMBER": day.month}
+    return re.sub("[A-Z]{3,}", lambda word: str(values[word[0]]), phrase(DATE))
 
 
 def _day(text: str) -> dt.date | None:

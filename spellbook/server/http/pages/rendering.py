@@ -32,6 +32,7 @@ _AROUND = 420
 """Letters of an excerpt."""
 
 _TAGS = {
+    "button",
     *("a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6", "hr"),
     *("img", "li", "mark", "ol", "p", "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
@@ -39,6 +40,7 @@ _CLASSES = {
     "blockquote": {"callout"},
     "p": {"callout-title"},
     "span": {"picture", "why", "missing", "box", "done"},
+    "button": {"box", "done"},
     "a": {"wiki", "away"},
 }
 _CALLOUT = re.compile(r"^\[!([\w-]{1,30})\][+-]?[ \t]*(.*)", re.I)
@@ -84,20 +86,23 @@ _MOST_NAMED = 300
 _WIDTH = re.compile(r"(?:^|\|)\s*(\d{1,4})(?:x\d{1,4})?\s*$")
 
 
-def rendered(text: str, reach: Reach, show: Show, title: str = "") -> Markup:
+def rendered(text: str, reach: Reach, show: Show, title: str = "", form: str = "") -> Markup:
     """
     Return a section's Markdown as HTML; `reach` finds the notes that it links to, and `show` its pictures.
 
-    A first heading that repeats the `title` above it is left out.
+    A first heading that repeats the `title` above it is left out. With the id of a `form`, each box of a task is a
+    button that sends it with the number of the box's line, `at`.
     """
     import nh3
 
     first, _, after = text.lstrip().partition("\n")
-    text = after if title and first.startswith("# ") and first[2:].strip() == title else text
-    body, rest = text[:MOST_LETTERS], text[MOST_LETTERS:]
-    made = _parser().render(body, {"reach": reach, "show": show})
+    body = after if title and first.startswith("# ") and first[2:].strip() == title else text
+    above = text[: len(text) - len(body)].count("\n")
+    body, rest = body[:MOST_LETTERS], body[MOST_LETTERS:]
+    made = _parser().render(body, {"reach": reach, "show": show, "form": form, "above": above})
     attributes = {"a": {"href", "title"}, "ol": {"start"}, "th": {"align"}, "td": {"align"}}
     attributes["img"] = {"src", "alt", "width", "loading"}
+    attributes["button"] = {"name", "value", "form", "aria-pressed", "aria-label"}
     clean = nh3.clean(
         made,
         tags=_TAGS,
@@ -189,12 +194,18 @@ def _callouts(state: Any) -> None:
                     break
         elif before == "list_item_open" and (task := _TASK.match(first.content)):
             first.content = first.content[task.end() :]
-            token.children.insert(0, markdown_it.token.Token("box", "", 0, content=task[1]))
+            meta = {"line": token.map[0] if token.map else 0, "task": token.content[task.end() :]}
+            token.children.insert(0, markdown_it.token.Token("box", "", 0, content=task[1], meta=meta))
 
 
-def _box(_: RendererHTML, tokens: Sequence[Token], at: int, *__: Any) -> str:
+def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:
     is_done = tokens[at].content in "xX"
-    return f'<span class="box{" done" if is_done else ""}">{"☑" if is_done else "☐"}</span> '
+    look = f'class="box{" done" if is_done else ""}"'
+    if not env["form"]:
+        return f"<span {look}>{'☑' if is_done else '☐'}</span> "
+    at, task = env["above"] + tokens[at].meta["line"], _without_marks(tokens[at].meta["task"])[:_MOST_NAMED].strip()
+    sent = Markup('name="at" value="{}" form="{}" aria-label="{}"').format(at, env["form"], task)
+    return f'<button {look} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
 
 def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -> str:

@@ -1,35 +1,40 @@
-"""The page of health: alerts, faults, the last check, and the repairs; and the settings."""
+"""The page of health: five things to look after, each with its repair; and the settings of a person."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
+import segno
+from markupsafe import Markup
 from starlette.responses import Response
 
+from spellbook.capture.ledger import Ledger
 from spellbook.server.http.admin import alerts, upkeep
 from spellbook.server.http.api import changes, finding
+from spellbook.server.http.callers import RIGHTS
+from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.pages import view
+from spellbook.server.http.pages.login import keep
 from spellbook.server.http.pages.view import View
+from spellbook.server.http.tokens import PHONE
 
 
-def health(shown: View) -> Response:
-    """Show alerts, faults and the last check, with their repairs."""
+def health(shown: View, reply: object = None) -> Response:
+    """Show what a person can look after: backup, duplicates, links (`reply`), broken notes, and what is not found."""
     is_admin = shown.may("admin")
     # It names notes that not every caller may see.
     last = None if shown.caller.is_limited else shown.served.jobs.last("check")
-    listed = shown.ask(alerts.alerts)["alerts"] if is_admin else []
-    return shown.page("health.html", status=shown.ask(finding.status), check=last, admin=is_admin, alerts=listed)
-
-
-def examine(shown: View) -> Response:
-    """Run the checks of `spellbook doctor` and list what they found."""
-    return shown.page("examined.html", checks=[*shown.book.whole.doctor()])
+    alarms = shown.ask(alerts.alerts)["alerts"] if is_admin else []  # those about the machine are the API's
+    listed = [each for each in alarms if each["id"] in {"degraded", "disk"}]
+    found = {"status": shown.ask(finding.status), "result": last.result if last else None, "reply": reply}
+    return shown.page("health.html", admin=is_admin, alerts=listed, **found)
 
 
 def links(shown: View) -> Response:
-    """List the links that lead nowhere; the page of health asks for it as a part, since it takes a while."""
+    """List the links that lead nowhere; a script of the page of health asks for this part, since it takes a while."""
     reply = shown.ask(upkeep.broken_links)
-    return shown.page("links.html" if shown.is_part else "links_page.html", reply=reply)
+    return shown.page("links.html", reply=reply) if shown.is_part else health(shown, reply)
 
 
 def mend(shown: View) -> Response:
@@ -48,27 +53,64 @@ def merge(shown: View) -> Response:
     return shown.page("merge.html", done=done, a=a, b=b)
 
 
-def settings(shown: View) -> Response:
-    """Where everything is, and how a client is told of this server. Nothing is changed here."""
+def settings(shown: View, made: str = "") -> Response:
+    """Show what a person can set, and how a client is told of this server; `made` is a token to be shown once."""
     url = str(shown.request.base_url).rstrip("/")
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
     client = {"type": "http", "url": f"{url}/mcp", **header}
-    tokens = [each.as_dict() for each in shown.served.tokens.all()] if shown.may("admin") else []
+    is_admin, served = shown.may("admin"), shown.served
+    has_code = served.phone and (is_admin or shown.caller.name == PHONE)
     return shown.page(
         "settings.html",
-        status=shown.ask(finding.status) if shown.may("admin") else None,
-        config=shown.book.config if shown.may("admin") else None,
-        toolsets=shown.served.toolsets,
-        tokens=tokens,
+        vault=shown.book.config.vault if is_admin else "",
+        tokens=served.tokens.all() if is_admin else (),
+        made=made,
+        rights=RIGHTS,
+        ledger=Ledger(str(shown.book.config.vault)) if is_admin else None,
+        clients=[(name, dt.datetime.fromtimestamp(at)) for name, at in [*served.clients.items()][::-1]],
+        picture=Markup(segno.make_qr(served.phone).svg_inline(scale=5, border=3, light="#fff")) if has_code else "",
         client=json.dumps({"mcpServers": {"spellbook": client}}, indent=2, ensure_ascii=False),
     )
+
+
+def look(shown: View) -> Response:
+    """Keep the language or the colours that a person chose in this browser; "" goes by the browser again."""
+    answer = shown.back(to="/settings")
+    for what in {"lang", "theme"} & shown.form.keys():
+        keep(shown.request, answer, f"spellbook-{what}", shown.form[what][:9], 365 * 24 * 3600)
+    return answer
+
+
+def add_token(shown: View) -> Response:
+    """Make a token and show it, once. A browser that needed none until now is logged in with it."""
+    tokens = shown.served.tokens
+    made = tokens.add(shown.form.get("name", "").strip(), shown.form.get("may"))  # type: ignore[arg-type]  # it checks
+    answer = settings(shown, made)
+    return answer if shown.caller.name else keep(shown.request, answer, COOKIE, tokens.cookie(made) or "")
+
+
+def revoke(shown: View) -> Response:
+    """Remove a token: it is refused at once, and so is every browser that logged in with it."""
+    if shown.served.tokens.remove(shown.form.get("name", "")).name == PHONE:
+        shown.served.phone = ""
+    return shown.back()
+
+
+def capture(shown: View) -> Response:
+    """Switch on or off that sessions of agents on this machine become notes."""
+    vault = shown.book.config.vault
+    Ledger(str(vault)).turn(shown.form.get("on") == "yes", vault)
+    return shown.back()
 
 
 ROUTES = [
     view.page("/upkeep", health),
     view.page("/links", links),
     view.page("/settings", settings),
-    view.action("/do/examine", examine, "read"),
+    view.action("/look", look, "read"),
+    view.action("/do/token", add_token, "admin"),
+    view.action("/do/revoke", revoke, "admin"),
+    view.action("/do/capture", capture, "admin"),
     view.action("/do/mend", mend),
     view.action("/do/merge", merge),
 ]

@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spellbook.capture.ledger import Ledger
+from spellbook.editing import moves
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.library.reader import Reader
 from spellbook.search import presentation
@@ -33,7 +34,7 @@ from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Job
 from spellbook.settings import translate
-from spellbook.system.errors import Conflict, InvalidInput, PermissionDenied, SpellbookError
+from spellbook.system.errors import Conflict, InvalidInput, MemoryNotFound, PermissionDenied, SpellbookError
 from spellbook.text.quoting import counted
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ ENDED = dt.timedelta(seconds=10)
 
 _MOST_FIELDS = 100
 _MOST_PATH = 200
+_NOTES = re.compile("/(?:note|history)/")
+_FOR_PROGRAMS = re.compile(r"\w\(|get_index|/api/|/admin/")
 _log = logging.getLogger(__name__)
 
 Handler = Callable[["View"], Response]
@@ -61,7 +64,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, day, size)
+    filters = (note_address, chunk_address, folder_address, day, size, advice)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     return made
@@ -135,10 +138,10 @@ class View:
 
     def page(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         """Return a page, or a part of one, by its template."""
-        own = {"view": self, "job": self.job, "csrf": self.csrf}
+        own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
         words = {"_": self.say, "translated": self.translated, "count": self.count}
         text = environment().get_template(template).render({**own, **words, **values})
-        return HTMLResponse(text, code, {"vary": "Accept-Language"})
+        return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
 
     @property
     def job(self) -> Job | None:
@@ -164,9 +167,14 @@ class View:
             place = f"{path}{'&' if '?' in path else '?'}{urlencode({'done': done})}{'#' + rest if rest else ''}"
         return RedirectResponse(place, 303)
 
-    def did(self, entry: str) -> str:
-        """Return the verb of an entry of the log, "" if it is none of the latest."""
-        return next((each.verb for each in self.book.log() if str(each.id) == entry), "")
+    def did(self, entry: str) -> tuple[str, list[str]]:
+        """Return the verb of one of the latest entries of the log, and between which places it moved a note, if so."""
+        verb, what = next(((each.verb, each.what) for each in self.book.log() if str(each.id) == entry), ("", ""))
+        move = what.partition(f": {moves.VERB} ")[2] if verb == "undo" else what if verb == moves.VERB else ""
+        (old, _, was), (new, _, now) = (each.removesuffix(".md").rpartition("/") for each in move.partition(" → ")[::2])
+        quote = "‘{}’" if self.language == "ko" else "{}"
+        places = (was, now) if old == new else (old, new)  # the names, if the folder stays
+        return verb, [quote.format(place or self.say("no folder")) for place in places] if move else []
 
     def entry(self, verb: str, path: str = "") -> int | None:
         """Return the latest entry of the log by a verb, about a path if one is given."""
@@ -215,7 +223,7 @@ def action(path: str, handler: Handler, right: May = "write", *, waits: bool = F
 
 def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: May = "read") -> Response:
     who, of = served.caller_of(request), served.served_of(request)
-    view = View(request, of.book_of(who), language(request.headers.get("accept-language", "")), form)
+    view = View(request, of.book_of(who), language(request), form)
     try:
         is_form = request.method == "POST" and who.by_cookie
         if is_form and not Tokens.is_csrf(request.cookies.get(COOKIE, ""), form.get("csrf", "")):
@@ -232,6 +240,8 @@ def _answer(handler: Handler, request: Request, form: Mapping[str, str], right: 
 
 
 def _error_page(view: View, error: SpellbookError) -> Response:
+    if isinstance(error, MemoryNotFound) and (view.form.get("id") or _NOTES.match(view.request.url.path)):
+        return view.page("missing.html", faults.status_of(error), is_note=True)
     difference = error.difference if isinstance(error, Conflict) else ""
     return view.page("error.html", faults.status_of(error), error=error, difference=difference)
 
@@ -245,7 +255,12 @@ async def missing(request: Request, error: Exception) -> Response:
 
 
 def _missing(shown: View) -> Response:
-    return shown.page("missing.html", 404, path=shown.request.url.path[:_MOST_PATH])
+    return shown.page("missing.html", 404, is_note=False, path=shown.request.url.path[:_MOST_PATH])
+
+
+def advice(error: SpellbookError) -> str:
+    """Return an error's hint, "" for one that is for agents and programs: it names a tool or an address of the API."""
+    return "" if _FOR_PROGRAMS.search(error.hint) else error.hint
 
 
 def wants_page(request: Request) -> bool:

