@@ -70,7 +70,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Keep one chunk as a note, in a session of rest(). remember(content) needs none.
 
-        A duplicate is named, not written: revise the older note.
+        A duplicate is named, not written: revise that one.
         """
         return _scribe(book, [chunk], book.whole.require_session(session_id).id, **options)[0]
 
@@ -101,7 +101,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         """
         Keep a fact, preference, decision or text of any length as a note. Search finds it at once.
 
-        Tag a preference "preference". The answer names older notes that it may overturn or repeat.
+        Tag a preference "preference". The answer names older notes it may overturn or repeat.
         """
         return as_json(**book.memories.remember(**memory))
 
@@ -208,7 +208,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
-        """List notes by date, newest first."""
+        """List notes by their dates, the newest first."""
         listed = book.recent(limit, offset, filter)
         return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
