@@ -118,7 +118,7 @@ VERBS: dict[str, Callable[[Gone], object]] = {
 READS = {
     "migrate_back",  # which is migrate
     *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks"),
-    *("superseded", "topics", "folders", "tags", "opened", "broken_links"),
+    *("superseded", "topics", "folders", "tags", "broken_links"),
     *(
         "contents",
         "about",

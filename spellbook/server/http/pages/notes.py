@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -87,7 +86,6 @@ def note(shown: View) -> Response:
         properties=properties.read(reply["meta"], stored.tags, shown.say),
         edited=properties.edited(reply["meta"]),
         few=_FEW,
-        day=properties.date(dt.date.fromisoformat(stored.day), shown.say),
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
         related=[each for each in reply["related"] if each["id"] not in known],
@@ -232,7 +230,7 @@ def erase(shown: View) -> Response:
         linked = shown.book.around(id).backlinks
         return shown.page("erase.html", chunk=chunk, id=id, linked=linked, notes=[chunk], topic="")
     done = shown.ask(notes.erase, id)
-    return shown.back(done["entry"], "/activity")
+    return shown.back(done["entry"], shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.notes import splitter
 from spellbook.notes.pictures import OTHER_SUFFIXES, SUFFIXES, suffix
+from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
 from spellbook.text.stop_words import STOP_WORDS
@@ -30,6 +35,12 @@ MOST_LETTERS = 100_000
 
 _AROUND = 420
 """Letters of an excerpt."""
+
+_GIST = 220
+"""Letters of a note in a list."""
+
+_NOTHING = (0, 0.0), (0, 0)
+"""The worth and the place of a sentence that answers nothing."""
 
 _TAGS = {
     *("a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6", "hr"),
@@ -51,7 +62,7 @@ _MARKS = re.compile(
     # Where a block begins: a heading, a quote, an item of a list.
     r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )(?: \[[ xX]\])?|\d+\.(?= ))[ \t]*(?:\[![\w-]+\][+-]?)?"
     r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
-    r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b"
+    r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b|<!--[^<>\n]{0,200}-->"
 )
 _AWAY = re.compile(r"(?i)(?:https?:)?//|mailto:")
 _HANGUL = re.compile("[가-힣]")
@@ -281,23 +292,48 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
     return made + escape(text[at:])
 
 
-def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Markup:
-    """Return the part of a text around the first word of a question, without marks and the heading shown above it."""
-    lines = text[:_MOST_EXCERPTED].strip().splitlines()
+def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "") -> Markup:
+    """
+    Return the part of a text around the sentence that answers a question best, which is bold.
+
+    It has most of the question's `words`, or is worth most by `weigh`. The heading shown above is left out.
+    """
+    body = _plain_text(text[:_MOST_EXCERPTED], heading)
+    spans = [*splitter.sentences(body)]
+    texts = [body[first:last] for first, last in spans]
+    found = [len({match[0].lower() for match in words.finditer(text)}) if words else 0 for text in texts]
+    worth, at = max(zip(zip(found, weigh(texts), strict=True), spans, strict=True), key=itemgetter(0), default=_NOTHING)
+    first, last = at if any(worth) else (0, 0)
+    start = body.find(" ", first - _AROUND // 3) + 1 if first > _AROUND // 3 and len(body) > _AROUND else 0
+    shown = _cut(body[start:], _AROUND)
+    end = start + len(shown)
+    lead, best, rest = (marked(body[a:b], words) for a, b in pairwise((start, max(start, first), min(last, end), end)))
+    best = best and Markup("<strong>{}</strong>").format(best)
+    return Markup("{}{}{}{}{}").format("… " * (start > 0), lead, best, rest, " …" * (end < len(body)))
+
+
+def gist(chunk: StoredChunk) -> str:
+    """Return a line or two of a note that say more than its title, "" if it has none."""
+    body = _plain_text(chunk.text[: 3 * _GIST], "")
+    after = body.removeprefix(" ".join(chunk.title.split()).rstrip(" .…"))
+    told = body if after[:1].isalnum() else after.lstrip(" .,;:…")
+    shown = _cut(told, _GIST)
+    return f"{shown} …" if shown != told else told
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, cut at a space if there is one in its second half."""
+    return (
+        text if len(text) <= most else text[:most].rpartition(" ")[0] if " " in text[most // 2 : most] else text[:most]
+    )
+
+
+def _plain_text(text: str, heading: str) -> str:
+    """Return a text on one line without marks, and without a first heading that repeats the one shown above it."""
+    lines = text.strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    body = " ".join(_without_marks("\n".join(lines)).split())
-    first = words.search(body) if words else None
-    start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
-    start = body.find(" ", start) + 1 if start else 0
-    end = start + _AROUND
-    end = (
-        body.rfind(" ", start + _AROUND // 2, end)
-        if end < len(body) and " " in body[start + _AROUND // 2 : end]
-        else end
-    )
-    before, after = "… " if start else "", " …" if end < len(body) else ""
-    return Markup("{}{}{}").format(before, marked(body[start:end], words), after)
+    return " ".join(_without_marks("\n".join(lines)).split())
 
 
 def _without_marks(text: str) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.search import newest, presentation
+from spellbook.search import newest, packing, presentation
+from spellbook.search.ranking import Hit
 from spellbook.server.http.api import finding
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
 from spellbook.settings.limits import MOST_HITS
+from spellbook.text import terms
+from spellbook.text.stop_words import STOP_WORDS
 
 MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
 DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
@@ -50,15 +54,15 @@ def search(shown: View) -> Response:
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
         words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
+        weigh = packing.by_words({word: 1.0 for word in terms.terms(wanted["q"]) if word not in STOP_WORDS})
         more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
         is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {
             "answer": answer,
-            "listed": found[offset:],
+            "listed": [_told(hit, wanted["q"]) for hit in found[offset:]],
             "more": more if is_more and not is_brief else "",
             "most_sections": _MOST_SECTIONS,
-            "seconds": _seconds(answer.ms),
-            "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
+            "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
@@ -75,9 +79,11 @@ def search(shown: View) -> Response:
     return shown.page("search.html", **values)
 
 
-def _seconds(ms: float) -> str:
-    """Return a time in seconds, with two digits where it is short."""
-    return f"{ms / 1_000:.1f}" if ms >= 100 else f"{max(ms, 10) / 1_000:.2f}"
+def _told(hit: Hit, query: str) -> Hit:
+    """Return a hit without the reason that it is in another language if the question has letters of its script."""
+    is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
+    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != presentation.FOREIGN]
+    return replace(hit, why={**hit.why, "adjustments": left})
 
 
 def _examples(shown: View) -> list[str]:
