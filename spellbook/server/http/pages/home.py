@@ -46,7 +46,6 @@ def home(shown: View) -> Response:
         newest=[chunk for chunk in recent if chunk not in kept][:_NEWEST],
         pending=shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending"),
         reviews=due[:_REVIEWS],
-        vault=shown.book.config.vault,
     )
 
 

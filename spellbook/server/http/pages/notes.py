@@ -228,7 +228,7 @@ def erase(shown: View) -> Response:
     if shown.form.get("sure") != "yes":
         chunk = shown.book.resolve(id)
         linked = shown.book.around(id).backlinks
-        return shown.page("erase.html", chunk=chunk, id=id, linked=linked, notes=[chunk], topic="")
+        return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
     done = shown.ask(notes.erase, id)
     return shown.back(done["entry"], shown.form.get("to") or "/activity")
 

@@ -97,7 +97,11 @@ def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, st
         return phrase("{0} ago", number) if minutes else phrase("just now")
     day = dt.date.fromisoformat(chunk.day)
     days = (dt.date.today() - day).days
-    near = [phrase("today"), phrase("yesterday"), *(phrase("{0} ago", count(number, "day")) for number in range(2, 7))]
+    near = [
+        phrase("Today").lower(),
+        phrase("Yesterday").lower(),
+        *(phrase("{0} ago", count(number, "day")) for number in range(2, 7)),
+    ]
     return near[days] if 0 <= days < len(near) else date(day, phrase)
 
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -38,9 +37,6 @@ _AROUND = 420
 
 _GIST = 220
 """Letters of a note in a list."""
-
-_NOTHING = (0, 0.0), (0, 0)
-"""The worth and the place of a sentence that answers nothing."""
 
 _TAGS = {
     *("a", "b", "blockquote", "br", "code", "dd", "del", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6", "hr"),
@@ -299,17 +295,18 @@ def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str
     It has most of the question's `words`, or is worth most by `weigh`. The heading shown above is left out.
     """
     body = _plain_text(text[:_MOST_EXCERPTED], heading)
-    spans = [*splitter.sentences(body)]
-    texts = [body[first:last] for first, last in spans]
-    found = [len({match[0].lower() for match in words.finditer(text)}) if words else 0 for text in texts]
-    worth, at = max(zip(zip(found, weigh(texts), strict=True), spans, strict=True), key=itemgetter(0), default=_NOTHING)
-    first, last = at if any(worth) else (0, 0)
+
+    def worth(span: tuple[int, int]) -> tuple[int, float]:
+        sentence = body[slice(*span)]
+        return len({match[0].lower() for match in words.finditer(sentence)}) if words else 0, weigh([sentence])[0]
+
+    best = max(splitter.sentences(body), key=worth, default=(0, 0))
+    first, last = best if any(worth(best)) else (0, 0)
     start = body.find(" ", first - _AROUND // 3) + 1 if first > _AROUND // 3 and len(body) > _AROUND else 0
-    shown = _cut(body[start:], _AROUND)
-    end = start + len(shown)
-    lead, best, rest = (marked(body[a:b], words) for a, b in pairwise((start, max(start, first), min(last, end), end)))
-    best = best and Markup("<strong>{}</strong>").format(best)
-    return Markup("{}{}{}{}{}").format("… " * (start > 0), lead, best, rest, " …" * (end < len(body)))
+    end = start + len(_cut(body[start:], _AROUND))
+    lead, bold, rest = (marked(body[a:b], words) for a, b in pairwise((start, max(start, first), min(last, end), end)))
+    bold = bold and Markup("<strong>{}</strong>").format(bold)
+    return Markup("{}{}{}{}{}").format("… " * (start > 0), lead, bold, rest, " …" * (end < len(body)))
 
 
 def gist(chunk: StoredChunk) -> str:
@@ -329,13 +326,9 @@ def _cut(text: str, most: int) -> str:
 
 
 def _plain_text(text: str, heading: str) -> str:
-    """Return a text on one line without marks, and without a first heading that repeats the one shown above it."""
+    """Return a text on one line, without most marks of Markdown, and without a first heading that repeats `heading`."""
     lines = text.strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    return " ".join(_without_marks("\n".join(lines)).split())
-
-
-def _without_marks(text: str) -> str:
-    """Return Markdown without most of its marks, for a line or two of it."""
-    return _MARKS.sub(" ", _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text))
+    named = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", "\n".join(lines))
+    return " ".join(_MARKS.sub(" ", named).split())

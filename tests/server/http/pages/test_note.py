@@ -164,7 +164,10 @@ def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: 
     page = browser.open("/note/a & b/책/2 둘")
     assert 'href="/contents?folder=a+%26+b">a &amp; b</a>' in page
     assert 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>' in page
-    assert [unescape(each) for each in re.findall(r'rel="(?:prev|next)">([^<]*)', page)] == ["1 하나", "10 열"]
+    assert [unescape(each) for each in re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)] == [
+        "1 하나",
+        "10 열",
+    ]
     assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
     assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
     assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
