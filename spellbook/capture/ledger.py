@@ -60,6 +60,8 @@ class Ledger:
 
     def put(self, *values: tuple[str, str, Any], job: str = "", patience: float = BUSY_SECONDS) -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
+        if not self._database.file.exists():
+            disk.restrict(self.folder, Path(self._root))
         with self._database.transaction(patience=patience) as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from spellbook.capture.ledger import Ledger
 from spellbook.library.book import Spellbook
 from spellbook.server.http.served import Served
 from tests.helpers import Write
@@ -67,6 +68,7 @@ def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser: Browser, kep
     """Kept, it leaves the list and stays as it is; forgotten, it is in the trash until undo; earlier ones follow."""
     page = browser.open("/")
     before = (vault / "memory/0.md").read_bytes()
+    vault.chmod(0o700)
     page = browser.send("/do/keep", **browser.form(page, "/do/keep", "A0")).text
     assert titles(agents(page)) == ["Fact 1"]
     assert "Fact 0" in part(page, "Newest notes")
@@ -80,6 +82,7 @@ def test_a_note_of_an_agent_is_kept_corrected_or_forgotten(browser: Browser, kep
     page = browser.send("/do/undo", **browser.form(page, "/do/undo")).text
     assert titles(agents(page)) == ["Fact 1"]
     browser.send("/do/keep", 404, id="nothing")
+    assert Ledger(str(vault)).folder.stat().st_mode & 0o077 == vault.stat().st_mode & 0o077
 
 
 def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: Served, vault: Path) -> None:
