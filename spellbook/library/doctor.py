@@ -24,6 +24,9 @@ from spellbook.vault import obsidian
 if TYPE_CHECKING:
     from spellbook.archive.snapshots import Snapshots
 
+_MOST_OPENED = 5
+"""Notes that are listed as opened most."""
+
 _MOST_LISTED = 20
 """Maximum number of broken links to list whose target is not known."""
 
@@ -35,7 +38,7 @@ class Remark(str):
 
 
 def figures(index: Index, meter: Meter) -> dict[str, Any]:
-    """Return counts and sizes, chunks by category and response times."""
+    """Return counts and sizes, chunks by category, response times, and the notes opened most."""
     catalog = index.catalog
     with catalog.reading():  # one state, so that the sums are consistent
         counts, categories, sizes = catalog.counts(), catalog.by_category(), catalog.sizes()
@@ -50,6 +53,7 @@ def figures(index: Index, meter: Meter) -> dict[str, Any]:
         "looked_at": local(looked_at) if looked_at else None,
         "embedded": totals.get("embedded", 0),
         "reused": totals.get("reused", 0),
+        "opened": {note: use.count for note, use in catalog.usage.most(_MOST_OPENED).items()},
     }
 
 

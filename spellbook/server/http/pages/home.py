@@ -60,6 +60,7 @@ def _attention(shown: View, reason: str) -> list[str]:
 
 def keep(shown: View) -> Response:
     """Take a note of an agent off the first page: a person has seen it, and it stays as it is."""
+    shown.book.index.vault.check_there()
     id = shown.book.resolve(shown.form.get("id", "")).note
     Ledger(str(shown.book.config.vault)).put((_SEEN, id, 1))
     return shown.back()
