@@ -34,7 +34,7 @@ _LOSS = "capture is off until `spellbook capture on`"
 _TABLES = """
     -- switch, by its name, CAPTURE or another's: {on, at, since}; key: of an exchange; transcript: the offset at which
     -- to read on; session: [name of its note, last part of that] or FORGOTTEN; job: what a hook was given; run: how the
-    -- last one failed.
+    -- last one failed; seen: the id of an agent's note that a person kept on the first page.
     CREATE TABLE kept (kind TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
 """
 _started: list[Any] = []
@@ -60,6 +60,8 @@ class Ledger:
 
     def put(self, *values: tuple[str, str, Any], job: str = "", patience: float = BUSY_SECONDS) -> None:
         """Write values by kind and key, and delete a job that is done: all or nothing."""
+        if not self._database.file.exists():
+            disk.restrict(self.folder, Path(self._root))
         with self._database.transaction(patience=patience) as connection:
             rows = [(kind, key, json.dumps(value)) for kind, key, value in values]
             connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", rows)

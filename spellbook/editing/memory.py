@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -24,6 +25,9 @@ from spellbook.text import credentials
 from spellbook.text.quoting import counted
 from spellbook.text.stop_words import STOP_WORDS
 from spellbook.text.terms import estimate_tokens, is_short
+
+AGENT: ContextVar[str] = ContextVar("agent", default="")
+"""The name of the agent that writes memories in this context, "" for a person."""
 
 CATEGORY = "knowledge"
 """The category of a memory that names none."""
@@ -179,6 +183,7 @@ def check(
         findings.errors.append("valid_until is before valid_from")
     if untrusted:
         meta[privacy.TRUST] = privacy.UNTRUSTED
+    meta |= {"agent": agent} if (agent := AGENT.get()) else {}
     for key in set(chunk) - {"text", "metadata"}:
         findings.warnings.append(f"{key!r} beside text and metadata was not kept; put it into metadata")
     if not meta.get("topic"):
@@ -208,7 +213,7 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     for name, value in values.items():
         key = known_key(str(name))
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(key, key)
-        own = {"id", "created", "updated", "created_at", "updated_at", "rest_session_id"}
+        own = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id"}
         if key in own or fold(key) == privacy.TRUST:
             findings.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
         elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):

@@ -169,11 +169,6 @@ class Reader:
         self.refresh()
         return newest.recent(self.index, limit, offset, filter)
 
-    def opened(self, limit: int = 20) -> list[StoredChunk]:
-        """Return the first chunk of the notes that were opened last, by whomever, the latest first."""
-        self.refresh()
-        return newest.opened(self.index, limit)
-
     def show(self, id: str, as_of: str = "") -> list[StoredChunk]:
         """Return the chunk, or the chunks of the note, of this id, path or title, as it held. Raises MemoryNotFound."""
         self.refresh()

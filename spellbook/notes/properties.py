@@ -24,7 +24,7 @@ _RULING = {*LABELS, *_GUARDED.split(","), *RELATIONS}
 _DATES = "created,date,date created,created_at,updated,modified,date modified,updated_at"
 _KNOWN = {*_RULING, *_DATES.split(","), *VALID, "language", "lang", "cssclass", "cssclasses"}
 _WRITTEN = "type,source,saved_from,source_type,author,published,fetched,description,summary,confidence,user_involvement"
-_KEPT = {*_KNOWN, *_WRITTEN.split(","), "review", "source_hash"}
+_KEPT = {*_KNOWN, *_WRITTEN.split(","), "agent", "review", "source_hash"}
 """Keys of what Spellbook writes; in a person's note some of them are the person's own."""
 _MOST_OWN, _MOST_LISTED, _MOST_LETTERS = 1_000, 10, 200
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spellbook.index.catalog.schema import StoredChunk
-from spellbook.index.filters import NO_GUIDES, Filter, conditions, day_of, without_guides
+from spellbook.index.filters import Filter, conditions, day_of, without_guides
 from spellbook.index.opened import Index
 from spellbook.search import related
 from spellbook.settings.limits import MOST_LISTED, MOST_OFFSET
@@ -19,9 +19,6 @@ _MOST_REVIEWS = 1_000
 """Review dates, and notes with one, that are looked through."""
 
 _SHOWN = ("path", "line", "title", "heading", "text", "topic", "category", "keywords", "tags", "importance")
-
-_LOOKED_THROUGH = 3
-"""Notes that are looked at for each one that was opened last. By hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +46,6 @@ def recent(index: Index, limit: int, offset: int, filter: Filter | None) -> Rece
     named = conditions(filter)
     notes, total = index.catalog.newest((*named, *without_guides(named), *index.visible), limit, offset)
     return Recent(tuple(notes), total)
-
-
-def opened(index: Index, limit: int) -> list[StoredChunk]:
-    """Return the first chunks of the `limit` notes that were opened last, the latest first, without the guides."""
-    # Some were erased since, or are guides.
-    uses = index.catalog.usage.latest(_LOOKED_THROUGH * limit)
-    held = {chunk.note: chunk for chunk in index.catalog.heads(uses, (NO_GUIDES, *index.visible))}
-    return [held[id] for id in uses if id in held][:limit]
 
 
 def living(index: Index, limit: int, filter: Filter) -> Recent:

@@ -31,6 +31,8 @@ _LEAST_TOLD = 0.03
 """Share of a score from which on its reason is told in words. By hand."""
 SESSION = "from a session, not kept on purpose"
 """The label of a session that was captured, and the reason of what it loses."""
+FOREIGN = "in another language"
+"""The reason of the credit for a text in another language than the question."""
 UNTRUSTED = " (untrusted)"
 """Follows a title or a topic of text from outside."""
 
@@ -241,6 +243,16 @@ def outside(by: Hit | StoredChunk) -> str:
 def is_session(by: object) -> bool:
     """Say whether the note of a hit or a chunk is a session that was captured, or was made of one."""
     return privacy.is_session(getattr(getattr(by, "chunk", by), "meta", {}))
+
+
+def author(by: object) -> tuple[str, str]:
+    """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
+    meta: Mapping[str, Any] = getattr(getattr(by, "chunk", by), "meta", {})
+    name = cut(str(meta.get("agent") or ""))
+    # Notes of agents that were written before their names were kept have an id and a type.
+    is_agent = name or {"id", "type"} <= meta.keys() or privacy.trust_of(meta) == privacy.AGENT
+    kind = "page" if is_outside(by) else "session" if is_session(by) else "agent" if is_agent else "me"
+    return kind, name
 
 
 def properties(chunk: StoredChunk) -> str:

@@ -18,7 +18,7 @@ from spellbook.index.catalog.schema import StoredChunk
 from spellbook.index.catalog.usage import Use
 from spellbook.index.filters import fold, instant
 from spellbook.search import weights
-from spellbook.search.presentation import SESSION, is_session
+from spellbook.search.presentation import FOREIGN, SESSION, is_session
 from spellbook.search.related import Superseded
 from spellbook.search.text_scores import NO_PARTS, Leg, Match, Parts, Share
 from spellbook.text.quoting import counted
@@ -211,7 +211,7 @@ def fuse(candidates: Iterable[Candidate], mode: Mode, *, by_words_only: bool = F
             by_meaning, by_words = (sum(values) for _, (_, values) in _legs(best))
         candidate.score = round(round(semantic * by_meaning, 4) + round(keyword * by_words, 4), 4)
         if credit:
-            candidate.add("in another language", credit)
+            candidate.add(FOREIGN, credit)
     return fused
 
 
@@ -348,7 +348,7 @@ def _changes(
     if use is not None:
         fresh = 0.5 ** (max(0.0, now - use.last) / _DAY / weights.FORGOTTEN_DAYS)
         opened = min(weights.MOST_OPENED, weights.OPENED * math.log2(1 + use.count))
-        changes.append(_Adjustment(f"opened {use.count:,} times" if use.count > 1 else "opened once", opened * fresh))
+        changes.append(_Adjustment("opened before", opened * fresh))
     if chunk.meta.get("pinned") is True and not is_session(chunk):
         changes.append(_Adjustment("pinned", weights.PINNED))
     return changes, age(chunk, lives, use, now)

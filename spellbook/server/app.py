@@ -27,13 +27,14 @@ from mcp.types import GetPromptResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
 from spellbook import __version__
+from spellbook.editing.memory import AGENT
 from spellbook.index.metrics import CALLS, Meter
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
 from spellbook.server import debug_log, instructions, stdio
 from spellbook.server.arguments import lean
 from spellbook.server.background import Background
-from spellbook.server.names import DEFAULT, Names, toolsets_of, way_on
+from spellbook.server.names import DEFAULT, Names, agent_of, toolsets_of, way_on
 from spellbook.system import processes
 from spellbook.system.errors import InvalidInput, PermissionDenied, SpellbookError
 from spellbook.text import unicode
@@ -180,6 +181,7 @@ class _McpServer(MCPServer):
             self._clients[one_line(f"{info.name} {info.version}"[:_MOST_NAME])] = time.time()
         name = self.names.called(name)
         self.names.answer()
+        AGENT.set(agent_of(context))
         if self._meter.add(CALLS):
             await anyio.to_thread.run_sync(self._meter.flush)
         try:

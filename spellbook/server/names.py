@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from contextvars import ContextVar
+from typing import Any
 
 from spellbook.system.errors import InvalidInput, PermissionDenied
 
@@ -32,6 +33,9 @@ is listed as `search` where `core` is off. `server.instructions` says which tool
 """
 
 
+_OF_NO_AGENT = {"ai", "cli", "client", "mcp", "server", "vscode"}
+"""Words in the name of a client that do not name its agent."""
+
 _TOOL = re.compile(r"\b([a-z_]+)\(")
 
 _OF_COMMAND = {"`spellbook log`": "log", "`spellbook reindex`": "rebuild_index"}
@@ -53,6 +57,14 @@ def way_on(text: str) -> str:
     text = re.sub(r"`spellbook [^`]*`", lambda each: commands.get(each[0], f"{each[0]} (for the person)"), text)
     sentences = re.findall(r"(?s).+?(?:(?<=\.)\s+|$)", text)
     return "".join(said for said in sentences if {*_TOOL.findall(said)} <= listed).rstrip()
+
+
+def agent_of(context: Any) -> str:
+    """Return the name of the agent that makes a call, `Claude Code` for the client `claude-code`; "agent" for none."""
+    client = context.session.client_params if context else None
+    words = re.findall(r"[^\W_]+", client.client_info.title or client.client_info.name) if client else []
+    named = [word if word != word.lower() else word.capitalize() for word in words if word not in _OF_NO_AGENT]
+    return " ".join(named)[:40] or "agent"
 
 
 def toolsets_of(names: str) -> tuple[str, ...]:

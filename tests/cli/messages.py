@@ -63,7 +63,7 @@ CONSTANTS = {
     "editing/write.py": ("_UNREAD",),
     "index/opened.py": ("BEING_READ",),
     "models/hub/store.py": ("ABOUT",),
-    "search/presentation.py": ("SESSION",),
+    "search/presentation.py": ("FOREIGN", "SESSION"),
 }
 """Constants that are sentences, by their module."""
 

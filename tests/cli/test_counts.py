@@ -10,7 +10,6 @@ from spellbook.text.quoting import counted
 from tests.cli.messages import every
 
 MANY = {
-    "opened {0} times",
     "{0} leads on more than {1} times.",
     "{0} notes need fixing.",
     "The last snapshot is {0} days old.",

@@ -118,7 +118,7 @@ VERBS: dict[str, Callable[[Gone], object]] = {
 READS = {
     "migrate_back",  # which is migrate
     *("search", "memorize", "find", "why", "recent", "show", "resolve", "alike", "around", "backlinks"),
-    *("superseded", "topics", "folders", "tags", "opened", "broken_links"),
+    *("superseded", "topics", "folders", "tags", "broken_links"),
     *(
         "contents",
         "about",
@@ -309,7 +309,7 @@ FORMS: dict[str, Callable[[Gone], dict[str, str]]] = {
     "/do/review": lambda gone: {"id": "ops/keys.md", "days": "7"},
     "/do/erase": lambda gone: {"id": "ops/keys.md", "sure": "yes"},
     "/do/move": lambda gone: {"id": "ops/keys.md", "new": "new/place.md", "sure": "yes"},
-    "/do/erase-topic": lambda gone: {"topic": "ops", "sure": "yes", "count": "2"},
+    "/do/keep": lambda gone: {"id": "ops/keys.md"},
     "/do/outcome": lambda gone: {"id": gone.ids["decision"], "outcome": "success", "reason": ""},
     "/do/tick": lambda gone: {"id": gone.ids["point"], "step": "Write tests", "done": "no"},
     "/do/save": lambda gone: {"source": "Two", "categories": "database", "text": "# Two\n\nA half. " * 9},

@@ -45,10 +45,10 @@ def test_what_is_opened_ranks_higher_and_says_so(book: Spellbook, write_note: Wr
     write_note("b.md", "The copper harbour, two.")
     assert adjustments(book, "copper harbour")["b.md"] == {}
     book.show("b")
-    once = adjustments(book, "copper harbour")["b.md"]["opened once"]
+    once = adjustments(book, "copper harbour")["b.md"]["opened before"]
     for _ in range(20):
         book.show("b")
-    often = adjustments(book, "copper harbour")["b.md"]["opened 21 times"]
+    often = adjustments(book, "copper harbour")["b.md"]["opened before"]
     assert (once, often) == (pytest.approx(0.01, abs=0.001), pytest.approx(0.03, abs=0.001))
     assert next(iter(adjustments(book, "copper harbour"))) == "b.md"
 
@@ -88,7 +88,7 @@ def test_use_keeps_a_note_from_fading(book: Spellbook, write_note: Write) -> Non
     write_note("a.md", "The copper harbour.", created="2001-01-01", category="project")
     assert any("days old" in reason for reason in adjustments(book, "copper harbour")["a.md"])
     book.show("a")
-    assert adjustments(book, "copper harbour")["a.md"].keys() == {"opened once"}
+    assert adjustments(book, "copper harbour")["a.md"].keys() == {"opened before"}
 
 
 def test_counting_changes_no_generation_and_survives(vault: Path, write_note: Write) -> None:

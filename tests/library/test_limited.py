@@ -186,7 +186,6 @@ CASES: Mapping[str, Sequence[Case]] = {
     "resolve": [lambda book, text: book.resolve(text)],
     "alike": [lambda book, text: book.alike(text, least=0.0), lambda book, text: book.alike("crane", least=0.0)],
     "around": [lambda book, text: book.around(text), lambda book, text: book.around("crane")],
-    "opened": [lambda book, text: book.opened(100)],
     "folders": [lambda book, text: book.folders()],
     "tags": [lambda book, text: book.tags(100)],
     "vault_graph": [lambda book, text: book.vault_graph(100)],

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import spellbook
-from spellbook.index.filters import conditions
 from spellbook.library import limited
 from spellbook.library.book import Spellbook
 from spellbook.library.reader import Reader
@@ -54,14 +53,6 @@ VERBS: dict[str, Callable[[Reader], Any]] = {
     "contents": lambda book: [[one.name, len(one.topics)] for one in book.contents()],
     "folders": lambda book: dict(book.folders()),
     "tags": lambda book: [book.tags(), book.tags(1)],
-    "heads": lambda book: [
-        [chunk.id for chunk in book.index.catalog.heads(ids, conditions(filter))]
-        for ids, filter in (
-            (["quay", "nowhere", "crane", "부두/닻"], None),
-            (["quay", "crane"], {"id": "crane"}),
-            ([], None),
-        )
-    ],
     "about": lambda book: [book.about(one) for one in book.topics()],
     "validate": lambda book: book.validate({"text": "Too short.", "metadata": {}})[0].errors,
     "memories": lambda book: [

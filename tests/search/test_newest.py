@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
@@ -12,7 +11,7 @@ import pytest
 from spellbook.library import book as books
 from spellbook.search.question import Question
 from spellbook.search.searcher import Searcher
-from spellbook.system.errors import InvalidInput, MemoryNotFound
+from spellbook.system.errors import InvalidInput
 from tests.commands import spellbook_in as run
 
 NOW = dt.datetime(2026, 11, 20, 12).timestamp()
@@ -100,23 +99,6 @@ def test_other_scopes_and_guides_are_left_out(vault, write_note):
     with books.open(vault, embedder="hash", scope="acme") as book:
         assert (sorted(paths(book.recent())), book.recent().total) == (["all.md", "mine.md"], 2)
         assert paths(book.recent(filter={"category": "system"})) == ["guide.md"]
-
-
-def test_what_was_opened_last_comes_first(vault, write_note):
-    """Each note once, by its last time; guides, other scopes and what is gone are left out."""
-    write_note("guide.md", "How to write.", category="system", guide="metadata")
-    for name in "abc":
-        write_note(f"{name}.md", f"Note {name}.")
-    write_note("theirs.md", "Another project.", scope="other")
-    with books.open(vault, embedder="hash", scope="mine") as book:
-        assert book.opened() == []
-        for name in ("a", "b", "guide", "a", "c", "theirs"):
-            with contextlib.suppress(MemoryNotFound):
-                book.show(name)
-        assert [chunk.path for chunk in book.opened()] == ["c.md", "a.md", "b.md"]
-        assert [chunk.path for chunk in book.opened(1)] == ["c.md"]
-        (vault / "c.md").unlink()
-        assert [chunk.path for chunk in book.opened()] == ["a.md", "b.md"]
 
 
 @pytest.mark.parametrize("asked", [(0,), (101,), (-1,), (5, -1), (5, 10**30)])

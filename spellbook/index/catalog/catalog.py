@@ -287,12 +287,6 @@ class Catalog:
             first = {chunk.path: chunk for chunk in self._find(f"note IN ({notes}) AND ordinal = 0", {})}
         return [first[path] for _, path in rows], total
 
-    def heads(self, ids: Collection[str], conditions: Sequence[Condition] = ()) -> list[StoredChunk]:
-        """Return the first chunks of the notes with these ids that meet `conditions`, by path."""
-        where, values = in_sql(self._database, conditions)
-        where = f"notes.id IN (SELECT value FROM json_each(:ids)) AND ordinal = 0 AND {where}"
-        return self._find(where, {**values, "ids": json.dumps(list(ids))}) if ids else []
-
     def commonest(self, key: str, conditions: Sequence[Condition], most: int) -> list[tuple[str, int]]:
         """Return the `most` commonest values of a frontmatter key, spelled as a note does, with counts of notes."""
         where, values = in_sql(self._database, conditions)

@@ -38,7 +38,7 @@ _COMMON = "category topic tags keywords entities kind scope importance path crea
 _COMMON_FIELDS = frozenset(_COMMON.split())
 """Keys that a filter may have whatever the notes have."""
 
-_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned task due"
+_WRITTEN = "categories type outcome status scope privacy_scope source saved_from trust pinned agent task due"
 _OF_TOOLS = frozenset(_WRITTEN.split())
 """Keys that are filtered by before a note has them: then nothing is found, and that is no error."""
 

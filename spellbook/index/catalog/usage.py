@@ -110,11 +110,6 @@ class Usage:
         rows = self._database.rows("SELECT * FROM uses ORDER BY count DESC, last DESC LIMIT ?", (limit,))
         return {note: Use(count, last) for note, count, last in rows}
 
-    def latest(self, limit: int) -> dict[str, Use]:
-        """Return the notes that were opened last, the latest first."""
-        rows = self._database.rows("SELECT * FROM uses ORDER BY last DESC, note LIMIT ?", (limit,))
-        return {note: Use(count, last) for note, count, last in rows}
-
     def add(self, counts: Mapping[tuple[str, int], int], failures: Sequence[Failures] = ()) -> None:
         """Add to this hour's counts, by name and bucket, and to the errors. Raises StorageError if another writes."""
         now = time.time()

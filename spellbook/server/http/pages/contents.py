@@ -20,8 +20,7 @@ from spellbook.search import toc
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 from spellbook.settings.limits import MOST_LISTED
-from spellbook.system.errors import Conflict, MemoryNotFound
-from spellbook.text.quoting import counted
+from spellbook.system.errors import MemoryNotFound
 
 _MOST_AT_ONCE = 150
 """Rows of a tree whose second level comes with the page. By hand."""
@@ -151,14 +150,14 @@ def _topic(shown: View, name: str) -> Response:
     shown.book.refresh()
     counts = shown.book.index.catalog.topic_counts(shown.book.index.visible)
     if any(topic == name for _, topic, _ in counts):
-        return _listing(shown, name, {"topic": name}, {"topic": name}, erasable=name)
+        return _listing(shown, name, {"topic": name}, {"topic": name})
     named = [(category, topic) for category, topic, _ in counts if category and name == f"{category}/{topic}"]
     if not named:
         shown.book.topic(name)  # raises, and names topics that are like it
     category, topic = named[0]
     crumbs = [(category, _address(category=category))]
     filter = {"category": category, "topic": topic}
-    return _listing(shown, topic, filter, {"topic": name}, crumbs, erasable=name)
+    return _listing(shown, topic, filter, {"topic": name}, crumbs)
 
 
 def _listing(
@@ -171,7 +170,6 @@ def _listing(
     rows: Sequence[Row] = (),
     more: int = 0,
     about: str = "",
-    erasable: str = "",
 ) -> Response:
     """Show notes, newest first, a page at a time, below the `rows` of the folders in this one."""
     offset = shown.number("offset", 0)
@@ -189,7 +187,6 @@ def _listing(
         address=f"{_address(**address)}&",
         folder=address.get("folder", ""),
         about=about,
-        erasable=erasable,
     )
 
 
@@ -197,19 +194,4 @@ def _address(**query: str) -> str:
     return f"/contents?{urlencode(query)}"
 
 
-def erase(shown: View) -> Response:
-    """Ask whether to erase the notes of a topic, which are listed, then move them to the trash."""
-    name = shown.form.get("topic", "")
-    chunks = shown.book.topic(name)
-    notes = list({chunk.note: chunk for chunk in chunks}.values())
-    if shown.form.get("sure") != "yes":
-        return shown.page("erase.html", chunk=None, id="", linked=(), notes=notes, topic=name)
-    if shown.form.get("count") != str(len(notes)):
-        raise Conflict(
-            f"The topic has {counted(len(notes), 'note')} now.", "Look at the list again; nothing was erased."
-        )
-    shown.book.whole.erase_topic(name)
-    return shown.back(shown.entry("erase"), "/activity")
-
-
-ROUTES = [view.page("/contents", contents), view.action("/do/erase-topic", erase)]
+ROUTES = [view.page("/contents", contents)]

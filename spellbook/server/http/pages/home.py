@@ -1,46 +1,69 @@
-"""The first page: search, new and lately read notes, what is due, what is open; and what a browser installs."""
+"""The first page: a box that asks and keeps, notes of agents, what is due and open; and what a browser installs."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import time
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from spellbook.capture.ledger import Ledger
+from spellbook.index.catalog.usage import local
 from spellbook.notes.decisions import DECISION
+from spellbook.search import presentation
 from spellbook.server.http.admin import alerts, memory
 from spellbook.server.http.api import changes, health
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
 
-_NEWEST = 8
-_READ = 5
-_PENDING = 5
-_REVIEWS = 5
+_NEWEST, _PENDING, _REVIEWS, _KEPT = 8, 5, 5, 12
+_LOOKED_THROUGH = 100
+"""Newest notes among which those of agents are looked for."""
+
+_SEEN = "seen"
+"""The kind, in the ledger, of notes of agents that a person kept."""
 
 
 def home(shown: View) -> Response:
-    """The newest notes, those read last, reviews that are due, decisions without outcome, and whether all is well."""
-    is_admin = shown.may("admin")
-    pending = shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending")
-    due = shown.ask(memory.reviews, due=True)["reviews"] if is_admin else []
-    state = shown.book.state()
-    listed = shown.ask(alerts.alerts)["alerts"] if is_admin else []
-    complaints = [shown.translated(state.reason)] if state.reason else []
+    """A box that asks and keeps, notes of agents, reviews that are due, open decisions, and the newest notes."""
+    due = shown.ask(memory.reviews, due=True)["reviews"] if shown.may("admin") else []
+    state, recent = shown.book.state(), shown.book.recent(_LOOKED_THROUGH).notes
+    seen = Ledger(str(shown.book.config.vault)).all(_SEEN)
+    agents = [chunk for chunk in recent if presentation.author(chunk)[0] == "agent" and chunk.note not in seen]
+    today = [chunk for chunk in agents if chunk.day == str(dt.date.today())]
+    kept = (today or agents)[:_KEPT]
     return shown.page(
         "home.html",
         state=state,
         ready=100 * (state.chunks - state.pending) // max(state.chunks, 1),
-        # The page says by itself how far the index is. Who may not see alerts learns what keeps answers incomplete.
-        attention=[each["what"] for each in listed if each["id"] != "pending"] if is_admin else complaints,
-        newest=shown.book.recent(_NEWEST).notes,
-        # What others read is not told to whom sees a part alone.
-        read=shown.book.opened(_READ) if shown.book.config.count_use and not shown.caller.is_limited else None,
-        pending=pending,
+        attention=_attention(shown, state.reason) if recent else [],
+        is_today=bool(today),
+        kept=kept,
+        newest=[chunk for chunk in recent if chunk not in kept][:_NEWEST],
+        pending=shown.book.memories.decisions.find(kind=DECISION, limit=_PENDING, outcome="pending"),
         reviews=due[:_REVIEWS],
     )
+
+
+def _attention(shown: View, reason: str) -> list[str]:
+    """Return the alerts in words. That there is no snapshot waits for a day: the server makes one by itself."""
+    if not shown.may("admin"):  # the page tells how far the index is; this keeps answers incomplete
+        return [shown.translated(reason)] if reason else []
+    listed, yesterday = shown.ask(alerts.alerts)["alerts"], local(time.time() - 86_400)
+    left = [each for each in listed if each["id"] != "snapshot" or each["value"] or each["since"] < yesterday]
+    return [each["what"] for each in left if each["id"] != "pending"]
+
+
+def keep(shown: View) -> Response:
+    """Take a note of an agent off the first page: a person has seen it, and it stays as it is."""
+    shown.book.index.vault.check_there()
+    id = shown.book.resolve(shown.form.get("id", "")).note
+    Ledger(str(shown.book.config.vault)).put((_SEEN, id, 1))
+    return shown.back()
 
 
 def manifest(shown: View) -> Response:
@@ -56,8 +79,8 @@ def manifest(shown: View) -> Response:
         "start_url": "/",
         "scope": "/",
         "display": "standalone",
-        "background_color": "#fbfaf8",
-        "theme_color": "#5b3cc4",
+        "background_color": "#faf6ec",
+        "theme_color": "#553a9e",
         "icons": [icon, {**icon, "purpose": "maskable"}],
         "shortcuts": [{"name": name, "url": place} for place, name in places],
     }
@@ -98,4 +121,5 @@ ROUTES = [
     view.action("/do/snapshot", view.asking(changes.snapshot)),
     view.action("/do/check", view.asking(changes.check)),
     view.action("/do/cancel", cancel),
+    view.action("/do/keep", keep),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -106,7 +105,6 @@ def note(shown: View) -> Response:
         properties=properties.read(reply["meta"], stored.tags, shown.say),
         edited=properties.edited(reply["meta"]),
         few=_FEW,
-        day=properties.date(dt.date.fromisoformat(stored.day), shown.say),
         review_days=_REVIEW_DAYS,
         file=str(shown.book.config.vault / reply["path"]),
         related=[each for each in reply["related"] if each["id"] not in known],
@@ -279,9 +277,9 @@ def erase(shown: View) -> Response:
     if shown.form.get("sure") != "yes":
         chunk = shown.book.resolve(id)
         linked = shown.book.around(id).backlinks
-        return shown.page("erase.html", chunk=chunk, id=id, linked=linked, notes=[chunk], topic="")
+        return shown.page("erase.html", chunk=chunk, id=id, linked=linked)
     done = shown.ask(notes.erase, id)
-    return shown.back(done["entry"], "/activity")
+    return shown.back(done["entry"], shown.form.get("to") or "/activity")
 
 
 def move(shown: View) -> Response:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spellbook.index.catalog.schema import StoredChunk
 from spellbook.notes import frontmatter
 from spellbook.notes.relations import RELATIONS
+from spellbook.search import newest
 
-KEPT = ("id", "created", "updated", "modified")
+KEPT = ("id", "agent", "created", "updated", "modified")
 """Keys that nobody edits on the page: what writes a note sets them."""
 
 NAMES = (
@@ -23,7 +26,7 @@ NAMES = (
 DATE = "DAY MONTH YEAR"
 """A date as it is said; the Korean has NUMBER for the month."""
 
-_ELSEWHERE = {"id", "title", "pinned", *RELATIONS}
+_ELSEWHERE = {"id", "agent", "title", "pinned", *RELATIONS}
 """Keys that the page says in another place."""
 
 _MOST_VALUES = 40
@@ -79,6 +82,22 @@ def date(day: dt.date, phrase: Callable[..., str]) -> str:
     """Return a day as a person writes it."""
     values = {"DAY": day.day, "MONTH": f"{day:%B}", "YEAR": day.year, "NUMBER": day.month}
     return re.sub("[A-Z]{3,}", lambda word: str(values[word[0]]), phrase(DATE))
+
+
+def ago(chunk: StoredChunk, phrase: Callable[..., str], count: Callable[[int, str], str]) -> str:
+    """Return when a note is from, as people say it: "3 minutes ago", "yesterday", or the day."""
+    minutes = int(time.time() - chunk.when) // 60
+    if len(newest.date_of(chunk)) > len("2026-01-01") and 0 <= minutes < 1440:
+        number = count(minutes, "minute") if minutes < 60 else count(minutes // 60, "hour")
+        return phrase("{0} ago", number) if minutes else phrase("just now")
+    day = dt.date.fromisoformat(chunk.day)
+    days = (dt.date.today() - day).days
+    near = [
+        phrase("Today").lower(),
+        phrase("Yesterday").lower(),
+        *(phrase("{0} ago", count(number, "day")) for number in range(2, 7)),
+    ]
+    return near[days] if 0 <= days < len(near) else date(day, phrase)
 
 
 def _day(text: str) -> dt.date | None:

@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from spellbook.notes import articles as form
 from spellbook.notes.labels import texts
-from spellbook.search import newest
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
 from spellbook.server.http.pages.view import View
@@ -28,7 +27,7 @@ def articles(shown: View) -> Response:
         about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
         about["summary"] = form.read(chunk.text).summary
         names = texts(chunk.meta.get("categories")) or [chunk.topic]
-        rows.append({"chunk": chunk, "day": newest.date_of(chunk)[:10], "categories": names, **about})
+        rows.append({"chunk": chunk, "categories": names, **about})
     more = offset + len(rows) < reply["total"]
     return shown.page("articles.html", reply=reply, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
 

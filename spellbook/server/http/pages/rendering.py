@@ -10,12 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
+from spellbook.index.catalog.schema import StoredChunk
+from spellbook.notes import splitter
 from spellbook.notes.pictures import OTHER_SUFFIXES, SUFFIXES, suffix
+from spellbook.search.packing import Weigh
 from spellbook.system.lazy import markdown_it
 from spellbook.text import korean, terms
 from spellbook.text.stop_words import STOP_WORDS
@@ -30,6 +34,9 @@ MOST_LETTERS = 100_000
 
 _AROUND = 420
 """Letters of an excerpt."""
+
+_GIST = 220
+"""Letters of a note in a list."""
 
 _TAGS = {
     "button",
@@ -53,7 +60,7 @@ _MARKS = re.compile(
     # Where a block begins: a heading, a quote, an item of a list.
     r"(?m)^[ \t]*(?:#{1,6}|>|[-*+](?= )(?: \[[ xX]\])?|\d+\.(?= ))[ \t]*(?:\[![\w-]+\][+-]?)?"
     r"|^[ \t|:-]*-{3}[ \t|:-]*$|^`{3}.*$|\|"  # rules, fences, and the lines of tables
-    r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b"
+    r"|[*`]{1,3}|\b_{1,2}\B|\B_{1,2}\b|<!--[^<>\n]{0,200}-->"
 )
 _AWAY = re.compile(r"(?i)(?:https?:)?//|mailto:")
 _HANGUL = re.compile("[가-힣]")
@@ -292,25 +299,47 @@ def marked(text: str, words: re.Pattern[str] | None) -> Markup:
     return made + escape(text[at:])
 
 
-def excerpt(text: str, words: re.Pattern[str] | None, heading: str = "") -> Markup:
-    """Return the part of a text around the first word of a question, without marks and the heading shown above it."""
-    lines = text[:_MOST_EXCERPTED].strip().splitlines()
+def excerpt(text: str, words: re.Pattern[str] | None, weigh: Weigh, heading: str = "") -> Markup:
+    """
+    Return the part of a text around the sentence that answers a question best, which is bold.
+
+    It has most of the question's `words`, or is worth most by `weigh`. The heading shown above is left out.
+    """
+    body = _plain_text(text[:_MOST_EXCERPTED], heading)
+
+    def worth(span: tuple[int, int]) -> tuple[int, float]:
+        sentence = body[slice(*span)]
+        return len({match[0].lower() for match in words.finditer(sentence)}) if words else 0, weigh([sentence])[0]
+
+    best = max(splitter.sentences(body), key=worth, default=(0, 0))
+    first, last = best if any(worth(best)) else (0, 0)
+    start = body.find(" ", first - _AROUND // 3) + 1 if first > _AROUND // 3 and len(body) > _AROUND else 0
+    end = start + len(_cut(body[start:], _AROUND))
+    lead, bold, rest = (marked(body[a:b], words) for a, b in pairwise((start, max(start, first), min(last, end), end)))
+    bold = bold and Markup("<strong>{}</strong>").format(bold)
+    return Markup("{}{}{}{}{}").format("… " * (start > 0), lead, bold, rest, " …" * (end < len(body)))
+
+
+def gist(chunk: StoredChunk) -> str:
+    """Return a line or two of a note that say more than its title, "" if it has none."""
+    body = _plain_text(chunk.text[: 3 * _GIST], "")
+    after = body.removeprefix(" ".join(chunk.title.split()).rstrip(" .…"))
+    told = body if after[:1].isalnum() else after.lstrip(" .,;:…")
+    shown = _cut(told, _GIST)
+    return f"{shown} …" if shown != told else told
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, cut at a space if there is one in its second half."""
+    return (
+        text if len(text) <= most else text[:most].rpartition(" ")[0] if " " in text[most // 2 : most] else text[:most]
+    )
+
+
+def _plain_text(text: str, heading: str) -> str:
+    """Return a text on one line, without most marks of Markdown, and without a first heading that repeats `heading`."""
+    lines = text.strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("# ").startswith(heading.rpartition(" > ")[2]):
         del lines[0]
-    body = " ".join(_without_marks("\n".join(lines)).split())
-    first = words.search(body) if words else None
-    start = max(0, first.start() - _AROUND // 3) if first and len(body) > _AROUND else 0
-    start = body.find(" ", start) + 1 if start else 0
-    end = start + _AROUND
-    end = (
-        body.rfind(" ", start + _AROUND // 2, end)
-        if end < len(body) and " " in body[start + _AROUND // 2 : end]
-        else end
-    )
-    before, after = "… " if start else "", " …" if end < len(body) else ""
-    return Markup("{}{}{}").format(before, marked(body[start:end], words), after)
-
-
-def _without_marks(text: str) -> str:
-    """Return Markdown without most of its marks, for a line or two of it."""
-    return _MARKS.sub(" ", _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", text))
+    named = _MARKED_LINK.sub(lambda link: link[1] or link[3] or link[2] or "", "\n".join(lines))
+    return " ".join(_MARKS.sub(" ", named).split())

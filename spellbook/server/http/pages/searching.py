@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from spellbook.search import newest, presentation
+from spellbook.search import packing, presentation
+from spellbook.search.ranking import Hit
 from spellbook.server.http.api import finding
 from spellbook.server.http.pages import rendering, view
 from spellbook.server.http.pages.view import View
 from spellbook.settings.limits import MOST_HITS
+from spellbook.text import terms
+from spellbook.text.stop_words import STOP_WORDS
 
 MODES = {"search": "Meaning and words", "memorize": "Meaning", "find": "Words"}
 DAYS = {"7": "the last week", "30": "the last month", "365": "the last year"}
@@ -26,11 +29,6 @@ _TEXTS = 50_000
 """Tokens of the hits' texts: all of each, so that none is packed before an excerpt is made of it."""
 _MOST_SECTIONS = 20
 """Further sections of a note that are listed."""
-_EXAMPLES, _LOOKED_AT = 3, 40
-"""Titles that an empty page offers, and newest notes that they are taken from."""
-_MOST_TITLE = 40
-"""Letters of such a title."""
-_DATE = re.compile(r"^\W*\d{4}[-.]\d\d[-.]\d\d\W*")
 
 
 def search(shown: View) -> Response:
@@ -41,7 +39,7 @@ def search(shown: View) -> Response:
     is_brief = shown.is_part and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
-    values |= {"offset": offset, "examples": []}
+    values["offset"] = offset
     if wanted["q"]:
         options: dict[str, Any] = {"query": wanted["q"], "mode": wanted["mode"], "as_of": wanted["as_of"]}
         options["limit"] = _BRIEF if is_brief else offset + _HITS
@@ -51,15 +49,15 @@ def search(shown: View) -> Response:
         found = answer.hits or answer.closest
         rows = (row for hit in found for row in hit.why["words"])
         words = rendering.found_words(wanted["q"], [text for row in rows for text in row])
+        weigh = packing.by_words({word: 1.0 for word in terms.terms(wanted["q"]) if word not in STOP_WORDS})
         more = f"/search?{urlencode({**wanted, 'missing': '', 'offset': offset + _HITS})}"
         is_more = answer.found > offset + _HITS <= MOST_HITS - _HITS
         values |= {
             "answer": answer,
-            "listed": found[offset:],
+            "listed": [told(hit, wanted["q"]) for hit in found[offset:]],
             "more": more if is_more and not is_brief else "",
             "most_sections": _MOST_SECTIONS,
-            "seconds": _seconds(answer.ms),
-            "excerpt": lambda hit: rendering.excerpt(hit.text, words, hit.heading),
+            "excerpt": lambda hit: rendering.excerpt(hit.text, words, weigh, hit.heading),
             "marked": lambda text: rendering.marked(text, words),
             "present": presentation,
         }
@@ -72,23 +70,14 @@ def search(shown: View) -> Response:
     for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):
         counts[category] += notes
     values["categories"] = [name for name, _ in counts.most_common(_MOST_CATEGORIES) if name]
-    values["examples"] = [] if wanted["q"] else _examples(shown)
     return shown.page("search.html", **values)
 
 
-def _seconds(ms: float) -> str:
-    """Return a time in seconds, with two digits where it is short."""
-    return f"{ms / 1_000:.1f}" if ms >= 100 else f"{max(ms, 10) / 1_000:.2f}"
-
-
-def _examples(shown: View) -> list[str]:
-    """Return titles to ask for, of notes in different folders: of several words, and without the date before them."""
-    titles: dict[str, str] = {}
-    for chunk in newest.recent(shown.book.index, _LOOKED_AT, 0, None).notes:
-        title = _DATE.sub("", chunk.title).strip()
-        if " " in title and len(title) <= _MOST_TITLE and not presentation.is_outside(chunk):
-            titles.setdefault(chunk.path.rpartition("/")[0], title)
-    return list(dict.fromkeys(titles.values()))[:_EXAMPLES]
+def told(hit: Hit, query: str) -> Hit:
+    """Return a hit without the reason that it is in another language if the question has letters of its script."""
+    is_foreign = terms.scripts(query).keys().isdisjoint(terms.scripts(hit.chunk.text))
+    left = [one for one in hit.why.get("adjustments", ()) if is_foreign or one["reason"] != presentation.FOREIGN]
+    return replace(hit, why={**hit.why, "adjustments": left})
 
 
 def _filter(wanted: dict[str, str]) -> dict[str, Any]:

@@ -24,13 +24,14 @@ from spellbook.capture.ledger import Ledger
 from spellbook.editing import moves
 from spellbook.index.privacy import ON_PURPOSE
 from spellbook.library.reader import Reader
-from spellbook.search import presentation
+from spellbook.search import newest, presentation
 from spellbook.server.http import admin, api, faults, served
 from spellbook.server.http.admin.common import language
 from spellbook.server.http.api.notes import entry_of
 from spellbook.server.http.callers import Caller, May
 from spellbook.server.http.endpoints import Call, Endpoint, Reply, check_id, checked
 from spellbook.server.http.guard import COOKIE
+from spellbook.server.http.pages import properties, rendering
 from spellbook.server.http.tokens import Tokens
 from spellbook.server.jobs import Job
 from spellbook.settings import translate
@@ -67,6 +68,7 @@ def environment() -> Environment:
     filters = (note_address, chunk_address, folder_address, day, size, advice)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
+    made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
     return made
 
 
@@ -140,6 +142,7 @@ class View:
         """Return a page, or a part of one, by its template."""
         own = {"view": self, "job": self.job, "csrf": self.csrf, "theme": self.request.cookies.get("spellbook-theme")}
         words = {"_": self.say, "translated": self.translated, "count": self.count}
+        words["ago"] = lambda chunk: properties.ago(chunk, self.say, self.count)
         text = environment().get_template(template).render({**own, **words, **values})
         return HTMLResponse(text, code, {"vary": "Accept-Language, Cookie"})
 

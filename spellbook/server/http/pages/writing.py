@@ -70,6 +70,7 @@ def _reason(shown: View, error: SpellbookError) -> str:
 def write(shown: View) -> Response:
     """Write the note and go to it. A duplicate or a secret is written only if the very same text is sent for it."""
     typed = {name: shown.form.get(name, "") for name in _FIELDS}
+    typed["text"] = typed["text"] or shown.form.get("q", "")  # of the box on Home
     lines = {name: " ".join(text.split()) for name, text in typed.items() if name != "text"}
     meta = {
         "category": CATEGORY,
@@ -87,7 +88,9 @@ def write(shown: View) -> Response:
         return _form(shown, typed, error)
     if done["status"] != "success":
         return _form(shown, typed, near=done["duplicates"])
-    return shown.back(shown.entry("scribe", done["path"]), view.note_address(done["chunk_id"]))
+    return shown.back(
+        shown.entry("scribe", done["path"]), "/" if "q" in shown.form else view.note_address(done["chunk_id"])
+    )
 
 
 def _digest(typed: Mapping[str, str]) -> str:

@@ -288,21 +288,6 @@ def test_a_move_that_changes_links_shows_them_first(browser: Browser, full: dict
         browser.send("/do/move", 400, **form | {"folder": folder})
 
 
-def test_a_topic_is_erased_as_it_was_shown(
-    browser: Browser, full: dict[str, str], vault: Path, write_note: Write
-) -> None:
-    """If a note has come since the list was shown, nothing is erased."""
-    page = browser.open("/contents?topic=project/deploy")
-    page = browser.send("/do/erase-topic", **browser.form(page, "/do/erase-topic")).text
-    form = browser.form(page, "/do/erase-topic", "sure")
-    write_note("new.md", "One more.", category="project", topic="deploy")
-    assert "nothing was erased" in browser.send("/do/erase-topic", 409, **form).text
-    page = browser.send("/do/erase-topic", **{**form, "count": "2"}).text
-    assert not (vault / "new.md").exists()
-    undone(browser, page)
-    assert (vault / "new.md").exists()
-
-
 def test_a_decision_gets_its_outcome_and_a_step_its_tick(
     browser: Browser, full: dict[str, str], book: Spellbook
 ) -> None:

@@ -100,11 +100,14 @@ def test_every_page_is_accessible_and_fits(tab: Any, serving: Callable[..., Serv
     fill(vault)
     session_writer(vault)("a", "배포는 화요일에 한다. " * 9, "Done.", "Rotate the signing keys.")
     remember(book)
+    book.memories.remember("The umbrella is in the hall, because it rains.")
     book.reindex()
     for place in PAGES:
         for page, (_, _, is_touched) in zip(pages, LOOKS, strict=True):
             look(page, place, (1280, 320, 360) if is_touched else (800, 360, 1280), is_touched=is_touched)
     assert [url for url in asked if not url.startswith(server.url)] == []
+    pages[-1].goto(server.url)
+    assert pages[-1].locator(".acts").count()
 
 
 def test_a_person_with_a_thumb_and_no_script(

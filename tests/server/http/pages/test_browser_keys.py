@@ -161,6 +161,23 @@ def test_search_by_the_keyboard(
     assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == []
 
 
+def test_the_box_on_home_asks_and_keeps(tab: Any, serving: Callable[..., Server], full: dict[str, str]) -> None:
+    """Enter asks, Ctrl-Enter keeps and stays on the page; what is kept is no question."""
+    page = tab(locale="en-US")
+    page.goto(serving("--toolsets", "core").url)
+    page.locator("h1").wait_for(state="attached")
+    box = page.get_by_role("searchbox", name="Write or ask")
+    box.fill("The umbrella is in the hall.")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("status").get_by_text("Saved.").wait_for()
+    page.locator("main a.title", has_text="The umbrella is in the hall").wait_for()
+    box.fill("where is the umbrella")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=where+is+the+umbrella")
+    page.locator(".hit strong", has_text="umbrella").wait_for()
+    assert page.evaluate("JSON.parse(localStorage['spellbook.questions'])") == ["where is the umbrella"]
+
+
 def test_hostile_questions_and_titles_stay_text(
     tab: Any, serving: Callable[..., Server], full: dict[str, str], vault: Path, book: Spellbook
 ) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from functools import partial
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 
 from spellbook.library.book import Spellbook
 from spellbook.memories.memories import CATEGORY
+from spellbook.server.http.pages import properties, rendering, view
 from tests.helpers import Write
 
 from .conftest import Browser
@@ -116,6 +120,66 @@ def test_a_topic_lists_its_notes_newest_first(browser: Browser, write_note: Writ
     assert titles(browser.open("/contents?topic=t")) == ["3", "2", "1"]
     assert titles(browser.open("/contents?topic=x/t")) == ["3", "1"]
     browser.open("/contents?topic=z/t", 404)
+
+
+def test_a_list_says_something_of_each_note(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """A line of its text, who wrote it, when, and its folder unless that is the page's own; no count of readings."""
+    write_note("a/b/x.md", "# Keel\n\nWood, **not** [steel](x).", age=200, id="1", agent="Codex")
+    write_note("a/y.md", "Only a title.", age=7_300, title="Only a title.")
+    book.reindex()
+    book.show("1")
+    first, second = re.findall("<li>(.*?)</li>", browser.open("/contents?folder=a").partition("newest first")[2], re.S)[
+        :2
+    ]
+    assert re.search(
+        r'Keel</a>\s*<p class="gist">Wood, not steel\.</p>\s*<p class="small"><span class="by agent">Codex<', first
+    )
+    assert re.search(
+        r'<time datetime="[^"]{25}" title="\d{4}-\d\d-\d\d \d\d:\d\d">3 minutes ago</time> · <a href="[^"]+">a/b<',
+        first,
+    )
+    assert '<span class="by">me</span>' in second
+    assert "2 hours ago" in second
+    assert "gist" not in second
+    assert "</time></p>" in second
+    assert "3분 전" in Browser(browser.client, "ko").open("/contents?folder=a")
+
+
+def test_times_are_said_as_people_say_them(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """Minutes and hours where a note has a time, days for a week, then the date; in both languages."""
+    today = dt.date.today()
+    for days in (0, 1, 6, 7, -1):
+        write_note(f"{days}.md", created=today - dt.timedelta(days=days))
+    write_note("new.md")
+    write_note("old.md", created="2026-05-02T10:00:00Z")
+    book.reindex()
+    in_english, in_korean = (Browser(browser.client, language).open("/contents?folder=/") for language in ("en", "ko"))
+    said = ["just now", "today", "yesterday", "6 days ago", "2 May 2026"]
+    assert set(said) <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
+    assert {"방금", "오늘", "어제", "6일 전", "2026년 5월 2일"} <= set(
+        re.findall("<time[^>]*>([^<]*)</time>", in_korean)
+    )
+    dates = {properties.date(today - dt.timedelta(days=days), partial(view.say, "en")) for days in (7, -1)}
+    assert dates <= set(re.findall("<time[^>]*>([^<]*)</time>", in_english))
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "line"),
+    [
+        ("Keel", "# Keel\n\nWood.\n", "Wood."),
+        ("We sail…", "We sail at noon.", "at noon."),
+        ("We sail", "We sail; the tide turns.", "the tide turns."),
+        ("배", "배포는 화요일.", "배포는 화요일."),
+        ("Same.", "Same.", ""),
+        ("", "", ""),
+        ("x", "<!-- 2026-01-01 ab -->\n> **You:** hi\n- [ ] tick\n| a | b |", "You: hi tick a b"),
+        ("x", "word " * 200, "word " * 43 + "word …"),
+        ("x", "a" * 900, "a" * 220 + " …"),
+    ],
+)
+def test_a_line_of_a_note(title: str, text: str, line: str) -> None:
+    """It says what the title does not, without marks, and is short."""
+    assert rendering.gist(SimpleNamespace(title=title, text=text)) == line
 
 
 def test_guides_are_not_among_a_persons_notes(browser: Browser, book: Spellbook, write_note: Write) -> None:

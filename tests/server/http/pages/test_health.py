@@ -207,7 +207,7 @@ def test_the_history_of_a_note_that_is_gone(browser: Browser, vault: Path, book:
 def test_empty_pages_say_what_will_stand_there(browser: Browser) -> None:
     """And how it gets there; a filter that fits nothing is no empty page."""
     for place, words in (
-        ("/", "Write the first one"),
+        ("/", "Write the first note"),
         ("/decisions", "Remember our decision"),
         ("/articles", "spellbook save https://example.com/page"),
         ("/activity", "can be undone"),

@@ -120,7 +120,7 @@ def test_a_logout_ends_the_cookie(guarded: Browser, served: Served) -> None:
     assert guarded.client.get("/api/jobs", headers=kept).status_code == 401
     assert guarded.client.get("/api/jobs", headers=other).status_code == 200
     guarded.send("/login", token=secret)
-    assert "Your notes will be here" in guarded.open("/")
+    assert "Nothing here yet" in guarded.open("/")
 
 
 def test_where_a_form_leads_is_here(guarded: Browser, full: dict[str, str], served: Served) -> None:

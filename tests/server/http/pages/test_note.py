@@ -14,7 +14,7 @@ from spellbook.library.book import Spellbook
 from spellbook.server.http.pages import properties
 from spellbook.server.http.served import Served
 from spellbook.vault import pictures
-from tests.helpers import note_writer
+from tests.helpers import Write, note_writer
 
 from .conftest import Browser
 
@@ -164,10 +164,31 @@ def test_folders_lead_to_a_note_and_to_those_beside_it(browser: Browser, vault: 
     page = browser.open("/note/a & b/책/2 둘")
     assert 'href="/contents?folder=a+%26+b">a &amp; b</a>' in page
     assert 'href="/contents?folder=a+%26+b%2F%EC%B1%85">책</a>' in page
-    assert [unescape(each) for each in re.findall(r'rel="(?:prev|next)">([^<]*)', page)] == ["1 하나", "10 열"]
+    assert [unescape(each) for each in re.findall(r'aria-label="(?:Previous|Next): ([^"]*)"', page)] == [
+        "1 하나",
+        "10 열",
+    ]
     assert 'rel="prev"' not in browser.open("/note/a & b/책/1 하나")
     assert 'rel="next"' not in browser.open("/note/a & b/책/10 열")
     assert not re.search('rel="(?:prev|next)"', browser.open("/note/Top"))
+
+
+def test_a_note_says_who_wrote_it(browser: Browser, write_note: Write, book: Spellbook) -> None:
+    """At its top, and along the text of an agent's; its folder is its place, category and topic are properties."""
+    write_note("a/agent.md", "Text.", id="A1", agent="Codex", category="memory", topic="deploy")
+    write_note("a/mine.md", "Text of mine.")
+    book.reindex()
+    page, mine = browser.open("/note/A1"), browser.open("/note/a/mine")
+    assert '<p class="lead small"><span class="by agent">Codex</span> · <time' in page
+    assert '<div class="by-agent">' in page
+    assert '<p class="lead small"><span class="by">me</span>' in mine
+    assert "by-agent" not in mine
+    head, _, facts = page.partition('<dl class="facts">')
+    assert "category=memory" not in head
+    for link in ("/contents?category=memory", "/contents?topic=deploy"):
+        assert link in facts
+        assert "agent" in browser.open(link)
+    assert 'name="is.agent"' not in page
 
 
 def test_properties_are_read_and_edited_apart(browser: Browser, vault: Path, book: Spellbook) -> None:

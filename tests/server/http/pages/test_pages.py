@@ -246,7 +246,9 @@ def _said() -> Iterator[str]:
                     yield f"{{0}} {found}s" if call.node.name == "count" else found
     yield from (*searching.MODES.values(), *searching.DAYS.values(), *forms.RESULTS, "pending", *RIGHTS, *SCOPES)
     yield from (*properties.NAMES, properties.DATE, "yes", "no")
-    yield from re.findall(r'phrase\("([^"]+)"\)', inspect.getsource(rendering.pictures))
+    for source in map(inspect.getsource, (rendering.pictures, properties.ago)):
+        yield from re.findall(r'phrase\("([^"]+)"', source)
+        yield from (f"{{0}} {noun}s" for noun in re.findall(r'count\([^"]+"(\w+)"\)', source))
     yield from ("added", "changed", "removed", "undone", "unfinished")
     yield from (*activity.VERBS.values(), "import")
     yield from ("reindex", "migrate", "check", "snapshot", "optimize", "running", "done", "cancelled", "failed")

@@ -48,7 +48,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     search();
   } else if (commanding && event.key === "Enter" && event.target.form) {
-    event.target.form.requestSubmit();
+    event.target.form.requestSubmit(event.target.form.querySelector("[formaction]")); // on Home: keep
   } else if (commanding) {
     return;
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -108,7 +108,7 @@ if (location.pathname === "/search") recent.keep(new URLSearchParams(location.se
 palette?.addEventListener("input", () => recent.show());
 document.addEventListener("htmx:afterSettle", () => recent.show());
 document.addEventListener("submit", (event) => {
-  if (event.target.matches("[role=search]")) recent.keep(new FormData(event.target).get("q"));
+  if (event.target.matches("[role=search]") && !event.submitter?.matches("[formaction]")) recent.keep(new FormData(event.target).get("q"));
   if (event.target.action.endsWith("/logout")) recent.write([]);
 });
 document.addEventListener("click", (event) => {
