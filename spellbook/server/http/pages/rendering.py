@@ -210,7 +210,7 @@ def _box(_: RendererHTML, tokens: Sequence[Token], at: int, __: Any, env: Any) -
     look = f'class="box{" done" if is_done else ""}"'
     if not env["form"]:
         return f"<span {look}>{'☑' if is_done else '☐'}</span> "
-    at, task = env["above"] + tokens[at].meta["line"], _without_marks(tokens[at].meta["task"])[:_MOST_NAMED].strip()
+    at, task = env["above"] + tokens[at].meta["line"], _plain_text(tokens[at].meta["task"], "")[:_MOST_NAMED]
     sent = Markup('name="at" value="{}" form="{}" aria-label="{}"').format(at, env["form"], task)
     return f'<button {look} {sent} aria-pressed="{str(is_done).lower()}">{"☑" if is_done else "☐"}</button> '
 
