@@ -30,7 +30,7 @@ DRY_FIRST = DRY_RUN.but(default=True)
 FORCE = flag("Write even a duplicate or a likely secret.")
 FORCE_SECRET = flag("Write even a likely secret.")
 HARD = flag(
-    "Delete for good, no trash.",
+    "Delete for good.",
     typed="Delete permanently instead of moving to the trash; only earlier snapshots and git's history still have it.",
 )
 MODE = choice("How to search.", "search memorize find", "search")

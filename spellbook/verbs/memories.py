@@ -49,7 +49,7 @@ REMEMBER = verb(
     **_VALID,
     importance=share("0 to 1, or a word.", default=0.5, choices=("high", "medium", "low")),
     source=text("A path, a URL, a person.", 300),
-    privacy_scope=choice("Its readers.", "private team public", "private"),
+    privacy_scope=choice("Who may read it.", "private team public", "private"),
     project_id=text("Its project; else the server's scope.", 200),
     force=FORCE,
 )

@@ -208,7 +208,7 @@ def register(mcp: MCPServer, book: Reader) -> None:
         return f"{verb} {flat(done.entry.what)}.\n{quoted(done.difference) or '(nothing to change)'}"
 
     def recent(limit: int, offset: int, filter: Any, format: str) -> str:
-        """List notes by their dates, the newest first."""
+        """List notes by date, newest first, one a line."""
         listed = book.recent(limit, offset, filter)
         return as_json(**listed.as_dict()) if format == "json" else render.recent(listed, offset)
 
