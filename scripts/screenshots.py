@@ -187,7 +187,7 @@ def main() -> None:
             if page_name == "graph":
                 page.locator("#graph[data-settled]").wait_for()
             if page_name == "health":
-                page.get_by_role("button", name="Run the check").click()
+                page.get_by_role("button", name="Check", exact=True).click()
                 merge, job = page.get_by_role("button", name="Preview a merge"), page.locator("#job:visible")
                 while not merge.count() or job.count():
                     page.wait_for_timeout(200)
