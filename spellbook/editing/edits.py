@@ -78,7 +78,9 @@ def rewrite(note: Note, chunk: Chunk, content: str) -> str:
     written = [i for i, line in enumerate(source) if line.strip()]
     first, last = (written[0], written[-1] + 1) if written else (len(source), len(source))
     lead, tail = "".join(source[:first]), "".join(source[last:])
-    new = re.sub(r"\r\n|\r|\n", end_of_line, content.strip("\r\n"))
+    given = lines(content)
+    kept = [i for i, line in enumerate(given) if line.strip()] or [0]
+    new = re.sub(r"\r\n|\r|\n", end_of_line, "".join(given[kept[0] : kept[-1] + 1]).rstrip("\r\n"))
     begin = chunk.start + len(lead)
     heading = next((block for at, block in _place_blocks(note) if at == begin and block.kind == "heading"), None)
     own = next(blocks(new), None)

@@ -214,7 +214,7 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
         key = known_key(str(name))
         key = {"question_this_answers": "questions", "topic_id": "topic"}.get(key, key)
         own = {"id", "agent", "created", "updated", "created_at", "updated_at", "rest_session_id"}
-        if key in own or fold(key) == privacy.TRUST:
+        if fold(key) in {*own, privacy.TRUST}:
             findings.warnings.append(f"metadata.{key} is set by Spellbook; yours was not kept")
         elif not re.fullmatch(r"[^\s:#{}\[\],&*!|>'\"%@`\x00-\x1f][^:#\x00-\x1f]{0,79}", key):
             findings.errors.append(f"metadata.{key!r:.90} cannot be a frontmatter key")

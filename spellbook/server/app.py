@@ -176,9 +176,12 @@ class _McpServer(MCPServer):
 
     async def _call(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         self.called.set()
-        if context and (client := context.session.client_params) and len(self._clients) < _MOST_CLIENTS:
-            info = client.client_info
-            self._clients[one_line(f"{info.name} {info.version}"[:_MOST_NAME])] = time.time()
+        if context and (client := context.session.client_params):
+            named = one_line(f"{client.client_info.name} {client.client_info.version}"[:_MOST_NAME])
+            self._clients.pop(named, None)  # the latest is the last
+            self._clients[named] = time.time()
+            if len(self._clients) > _MOST_CLIENTS:
+                del self._clients[next(iter(self._clients))]
         name = self.names.called(name)
         self.names.answer()
         AGENT.set(agent_of(context))

@@ -62,7 +62,8 @@ def way_on(text: str) -> str:
 def agent_of(context: Any) -> str:
     """Return the name of the agent that makes a call, `Claude Code` for the client `claude-code`; "agent" for none."""
     client = context.session.client_params if context else None
-    words = re.findall(r"[^\W_]+", client.client_info.title or client.client_info.name) if client else []
+    info = client.client_info if client else None
+    words = re.findall(r"[^\W_]+", (info.title or info.name)[:200]) if info else []
     named = [word if word != word.lower() else word.capitalize() for word in words if word not in _OF_NO_AGENT]
     return " ".join(named)[:40] or "agent"
 

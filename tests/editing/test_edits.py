@@ -370,6 +370,7 @@ NOTE = "# T\n\nlead\n\n## A\n\nold\nold\n\n\n## B\n\nb\n"
         pytest.param("## A\r\n\r\nx\r\n\r\n## B\r\n", "#a", "y\nz", "## A\r\n\r\ny\r\nz\r\n\r\n## B\r\n", id="CRLF"),
         pytest.param("Title\n---\n\nx\n", "#title", "y", "Title\n---\n\ny\n", id="under a setext heading"),
         pytest.param("  \n## A\n\nx\n", "#a", "y", "  \n## A\n\ny\n", id="blanks above"),
+        pytest.param("## A\n\nx\n  \n", "#a", "\n \ny\n  \n\n", "## A\n\ny\n  \n", id="lines of blanks around both"),
         pytest.param("", "#", "x", "x", id="empty file"),
         pytest.param("\ufeff---\na: 1\n---\n", "#", "x\n", "\ufeff---\na: 1\n---\nx", id="frontmatter alone"),
     ],

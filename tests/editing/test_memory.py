@@ -95,6 +95,7 @@ def test_no_memory(given_chunk, says):
     [
         ({"id": "x"}, "metadata.id is set by Spellbook"),
         ({"created_at": "x"}, "metadata.created_at is set by Spellbook"),
+        ({"AGENT": "me"}, "metadata.AGENT is set by Spellbook"),
         ({"keywords": ["one"]}, "1 keyword;"),
         ({"questions": []}, "no questions"),
         ({"entities": [{"name": "x", "type": "planet"}]}, "unknown type 'planet'"),

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import Implementation
 
 from spellbook.editing.guides import chunking, metadata_rules, packaged
 from spellbook.library.book import Spellbook
 from spellbook.search import ranking
-from spellbook.server import render
+from spellbook.server import app, render
 from spellbook.server.names import TOOLSETS
 from spellbook.text import terms
 from tests.helpers import Write
@@ -476,3 +477,14 @@ def test_text_cannot_close_its_fence(book: Spellbook, write_note: Write) -> None
     ].splitlines()
     fences = [number for number, line in enumerate(shown) if line.startswith("~~~~~~")]
     assert fences == [1, len(shown) - 1]
+
+
+def test_clients_that_called_last_are_known(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest is last, however many there were, and each on one line."""
+    monkeypatch.setattr(app, "_MOST_CLIENTS", 2)
+    known: dict[str, float] = {}
+    server = app.build(book, live=False, clients=known)
+    for name in ("a", "b\n# c", "a", "d"):
+        client = Implementation(name=name, version="1")
+        talk(book, lambda agent: agent.call("recent"), server=server, client_info=client)
+    assert [*known] == ["a 1", "d 1"]

@@ -193,6 +193,12 @@ def test_what_a_caller_did_wrong_is_no_failing_call(api, book):
     assert failing() == ["14% of the calls of the last hour failed."]
 
 
+def test_alerts_of_a_vault_that_went_away(api, vault):
+    """They say that it is gone; its disk is not looked for."""
+    vault.rename(vault.with_name("away"))
+    assert alerts(api)["degraded"]["severity"] == "critical"
+
+
 def test_alerts_are_sentences_in_both_languages(api, book, vault):
     """With their values and units in them."""
     for name in "ab":

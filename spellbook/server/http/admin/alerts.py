@@ -88,7 +88,8 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
         row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")
         yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
-    free = shutil.disk_usage(book.config.vault).free
+    folder = book.config.vault if book.config.vault.exists() else book.config.state  # of a vault that went away
+    free = shutil.disk_usage(folder).free
     if free < _LEAST_FREE:
         message = f"The disk is nearly full: {free / 1e6:,.0f} MB are free."
         yield alert(message, free, _LEAST_FREE, id="disk", hint="Free some space.", severity="critical")

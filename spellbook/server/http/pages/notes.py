@@ -189,7 +189,7 @@ def edit(shown: View) -> Response:
     seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
     theirs = None if is_new else _now(shown, id)
     try:
-        if not is_new and (theirs is None or (old and theirs.text != old)):
+        if not is_new and (theirs is None or ("old" in shown.form and theirs.text != old)):
             raise Conflict("This text was changed meanwhile.", "Keep one of the two, or copy what you need.")
         done = shown.ask(notes.change, id, **({"append": new} if is_new else seen.change(new)))
     except SpellbookError as error:
@@ -200,7 +200,7 @@ def edit(shown: View) -> Response:
 
 def _lines(text: str) -> str:
     """Return a text with the line ends of forms and pages, and without empty lines around it."""
-    return text.replace("\r\n", "\n").strip("\r\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
 
 def _now(shown: View, id: str) -> ShownSection | None:

@@ -59,7 +59,7 @@ def settings(shown: View, made: str = "") -> Response:
     header = {"headers": {"Authorization": "Bearer TOKEN"}} if shown.caller.name else {}
     client = {"type": "http", "url": f"{url}/mcp", **header}
     is_admin, served = shown.may("admin"), shown.served
-    has_code = served.phone and (is_admin or shown.caller.name == PHONE)
+    has_code = served.phone and (is_admin or (shown.caller.name == PHONE and shown.may("write")))
     return shown.page(
         "settings.html",
         vault=shown.book.config.vault if is_admin else "",
@@ -77,7 +77,8 @@ def look(shown: View) -> Response:
     """Keep the language or the colours that a person chose in this browser; "" goes by the browser again."""
     answer = shown.back(to="/settings")
     for what in {"lang", "theme"} & shown.form.keys():
-        keep(shown.request, answer, f"spellbook-{what}", shown.form[what][:9], 365 * 24 * 3600)
+        chosen = shown.form[what] if shown.form[what] in {"en", "ko", "light", "dark"} else ""
+        keep(shown.request, answer, f"spellbook-{what}", chosen, 365 * 24 * 3600)
     return answer
 
 

@@ -75,6 +75,17 @@ def test_a_section_that_is_gone_loses_no_text(browser: Browser, full: dict[str, 
     assert "The new content is empty." in page
 
 
+def test_an_empty_note_that_was_written_meanwhile_is_kept(browser: Browser, vault: Path, book: Spellbook) -> None:
+    """Whoever writes the first words of a note does not replace those that came before them."""
+    (vault / "a.md").write_text("---\ntopic: x\n---\n", "utf-8")
+    book.reindex()
+    form = browser.form(browser.open("/note/a?edit=a"), "/do/edit")
+    (vault / "a.md").write_text("---\ntopic: x\n---\nTheirs.\n", "utf-8")
+    page = browser.send("/do/edit", 409, **form | {"content": "Mine."}).text
+    assert "Mine." in page
+    assert "Theirs." in (vault / "a.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_section_of_several_chunks_is_edited_whole(
     browser: Browser, vault: Path, book: Spellbook, newline: str
@@ -187,6 +198,17 @@ def test_a_box_is_ticked(
     assert (vault / "list.md").read_text("utf-8") == text[:where] + ticked + text[where + len(line) :]
     undone(browser, page)
     assert (vault / "list.md").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("text", ["a\rb\r\r- [ ] one\r- [ ] two\r", "  \na\n\n- [ ] one\n- [ ] two\n  \n"])
+def test_a_box_is_ticked_whatever_ends_a_line(browser: Browser, vault: Path, book: Spellbook, text: str) -> None:
+    """Also where lines end as on old Macs, or are of blanks around the text."""
+    (vault / "list.md").write_bytes(text.encode())
+    book.reindex()
+    page = browser.open("/note/list")
+    at = re.findall(r'<button class="box[^>]* value="(\d+)"', page)[1]
+    browser.send("/do/tick", **browser.form(page, "/do/tick"), at=at)
+    assert (vault / "list.md").read_bytes().decode() == text.replace("[ ] two", "[x] two")
 
 
 def test_a_box_of_a_changed_note_is_not_ticked(browser: Browser, vault: Path, book: Spellbook) -> None:

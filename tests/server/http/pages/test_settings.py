@@ -24,7 +24,7 @@ def test_language_and_colours_are_chosen_in_a_browser(browser: Browser, guarded:
     page = browser.send("/look", theme="dark").text
     assert '<html lang="ko" data-theme="dark">' in page
     assert '<html lang="ko" data-theme="dark">' in browser.open("/login")
-    browser.send("/look", lang="<b>", theme="x")
+    browser.send("/look", lang="한국어", theme="\r\nx; Path=/a")
     assert '<html lang="en">' in browser.open("/")
     browser.send("/look", lang="ko")
     assert '<html lang="en">' in browser.send("/look", lang="").text
@@ -85,12 +85,12 @@ def test_capture_is_switched(browser: Browser, book: Spellbook) -> None:
         assert ledger.switch["on"] is on
 
 
-@pytest.mark.parametrize(("may", "shows"), [("admin", True), ("write", False), ("phone", True)])
+@pytest.mark.parametrize(("may", "shows"), [("admin", True), ("write", False), ("phone", True), ("read", False)])
 def test_the_code_for_a_phone(served: Served, may: str, shows: bool) -> None:
-    """An admin and the phone itself see the code; without --phone, Settings tell the command."""
+    """An admin and the phone itself see the code, none who may less by its name; else Settings tell the command."""
     with asked(served, AccessRules(is_local=False)) as client:
         browser = Browser(client)
-        secret = served.tokens.lend() if may == "phone" else served.tokens.add("me", may)
+        secret = served.tokens.lend() if may == "phone" else served.tokens.add("phone" if may == "read" else "me", may)
         browser.send("/login", token=secret)
         assert "spellbook serve --phone" in browser.open("/settings")
         served.phone = "http://192.168.0.7:17950/login#spb_x"
