@@ -15,7 +15,6 @@ import click
 from spellbook.cli import output
 from spellbook.cli.app import debug_option, main, opened, scope_option, toolsets_option, vault_option, wiki_option
 from spellbook.server.names import toolsets_of
-from spellbook.settings.config import is_loopback
 from spellbook.system.errors import InvalidInput
 from spellbook.system.heap import growing
 from spellbook.system.processes import leave_threads, present
@@ -105,6 +104,8 @@ def serve(
         except ValueError as error:
             reason = f"--trusted-proxy {proxy[:100]}: this is neither an address nor a network."
             raise click.UsageError(reason) from error
+    from spellbook.settings.config import is_loopback
+
     if is_for_phone and not is_loopback(host):
         raise click.UsageError("--phone chooses the address itself: leave out --host and SPELLBOOK_HOST.")
     from spellbook.server.http import run
@@ -170,6 +171,8 @@ def _is_open(address: run.Address, named: tuple[str, ...]) -> bool:
     from spellbook.settings.config import either
 
     is_open = either("SPELLBOOK_AUTH", "token", "none") == "none"
+    from spellbook.settings.config import is_loopback
+
     if is_open and not is_loopback(address.host):
         if not named:
             raise InvalidInput(

@@ -400,7 +400,7 @@ def test_show_and_topics(notes: Path) -> None:
     """`show` takes a path, id or chunk id; `topics` lists topics and what one of them contains."""
     assert "Session tokens lie" in spellbook("--vault", notes, "show", "ops/tokens.md").stdout
     one = json.loads(spellbook("--vault", notes, "show", "ops/tokens#where", "--json").stdout)
-    assert one.keys() == {"id", "path", "meta", "chunks", "links", "backlinks", "related"}
+    assert one.keys() == {"id", "path", "meta", "chunks", "links", "backlinks", "related", "timeline"}
     assert (one["path"], one["meta"]["category"]) == ("ops/tokens.md", "decision")
     assert one["chunks"][0]["text"].strip() == "## Where\n\nSession tokens lie in PostgreSQL."
     listed = spellbook("--vault", notes, "topics").stdout

@@ -320,7 +320,7 @@ FORMS: dict[str, Callable[[Gone], dict[str, str]]] = {
 }
 OTHER_FORMS = {
     *("/do/reindex", "/do/snapshot", "/do/check", "/do/cancel"),  # jobs, as at the API
-    *("/do/examine", "/login", "/logout"),
+    *("/do/token", "/do/revoke", "/do/capture", "/look", "/login", "/logout"),  # nothing of the vault
 }
 
 

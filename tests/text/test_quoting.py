@@ -154,7 +154,8 @@ def test_no_text_passes_for_a_chunk(given, most):
     """The same for `show`, related notes, topics, and near notes."""
     chunks = [chunk(name, text, source) for text, name, source in given]
     near = [Backlink(f"{name}.md", name, name, (1,), ("supersedes",)) for _, name, _ in given]
-    around = Around((), tuple(near), tuple(Related(each.path, each.id, each.title, (each.title,)) for each in near))
+    others = tuple(Related(each.path, each.id, each.title, (each.title,)) for each in near)
+    around = Around((), tuple(near), others, others)
     for answer in (render.shown(chunks, around, most, {}), render.topic(given[0][1], chunks, most, near, {})):
         lines = [line for line in own(answer) if line.startswith(("[", "- [")) and not NEAR.fullmatch(line)]
         ids, known = [read(CHUNK.fullmatch(line)[1]) for line in lines], [each.id for each in chunks]
@@ -163,7 +164,7 @@ def test_no_text_passes_for_a_chunk(given, most):
             line for line in own(answer) if line not in lines and not NEAR.fullmatch(line) and not LABEL.fullmatch(line)
         ]
         assert all(
-            re.match(r"Topic |properties: |Linked from \d|Related \d|- … \d|\d+ chunks? did not fit", line)
+            re.match(r"Topic |properties: |Linked from \d|Related \d|Over time|- … \d|\d+ chunks? did not fit", line)
             for line in rest
         )
     closest = tuple(hits([""] * len(given), [(name, None) for _, name, _ in given]))

@@ -189,6 +189,7 @@ def edit(shown: View) -> Response:
     seen, is_new = ShownSection(id, "", old, shown.form.get("hash", "")), "add" in shown.form
     theirs = None if is_new else _now(shown, id)
     try:
+        shown.book.index.vault.check_there()
         if not is_new and (theirs is None or ("old" in shown.form and theirs.text != old)):
             raise Conflict("This text was changed meanwhile.", "Keep one of the two, or copy what you need.")
         done = shown.ask(notes.change, id, **({"append": new} if is_new else seen.change(new)))
@@ -213,6 +214,7 @@ def _now(shown: View, id: str) -> ShownSection | None:
 
 def tick(shown: View) -> Response:
     """Tick a box, or take the tick back: the one on line `at` of a text as it was `seen`, or that of a `step`."""
+    shown.book.index.vault.check_there()
     at, step = shown.form.get("at", ""), shown.form.get("step", "")
     found = section(shown.ask(notes.note, shown.form.get("note", "")), shown.form.get("id", ""))
     lines = found.text.split("\n")
