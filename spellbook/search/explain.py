@@ -105,7 +105,7 @@ def why(index: Index, searcher: Searcher, question: Question, id: str | None = N
         elif number in numbers:
             verdict = f"beyond the limit of {question.limit}" if len(chosen) == question.limit else SESSION
         else:
-            least = weights.WEAK if passed else ranking.least(compared(question, ranked), 1 + len(question.also))
+            least = weights.WEAK if passed else ranking.least(compared(question, ranked))
             verdict = _refusal(question, ranked, candidate, least)
             if number in closest:
                 verdict = f"a closest note: {verdict}"

@@ -371,16 +371,15 @@ def outcome(chunk: StoredChunk) -> str:
     return result if result in weights.OUTCOMES else ""
 
 
-def least(chunks: int, texts: int = 1) -> float:
+def least(chunks: int) -> float:
     """
-    Return the evidence that the best of so many `chunks` needs for there to be any hits; a question has `texts`.
+    Return the evidence that the best of so many `chunks` needs for there to be any hits.
 
     With more chunks, the nearest one is nearer by chance. This bound lets through about the same share of
     questions off topic for every size of vault.
     """
     tens = math.log10(max(1, chunks))
-    many = weights.MANY + (weights.SEVERAL if texts > 1 else 0.0)
-    return min(weights.FEW + weights.FEW_TENFOLD * tens, many + weights.MANY_TENFOLD * tens)
+    return min(weights.FEW + weights.FEW_TENFOLD * tens, weights.MANY + weights.MANY_TENFOLD * tens)
 
 
 def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
@@ -389,7 +388,7 @@ def related(candidates: Sequence[Candidate], chunks: int) -> list[Candidate]:
 
     One without enough of its own is left out if its score is far below the best.
     """
-    enough = least(chunks, max((len(one.matches) for one in candidates[:1]), default=1))
+    enough = least(chunks)
     evidence = [(candidate, candidate.evidence()) for candidate in candidates]
     weak = [(one, found) for one, found in evidence if found >= min(weights.WEAK, enough)]
     if max((found for _, found in weak), default=0.0) < enough:

@@ -224,12 +224,6 @@ What 7 % of the questions off topic reach grows with the chunks: a cosine of .21
 benchmarks, where it is `least`.
 """
 
-SEVERAL = 0.08
-"""
-What MANY is more if a question has several texts, for guesses resemble what is near. Of questions with two texts no
-more lose their answer (half for choosing); of near ones .65 are answered, without it .82.
-"""
-
 WEAK = 0.3
 """Evidence that each further hit needs once the best is sure. By hand."""
 

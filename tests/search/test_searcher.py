@@ -307,7 +307,7 @@ def test_a_question_that_nothing_has_to_do_with_finds_nothing(index):
 
 def test_what_is_near_and_not_sure_is_shown_by_its_best_passage(index, monkeypatch):
     """Without a confident match up to three near notes are shown, each with a passage, within the budget."""
-    monkeypatch.setattr(ranking, "least", lambda chunks, texts: 1.1)
+    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
     answer = ask(index, "where is the lighthouse server?")
     assert (answer.hits, len(answer.closest)) == ((), 3)
     assert len({hit.path for hit in answer.closest}) == 3

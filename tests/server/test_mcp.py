@@ -398,7 +398,7 @@ def test_what_is_near_and_not_sure_is_shown_apart(
 ) -> None:
     """Without a confident match an agent gets the near notes with a passage, by ids that `show` accepts."""
     write_note("harbour.md", "# Harbour\n\nThe crane lifts the copper over the quay.\n")
-    monkeypatch.setattr(ranking, "least", lambda chunks, texts: 1.1)
+    monkeypatch.setattr(ranking, "least", lambda chunks: 1.1)
 
     async def conversation(agent: Agent) -> tuple[str, str]:
         told = await agent.call("search", query="crane lifts copper")
