@@ -145,8 +145,9 @@ def _announce(url: str, login: str, opens: bool) -> None:
 
         segno.make_qr(login).terminal(code := io.StringIO(), border=2, compact=True)
         click.secho(code.getvalue(), fg="bright_white", bg="black", err=True)
-        output.say("Scan this with a phone in this network. Ctrl-C closes it.", err=True)
-        how = login.partition(":")[0]
+        place = login.partition("/login")[0]
+        output.say(f"Scan this with a phone in this network. It opens {place}; Ctrl-C closes it.", err=True)
+        how = place.partition(":")[0]
         output.say(f"Everybody in it who has the code can read and write your notes, over {how}.", err=True)
     if not sys.stderr.isatty():
         click.echo(url, err=True)  # programs read it

@@ -263,8 +263,10 @@ class Tokens:
                 there, ended = self._in_file()
                 tokens = list(there)
                 yield tokens, ended
-                known, now = {each.id for each in (*self._own, *self._lent, *tokens)}, time.time()
-                ended = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id in known}
+                # A token of the environment, or of a phone, is another process's, and keeps what it ended.
+                gone, now = {each.id for each in {*there} - {*tokens}}, time.time()
+                left = {id: {k: v for k, v in of.items() if v > now} for id, of in ended.items() if id not in gone}
+                ended = {id: of for id, of in left.items() if of}
                 kept = [
                     {**each.as_dict(), "verifier": each.verifier.hex(), "proof": each.proof.hex()} for each in tokens
                 ]

@@ -249,6 +249,7 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     place, _, token = login.partition("/login#")
     assert place == server.url.replace("127.0.0.1", "127.0.0.2")
     assert len([line for line in said if re.fullmatch("[█▀▄ ]{30,}", line)]) > 15
+    assert f"Scan this with a phone in this network. It opens {place}; Ctrl-C closes it." in said
     assert "Everybody in it who has the code can read and write your notes, over http." in said
     assert token not in "".join(said)
     headers = {"authorization": f"Bearer {token}"}

@@ -135,6 +135,7 @@ def test_a_lent_token_is_of_this_process_alone(file: Path) -> None:
     for secret, may in ((second, "write"), (own, "read")):
         assert tokens.caller_by_cookie(cookies[secret]).may == may
     tokens.log_out(cookies[second])
+    Tokens(file, {}).add("another")  # a process that knows none of it
     assert tokens.caller_by_cookie(cookies[second]) is None
     assert tokens.remove("phone").may == "write"
     assert tokens.caller(second) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -88,7 +89,7 @@ def _alerts(call: Call) -> Iterator[dict[str, Any]]:
         message = "No snapshot was taken yet." if days is None else f"The last snapshot is {days:,} days old."
         row = alert(message, days, _SNAPSHOT_DAYS, id="snapshot", hint="Take one: POST /api/snapshots.")
         yield {**row, "since": time.time() - (age - _SNAPSHOT_DAYS) * 86_400} if age else row
-    folder = book.config.vault if book.config.vault.exists() else book.config.state  # of a vault that went away
+    folder = book.config.vault if os.path.exists(book.config.vault) else book.config.state  # it may have gone away
     free = shutil.disk_usage(folder).free
     if free < _LEAST_FREE:
         message = f"The disk is nearly full: {free / 1e6:,.0f} MB are free."
