@@ -30,7 +30,7 @@ PAGES = (
     *(
         "/contents?folder=projects",
         "/contents?tag=ops",
-        "/contents?topic=project/deploy",
+        "/contents?topic=deploy",
         "/decisions",
         "/articles",
         "/sessions",

@@ -88,7 +88,7 @@ def test_contents_unfold_and_narrow(
     page.get_by_role("link", name="two", exact=True).wait_for()
     one.locator("summary").first.click()
     one.locator("summary").first.click()
-    assert len([url for url in asked if "branch=" in url]) == 1
+    assert len([url for url in asked if "folder=" in url]) == 1
     page.locator("#find").press_sequentially("three")
     page.get_by_role("link", name="area/one/two/three").wait_for()
     assert page.locator(".tree li").count() == 1
