@@ -63,8 +63,8 @@ def search(shown: View) -> Response:
         }
         if wanted["missing"]:
             values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
-    if shown.is_part:
-        return shown.page("brief.html" if is_brief else "more.html" if offset else "hits.html", **values)
+    if is_brief:
+        return shown.page("brief.html", **values)
     counts = Counter[str]()
     shown.book.refresh()
     for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):

@@ -152,6 +152,12 @@ def test_search_by_the_keyboard(
     page.keyboard.press("Control+k")  # where there is a box, it is the box
     assert focus() == "q"
 
+    page.locator("#q").fill("rollback")
+    page.wait_for_url("**/search?q=rollback*")
+    page.go_back()  # the whole page is there again
+    page.locator("#q").wait_for()
+    assert page.url.endswith("/search?q=lighthouse")
+
     page.goto(server.url + "/search")
     recent = page.locator("main [data-recent] a")
     assert recent.all_text_contents() == ["lighthouse", "rollback"]
