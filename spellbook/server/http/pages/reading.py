@@ -61,17 +61,14 @@ def outcome(shown: View) -> Response:
 
 def articles(shown: View) -> Response:
     """List articles, newest first, with the categories of all of them."""
-    offset = shown.number("offset", 0)
-    category = shown.query.get("category", "")[:200]
-    reply = shown.ask(changes.articles, category=category, limit=_PAGE, offset=offset)
-    rows: list[dict[str, Any]] = []
-    for row in reply["articles"]:
-        chunk = shown.book.resolve(row["id"])
-        about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
-        about["summary"] = saved.read(chunk.text).summary
-        names = texts(chunk.meta.get("categories")) or [chunk.topic]
-        rows.append({"chunk": chunk, "categories": names, **about})
-    return shown.page("articles.html", reply=reply, rows=rows, category=category, offset=offset, page=_PAGE)
+    kept, offset, category = shown.book.memories.articles, shown.number("offset", 0), shown.query.get("category", "")
+    listed = kept.list(category[:200], _PAGE, offset)
+    rows = [
+        (each, texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
+        for each in listed.notes
+    ]
+    values: dict[str, Any] = {"rows": rows, "categories": kept.categories(), "category": category}
+    return shown.page("articles.html", **values, total=listed.total, offset=offset, page=_PAGE)
 
 
 def save(shown: View) -> Response:
