@@ -157,11 +157,6 @@ class View:
         """What a form must send back, "" where no cookie is needed."""
         return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
 
-    @property
-    def is_part(self) -> bool:
-        """Whether a script of the page asks, for a part of it."""
-        return "hx-request" in self.request.headers
-
     def back(self, done: int | None = None, to: str = "") -> Response:
         """Go to a page after an action; `done` is the entry of the log that can be undone there."""
         place = local(to or self.form.get("to", ""))
