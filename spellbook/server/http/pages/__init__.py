@@ -7,20 +7,9 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from spellbook.server.http.pages import (
-    activity,
-    contents,
-    deciding,
-    home,
-    login,
-    notes,
-    reading,
-    searching,
-    upkeep,
-    writing,
-)
+from spellbook.server.http.pages import activity, contents, home, login, notes, reading, searching, upkeep, writing
 
-MODULES = (login, home, searching, writing, notes, contents, deciding, reading, activity, upkeep)
+MODULES = (login, home, searching, writing, notes, contents, reading, activity, upkeep)
 
 
 class _Static(StaticFiles):

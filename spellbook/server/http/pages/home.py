@@ -108,7 +108,7 @@ _PAGE = view.page("/", home)
 
 async def root(request: Request) -> Any:
     """Give a browser the page, and a program what is here."""
-    if "text/html" in request.headers.get("accept", ""):
+    if view.wants_page(request):
         return await _PAGE.endpoint(request)
     return await health.about(request)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -73,8 +72,6 @@ def note(shown: View) -> Response:
     """Show a note; `edit` names the section, or the note, that is edited in place, `part` counts pages from 1."""
     reply = shown.ask(notes.note, shown.id)
     editing = shown.query.get("edit", "")
-    if shown.is_part and editing:
-        return shown.page("edit.html", section=section(reply, editing), reply=reply)
     whole = [section(reply, editing)] if editing == reply["note"] else None
     pages = list(_pages(whole or _sections(reply)))
     part = max(1, min(shown.number("part", 1), len(pages)))
@@ -82,8 +79,8 @@ def note(shown: View) -> Response:
     known = {each["id"] for each in linked}
     reach = rendering.targets(reply["links"], view.note_address)
     embedded = shown.book.pictures(shown.id) if "![" in reply["text"] else {}
-    address = partial(_image_address, reply["note"])
-    show = rendering.pictures(embedded, address, shown.say)
+    images = view.note_address(reply["note"], page="image")
+    show = rendering.pictures(embedded, lambda path: f"{images}?{urlencode({'path': path})}", shown.say)
     stored = shown.book.resolve(shown.id)
     title, form = stored.title, "tick-{}" if shown.may("write") else ""
     return shown.page(
@@ -102,6 +99,7 @@ def note(shown: View) -> Response:
         rendered=lambda each: rendering.rendered(each.text, reach, show, title, form.format(each.anchor)),
         folders=view.folders_above(reply["path"]),
         adjacent=shown.book.adjacent(shown.id),
+        names=properties.NAMES,
         properties=properties.read(reply["meta"], stored.tags, shown.say),
         edited=properties.edited(reply["meta"]),
         few=_FEW,
@@ -110,10 +108,6 @@ def note(shown: View) -> Response:
         related=[each for each in reply["related"] if each["id"] not in known],
         titles={each["id"]: each["title"] for each in linked if each["id"]},
     )
-
-
-def _image_address(note: str, path: str) -> str:
-    return f"{view.note_address(note, page='image')}?{urlencode({'path': path})}"
 
 
 def image(shown: View) -> Response:

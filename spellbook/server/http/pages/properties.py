@@ -47,11 +47,6 @@ class Property:
     kind: str
     values: tuple[str, ...]
 
-    @property
-    def name(self) -> str:
-        """What the page calls it, to be translated; the key itself where it has no other name."""
-        return self.key if self.key in NAMES else ""
-
 
 def read(meta: Mapping[str, Any], tags: Sequence[str], phrase: Callable[..., str]) -> list[Property]:
     """Return the properties of a note to be read; `tags` are all of its tags, also those in its text."""

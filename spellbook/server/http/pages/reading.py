@@ -1,12 +1,16 @@
-"""The pages of articles, which were saved from elsewhere, and of captured sessions."""
+"""The pages of decisions and checkpoints, of articles, which were saved from elsewhere, and of captured sessions."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
-from spellbook.notes import articles as form
+from spellbook.memories.decisions import DecisionItem
+from spellbook.notes import articles as saved
+from spellbook.notes import decisions as form
 from spellbook.notes.labels import texts
 from spellbook.server.http.api import changes, notes
 from spellbook.server.http.pages import view
@@ -14,22 +18,57 @@ from spellbook.server.http.pages.view import View
 from spellbook.system.errors import InvalidInput
 
 _PAGE = 20
+_MOST_DECISIONS = 100
+_CHECKPOINTS = 3
+
+
+def decisions(shown: View) -> Response:
+    """List decisions by topic, the latest topic first and its earliest decision first, and the newest checkpoints."""
+    topic, outcome = shown.query.get("topic", ""), shown.query.get("outcome", "")
+    outcome = outcome if outcome in {*form.RESULTS, "pending"} else ""
+    found = shown.book.memories.decisions.find(kind=form.DECISION, limit=_MOST_DECISIONS, topic=topic, outcome=outcome)
+    checkpoints = shown.book.memories.decisions.find(kind=form.CHECKPOINT, limit=_CHECKPOINTS)
+    return shown.page(
+        "decisions.html",
+        chains=_chains(found.items),
+        titles={item.chunk.note: item.chunk.title for item in found.items},
+        total=found.total,
+        shown_count=len(found.items),
+        topic=topic,
+        outcome=outcome,
+        outcomes=("pending", *form.RESULTS),
+        results=tuple(form.RESULTS),
+        checkpoints=[(each, form.read_checkpoint(each.body)) for each in checkpoints.items],
+    )
+
+
+def _chains(items: Sequence[DecisionItem]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the decisions of each topic, the earliest first. They come newest first, so topics do too."""
+    chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for item in items:
+        chains[item.chunk.topic].insert(
+            0, {**item.as_dict(), "title": item.chunk.title, "is_superseded": item.is_superseded}
+        )
+    return list(chains.items())
+
+
+def outcome(shown: View) -> Response:
+    """Record how a decision turned out."""
+    fields = {"outcome": shown.form.get("outcome", ""), "reason": shown.form.get("reason", "").strip()}
+    done = shown.ask(changes.outcome, shown.form.get("id", ""), **fields)
+    return shown.back(shown.entry("revise", done["path"]))
 
 
 def articles(shown: View) -> Response:
     """List articles, newest first, with the categories of all of them."""
-    offset = shown.number("offset", 0)
-    category = shown.query.get("category", "")[:200]
-    reply = shown.ask(changes.articles, category=category, limit=_PAGE, offset=offset)
-    rows: list[dict[str, Any]] = []
-    for row in reply["articles"]:
-        chunk = shown.book.resolve(row["id"])
-        about = {key: str(chunk.meta.get(key) or "") for key in ("author", "published")}
-        about["summary"] = form.read(chunk.text).summary
-        names = texts(chunk.meta.get("categories")) or [chunk.topic]
-        rows.append({"chunk": chunk, "categories": names, **about})
-    more = offset + len(rows) < reply["total"]
-    return shown.page("articles.html", reply=reply, rows=rows, category=category, offset=offset, page=_PAGE, more=more)
+    kept, offset, category = shown.book.memories.articles, shown.number("offset", 0), shown.query.get("category", "")
+    listed = kept.list(category[:200], _PAGE, offset)
+    rows = [
+        (each, texts(each.meta.get("categories")) or [each.topic], saved.read(each.text).summary)
+        for each in listed.notes
+    ]
+    values: dict[str, Any] = {"rows": rows, "categories": kept.categories(), "category": category}
+    return shown.page("articles.html", **values, total=listed.total, offset=offset, page=_PAGE)
 
 
 def save(shown: View) -> Response:
@@ -64,5 +103,11 @@ def _names(text: str) -> list[str]:
     return names
 
 
-ROUTES = [view.page("/articles", articles), view.page("/sessions", sessions)]
-ROUTES += [view.action("/do/save", save, waits=True), view.action("/do/file", file)]
+ROUTES = [
+    view.page("/decisions", decisions),
+    view.page("/articles", articles),
+    view.page("/sessions", sessions),
+    view.action("/do/outcome", outcome),
+    view.action("/do/save", save, waits=True),
+    view.action("/do/file", file),
+]

@@ -36,7 +36,7 @@ def search(shown: View) -> Response:
     asked = ("q", "mode", "category", "days", "tag", "as_of", "missing")
     wanted = {key: shown.query.get(key, "").strip() for key in asked}
     wanted["mode"] = wanted["mode"] if wanted["mode"] in MODES else "search"
-    is_brief = shown.is_part and "brief" in shown.query
+    is_brief = "hx-request" in shown.request.headers and "brief" in shown.query
     offset = min(shown.number("offset", 0), MOST_HITS - _HITS)
     values: dict[str, Any] = {"wanted": wanted, "modes": MODES, "days": DAYS, "answer": None, "missing": None}
     values["offset"] = offset
@@ -63,8 +63,8 @@ def search(shown: View) -> Response:
         }
         if wanted["missing"]:
             values["missing"] = shown.ask(finding.why, id=wanted["missing"], **options)
-    if shown.is_part:
-        return shown.page("brief.html" if is_brief else "more.html" if offset else "hits.html", **values)
+    if is_brief:
+        return shown.page("brief.html", **values)
     counts = Counter[str]()
     shown.book.refresh()
     for category, _, notes in shown.book.index.catalog.topic_counts(shown.book.index.visible):

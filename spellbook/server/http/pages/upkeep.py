@@ -32,9 +32,8 @@ def health(shown: View, reply: object = None) -> Response:
 
 
 def links(shown: View) -> Response:
-    """List the links that lead nowhere; a script of the page of health asks for this part, since it takes a while."""
-    reply = shown.ask(upkeep.broken_links)
-    return shown.page("links.html", reply=reply) if shown.is_part else health(shown, reply)
+    """List the links that lead nowhere; a script of the page of health asks for them, since it takes a while."""
+    return health(shown, shown.ask(upkeep.broken_links))
 
 
 def mend(shown: View) -> Response:

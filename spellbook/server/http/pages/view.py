@@ -65,7 +65,7 @@ def environment() -> Environment:
 
     loader = PackageLoader("spellbook.server.http.pages")
     made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    filters = (note_address, chunk_address, folder_address, day, size, advice)
+    filters = (note_address, chunk_address, folder_address, day, advice)
     made.filters |= {each.__name__: each for each in filters}
     made.filters |= {"grouped": "{:,}".format, "outside": presentation.outside, "session": presentation.is_session}
     made.filters |= {"author": presentation.author, "dated": newest.date_of, "gist": rendering.gist}
@@ -157,11 +157,6 @@ class View:
         """What a form must send back, "" where no cookie is needed."""
         return Tokens.csrf(self.request.cookies[COOKIE]) if self.caller.by_cookie else ""
 
-    @property
-    def is_part(self) -> bool:
-        """Whether a script of the page asks, for a part of it."""
-        return "hx-request" in self.request.headers
-
     def back(self, done: int | None = None, to: str = "") -> Response:
         """Go to a page after an action; `done` is the entry of the log that can be undone there."""
         place = local(to or self.form.get("to", ""))
@@ -185,8 +180,9 @@ class View:
 
 
 def say(language: str, english: str, *values: object) -> str:
-    """Return a message of the pages in a language; `{0}` is the first value."""
-    return translate.fill(translate.table(__package__).get(english, english) if language == "ko" else english, values)
+    """Return a message of the pages, or one of a word that the package has too; `{0}` is the first value."""
+    korean = translate.table(__package__).get(english) or translate.table().get(english, english)
+    return translate.fill(korean if language == "ko" else english, values)
 
 
 def page(path: str, handler: Handler, right: May = "read") -> Route:
@@ -309,12 +305,3 @@ def anchor(suffix: str) -> str:
 def day(text: object) -> str:
     """Return the date of a time in ISO 8601."""
     return str(text or "")[:10]
-
-
-def size(count: float) -> str:
-    """Return a number of bytes as a person reads it."""
-    for unit in ("B", "KB", "MB"):
-        if count < 1_000:
-            return f"{count:.0f} {unit}"
-        count /= 1_000
-    return f"{count:.1f} GB"

@@ -349,13 +349,12 @@ def test_an_article_is_saved_filed_and_erased(browser: Browser, full: dict[str, 
 
 
 def test_what_undo_would_change_is_shown_first(browser: Browser, full: dict[str, str]) -> None:
-    """As a part of the page, or as a page of its own; what cannot be undone says why."""
+    """On a page of its own, of which a script shows the part that matters; what cannot be undone says why."""
     browser.send("/do/pin", id=NOTE, pinned="true", to=PLACE)
-    entry = re.search(r"/difference\?entry=(\d+)", browser.open("/activity"))[1]
-    assert "-pinned: true" in browser.open(f"/difference?entry={entry}")
-    part = browser.client.get(f"/difference?entry={entry}", headers={"hx-request": "true"}).text
-    assert part.lstrip().startswith("<pre")
-    assert "no entry" in browser.open("/difference?entry=9999")
+    entry = re.search(r'hx-get="/difference\?entry=(\d+)" hx-select="main > :is\(', browser.open("/activity"))[1]
+    page = browser.open(f"/difference?entry={entry}")
+    assert re.search(r'</h1>\s*<pre class="diff"[^>]*>.*-pinned: true', page, re.S)
+    assert re.search(r'</h1>\s*<p class="warn">[^<]*no entry', browser.open("/difference?entry=9999"))
 
 
 def test_health_repairs(browser: Browser, full: dict[str, str], served: Served, write_note: Write) -> None:

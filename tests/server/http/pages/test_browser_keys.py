@@ -88,7 +88,7 @@ def test_contents_unfold_and_narrow(
     page.get_by_role("link", name="two", exact=True).wait_for()
     one.locator("summary").first.click()
     one.locator("summary").first.click()
-    assert len([url for url in asked if "branch=" in url]) == 1
+    assert len([url for url in asked if "folder=" in url]) == 1
     page.locator("#find").press_sequentially("three")
     page.get_by_role("link", name="area/one/two/three").wait_for()
     assert page.locator(".tree li").count() == 1
@@ -151,6 +151,12 @@ def test_search_by_the_keyboard(
     assert focus() == tenth
     page.keyboard.press("Control+k")  # where there is a box, it is the box
     assert focus() == "q"
+
+    page.locator("#q").fill("rollback")
+    page.wait_for_url("**/search?q=rollback*")
+    page.go_back()  # the whole page is there again
+    page.locator("#q").wait_for()
+    assert page.url.endswith("/search?q=lighthouse")
 
     page.goto(server.url + "/search")
     recent = page.locator("main [data-recent] a")

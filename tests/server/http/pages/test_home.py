@@ -94,7 +94,7 @@ def test_the_box_asks_and_keeps(guarded: Browser, full: dict[str, str], served: 
     assert "hidden" not in form
     csrf = re.search(r'<button name="csrf" value="(\w+)" formmethod="post" formaction="/do/new"', form)[1]
     page = guarded.send("/do/new", csrf=csrf, q="The umbrella is in the hall.").text
-    assert titles(part(page, "Newest notes"))[0] == "The umbrella is in the hall"
+    assert "The umbrella is in the hall" in titles(part(page, "Newest notes"))
     assert 'action="/do/undo"' in page
     assert "You may have this already" in guarded.send("/do/new", 409, csrf=csrf, q="The umbrella is in the hall.").text
     guarded.send("/do/new", 403, q="The umbrella is in the hall.")

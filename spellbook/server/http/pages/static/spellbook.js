@@ -59,10 +59,6 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-document.addEventListener("click", (event) => {
-  if (event.target.matches("dialog")) event.target.close(); // its backdrop
-});
-
 // Enter in the dialog opens the first hit, if the hits are those of the question; else it shows all on the page.
 palette?.addEventListener("submit", (event) => {
   const found = palette.querySelector("[data-question]");
@@ -109,7 +105,9 @@ palette?.addEventListener("input", () => recent.show());
 document.addEventListener("htmx:afterSettle", () => recent.show());
 document.addEventListener("submit", (event) => {
   if (event.target.matches("[role=search]") && !event.submitter?.matches("[formaction]")) recent.keep(new FormData(event.target).get("q"));
-  if (event.target.action.endsWith("/logout")) recent.write([]);
+  if (!event.target.action.endsWith("/logout")) return;
+  recent.write([]);
+  sessionStorage.removeItem("draft");
 });
 document.addEventListener("click", (event) => {
   const area = event.target.closest("[data-hit]")?.closest("main, dialog");
@@ -135,9 +133,6 @@ if (draft) {
 } else if (document.querySelector(".alert.done")) {
   sessionStorage.removeItem("draft");
 }
-document.addEventListener("submit", (event) => {
-  if (event.target.action.endsWith("/logout")) sessionStorage.removeItem("draft");
-});
 
 // The rest of the menu folds when one goes on elsewhere.
 document.addEventListener("click", (event) => {
