@@ -18,11 +18,13 @@ import sys
 from typing import Any
 
 import anyio
+import click
 import httpx
 import pytest
 from mcp import Client, ClientSession
 from mcp.client.sse import sse_client
 
+from spellbook.cli import serve
 from spellbook.server.http import run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
@@ -153,6 +155,9 @@ def test_a_taken_port(serving):
     assert "choose another --port" in done.stderr.lower()
 
 
+CODE = "[█▀▄ ]{25,}"
+"""A line of a code for a camera, as a terminal shows it."""
+
 AT_HOME = """
 import sys
 import segno
@@ -248,8 +253,10 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     [login] = {line.partition(" ")[2] for line in server.said if line.startswith("code:")}
     place, _, token = login.partition("/login#")
     assert place == server.url.replace("127.0.0.1", "127.0.0.2")
-    assert len([line for line in said if re.fullmatch("[█▀▄ ]{30,}", line)]) > 15
-    assert f"Scan this with a phone in this network. It opens {place}; Ctrl-C closes it." in said
+    assert not [line for line in said if re.fullmatch(CODE, line)]  # a log would keep it
+    assert (
+        f"Scan the code, here or in Settings, with a phone here. It opens {place}; Ctrl-C ends it." in said
+    )
     assert "Everybody in it who has the code can read and write your notes, over http." in said
     assert token not in "".join(said)
     headers = {"authorization": f"Bearer {token}"}
@@ -265,6 +272,15 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     for old in (headers, cookie):
         assert httpx.get(f"{again.url}/api/jobs", headers=old).status_code == 401
     assert login not in " ".join(again.said)
+
+
+def test_the_code_is_drawn_at_a_terminal(capsys, monkeypatch):
+    """It is as wide as a camera needs, and no line of it is the address in words."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    serve._announce("http://127.0.0.1:17950", "http://192.168.0.7:17950/login#secret", opens=False)
+    said = click.unstyle(capsys.readouterr().err)
+    assert len([line for line in said.splitlines() if re.fullmatch(CODE, line)]) > 12
+    assert "secret" not in said
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
