@@ -147,7 +147,7 @@ def _announce(url: str, login: str, opens: bool) -> None:
         if sys.stderr.isatty():  # a log would keep it; Settings shows it too
             click.secho(code.getvalue(), fg="bright_white", bg="black", err=True)
         place = login.partition("/login")[0]
-        output.say(f"Scan the code, here or in Settings, with a phone here. It opens {place}; Ctrl-C ends it.", err=True)
+        output.say(f"Scan the code, here or in Settings, with a phone. It opens {place}; Ctrl-C ends it.", err=True)
         how = place.partition(":")[0]
         output.say(f"Everybody in it who has the code can read and write your notes, over {how}.", err=True)
     if not sys.stderr.isatty():

@@ -254,9 +254,7 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     place, _, token = login.partition("/login#")
     assert place == server.url.replace("127.0.0.1", "127.0.0.2")
     assert not [line for line in said if re.fullmatch(CODE, line)]  # a log would keep it
-    assert (
-        f"Scan the code, here or in Settings, with a phone here. It opens {place}; Ctrl-C ends it." in said
-    )
+    assert f"Scan the code, here or in Settings, with a phone. It opens {place}; Ctrl-C ends it." in said
     assert "Everybody in it who has the code can read and write your notes, over http." in said
     assert token not in "".join(said)
     headers = {"authorization": f"Bearer {token}"}
