@@ -42,7 +42,7 @@ from spellbook.text.quoting import one_line
 from spellbook.verbs import aliases
 
 _CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
-_MOST_CLIENTS = 50
+MOST_CLIENTS = 50
 _MOST_NAME = 64
 """Most letters of a tool's name."""
 
@@ -180,7 +180,7 @@ class _McpServer(MCPServer):
             named = one_line(f"{client.client_info.name} {client.client_info.version}"[:_MOST_NAME])
             self._clients.pop(named, None)  # the latest is the last
             self._clients[named] = time.time()
-            if len(self._clients) > _MOST_CLIENTS:
+            if len(self._clients) > MOST_CLIENTS:
                 del self._clients[next(iter(self._clients))]
         name = self.names.called(name)
         self.names.answer()

@@ -481,7 +481,7 @@ def test_text_cannot_close_its_fence(book: Spellbook, write_note: Write) -> None
 
 def test_clients_that_called_last_are_known(book: Spellbook, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest is last, however many there were, and each on one line."""
-    monkeypatch.setattr(app, "_MOST_CLIENTS", 2)
+    monkeypatch.setattr(app, "MOST_CLIENTS", 2)
     known: dict[str, float] = {}
     server = app.build(book, live=False, clients=known)
     for name in ("a", "b\n# c", "a", "d"):

@@ -24,7 +24,6 @@ import pytest
 from mcp import Client, ClientSession
 from mcp.client.sse import sse_client
 
-from spellbook.cli import serve
 from spellbook.server.http import run
 from spellbook.server.http.guard import COOKIE
 from spellbook.server.http.tokens import Tokens
@@ -272,13 +271,25 @@ def test_a_phone_is_let_in_until_the_end(serving, vault):
     assert login not in " ".join(again.said)
 
 
-def test_the_code_is_drawn_at_a_terminal(capsys, monkeypatch):
-    """It is as wide as a camera needs, and no line of it is the address in words."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    serve._announce("http://127.0.0.1:17950", "http://192.168.0.7:17950/login#secret", opens=False)
-    said = click.unstyle(capsys.readouterr().err)
-    assert len([line for line in said.splitlines() if re.fullmatch(CODE, line)]) > 12
-    assert "secret" not in said
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_code_is_drawn_at_a_terminal(vault):
+    """It is as wide as a camera needs."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    start = f"{AT_HOME}\nfrom spellbook.__main__ import main\nmain()"
+    command = [sys.executable, "-c", start, "--vault", str(vault), "serve", "--port", "0", "--phone", "--no-open"]
+    environment = {**os.environ, "SPELLBOOK_EMBEDDER": "hash"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        with open(ours, encoding="utf-8") as terminal:
+            said = []
+            while not said or "Open " not in said[-1]:
+                said.append(terminal.readline())
+            assert httpx.get(f"{said[-1].split()[1]}/health").status_code == 200
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+    assert len([line for line in said if re.fullmatch(CODE, click.unstyle(line.strip("\r\n")))]) > 12
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
