@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from spellbook.index import privacy
-from spellbook.index.filters import DATE_FORMS, bound, fold, validity
+from spellbook.index.filters import bound, fold, validity
 from spellbook.index.lookup import folder_of
 from spellbook.index.opened import Index
 from spellbook.notes import labels
@@ -225,7 +225,9 @@ def metadata(values: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
         elif key in VALID:
             meta[key] = load_value(str(value))
             if bound(str(meta[key])) is None:
-                findings.errors.append(f"metadata.{key} is {value!r:.40}, which is not a date. {DATE_FORMS}")
+                findings.errors.append(
+                    f"metadata.{key} is {value!r:.40}, which is not a date such as 2026-11-21, 2026-11 or 2026"
+                )
         elif key in LISTS:
             meta[key] = _texts(key, value, findings)
         elif key == "entities":

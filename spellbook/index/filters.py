@@ -206,9 +206,11 @@ def validity(
     meta: Mapping[str, Any], created: str | None = None, ends: float | None = None
 ) -> tuple[float, float, str]:
     """
-    Return from when until when a note holds (seconds since 1970, both included, infinite if open), and that in words:
-    from its `valid_from`, else its written `created`, never a file's time, until its `valid_until`, all of that day or
-    month or year, else before it `ends` by the first note that supersedes it. The catalog has this in SQL, for `HELD`.
+    Return when a note begins and ends to hold (seconds since 1970, both included, infinite if open), and that in words.
+
+    It begins with its `valid_from`, else its `created`; a file's time never counts. It ends with its `valid_until`, of
+    which the whole day, month or year counts, else right before `ends`, when the first note that supersedes it begins.
+    The catalog has the same rule in SQL, for `HELD`.
     """
     begin, end = (str(meta.get(key) or "") for key in VALID)
     first, last = bound(begin), bound(end, True)

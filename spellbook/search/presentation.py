@@ -249,8 +249,9 @@ def author(by: object) -> tuple[str, str]:
     """Return who wrote the note of a hit or a chunk: page, session, agent or me; and the agent's name if known."""
     meta: Mapping[str, Any] = getattr(getattr(by, "chunk", by), "meta", {})
     name = cut(str(meta.get("agent") or ""))
-    # Notes of agents that were written before their names were kept have an id and a type.
-    is_agent = name or {"id", "type"} <= meta.keys() or privacy.trust_of(meta) == privacy.AGENT
+    # Memories of agents that were written before their names were kept have an id and a type of memory.
+    is_memory = "id" in meta and str(meta.get("type")) in weights.HALF_LIVES_OF_TYPES
+    is_agent = name or is_memory or privacy.trust_of(meta) == privacy.AGENT
     kind = "page" if is_outside(by) else "session" if is_session(by) else "agent" if is_agent else "me"
     return kind, name
 

@@ -107,12 +107,11 @@ def prefer(candidates: Sequence[Candidate], when: When, old: Mapping[str, Supers
         for candidate in candidates:
             is_then = (low is None or low <= candidate.chunk.when) and (high is None or candidate.chunk.when <= high)
             share, chunk = float(is_then), candidate.chunk
-            # What says when it holds, or a date joins to a successor, is of a time by the share in which it held.
+            # A note with a validity, or with a dated successor, counts by the share of that time in which it held.
             if not when.is_all and (chunk.path in ends or validity(chunk.meta)[2]):
                 begins, until, _ = validity(chunk.meta, chunk.created, ends.get(chunk.path))
-                share = max(0.0, min(until, high or now) - max(begins, low or 0.0)) / max(
-                    1.0, (high or now) - (low or 0.0)
-                )
+                start, end = low or 0.0, high or now
+                share = max(0.0, min(until, end) - max(begins, start)) / max(1.0, end - start)
             if share and (candidate.score or when.is_all):
                 candidate.add(when.reason, weights.THEN * (1.0 if None in (low, high) else share))
     return sorted(candidates, key=lambda candidate: candidate.order)

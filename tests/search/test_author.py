@@ -20,6 +20,7 @@ from tests.server.agent import ERAS, Agent, talk
         ({}, "me", ""),
         ({"author": "Orwell", "type": "book"}, "me", ""),
         ({"id": "1", "category": "memory"}, "me", ""),
+        ({"id": "202611271030", "type": "literature"}, "me", ""),
         ({"id": "1", "agent": "Codex"}, "agent", "Codex"),
         ({"id": "1", "agent": "a\nb" * 60}, "agent", ("a b" * 27)[:80]),
         ({"id": "1", "type": "semantic"}, "agent", ""),

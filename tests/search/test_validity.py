@@ -269,7 +269,10 @@ def test_dates_are_written_as_dates(book, vault):
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
-        ({"valid_from": "soon"}, "metadata.valid_from is 'soon', which is not a date. Dates are 2026-11-21, 2026-11"),
+        (
+            {"valid_from": "soon"},
+            "metadata.valid_from is 'soon', which is not a date such as 2026-11-21, 2026-11 or 2026.",
+        ),
         ({"valid_until": "2026-02-30"}, "which is not a date"),
         ({"valid_from": "2026-03-02", "valid_until": "2026-03-01"}, "valid_until is before valid_from"),
     ],

@@ -98,7 +98,7 @@ class E5:
 
     @property
     def question_scale(self) -> Scale:
-        """What the cosines of its questions mean."""
+        """The scale that turns the cosines of its questions into scores."""
         return QUESTION_SCALE if self.adapts else self.scale
 
     def embed_query(self, text: str) -> Vectors:

@@ -36,7 +36,7 @@ _MOST_TAGS = 400
 """Tags that are listed, and those that are kept folded below or narrowed by the filter."""
 
 _LABELS = {"topic": "topic", "category": "category", "tag": "tags"}
-"""What a page lists notes by, as the address and as a filter name it."""
+"""Keys by which a page lists notes: their names in the address, and in a filter."""
 
 ROOT = "/"
 """The name, in an address, of what is in no folder."""

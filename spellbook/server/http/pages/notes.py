@@ -58,7 +58,7 @@ class ShownSection:
 
     @property
     def seen(self) -> str:
-        """What its boxes are ticked by: another text has another one."""
+        """The hash that a form sends with a box, so that a box of a changed text is not ticked."""
         return digest_of(self.text, 16)
 
     def change(self, new: str) -> dict[str, Any]:
